@@ -55,6 +55,15 @@ package enum PostgreSQLSessionRules {
     }
 }
 
+extension PostgreSQLURL {
+    /// ``PostgreSQLSessionRules/hasUnverifiedServer(_:)`` by the URL alone, without a look at a service file.
+    package var hasUnverifiedServer: Bool {
+        // A service file may say all that the URL leaves open; it is looked at when there is a connection.
+        if service != nil, parameters["sslmode"] == nil { return false }
+        return PostgreSQLSessionRules.hasUnverifiedServer(parameters)
+    }
+}
+
 extension PostgreSQLOpeningFailure {
     /// A sentence.
     ///

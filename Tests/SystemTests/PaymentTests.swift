@@ -150,14 +150,7 @@ import TokenForge
 
         /// How often each payment was submitted, by the simulator's log.
         func submissions() throws -> [String: Int] {
-            let text = try String(contentsOfFile: directory.path("log"), encoding: .utf8)
-            return try text.split(separator: "\n").reduce(into: [:]) { count, line in
-                let entry = try JSONValue(parsing: String(line)).objectValue
-                guard entry?["event"]?.stringValue == "submitted", let payment = entry?["payment"]?.stringValue else {
-                    return
-                }
-                count[payment, default: 0] += 1
-            }
+            try SimulatorLog.submissions(in: directory.path("log"))
         }
     }
 

@@ -143,8 +143,7 @@ def main():
             shops.simulator.stop()
         finally:
             for program in (shops.first.gateway, shops.second.gateway, shops.simulator):
-                if program.process is not None and program.process.poll() is None:
-                    program.kill()
+                program.abandon()
         if not daemon.stop():
             wrong.append("the daemon did not end with 0 at SIGTERM")
     return proof.verdict(wrong)

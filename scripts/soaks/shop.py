@@ -35,6 +35,11 @@ class Program:
         self.process.kill()
         self.process.wait()
 
+    def abandon(self):
+        """Ends it, whatever it is at, unless it has ended."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
     def stop(self):
         self.process.terminate()
         if self.process.wait(service.GUARD) != 0:

@@ -324,8 +324,7 @@ def main():
             shop.simulator.stop()
         finally:
             for program in (shop.gateway, shop.simulator):
-                if program.process is not None and program.process.poll() is None:
-                    program.kill()
+                program.abandon()
         if not daemon.stop():
             wrong.append("the daemon did not end with 0 at SIGTERM")
     return proof.verdict(wrong)

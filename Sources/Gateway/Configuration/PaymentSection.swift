@@ -1,5 +1,5 @@
 import ConfigurationFile
-import PostgreSQLClient
+import Payments
 import Processors
 import SecretMemory
 
@@ -119,11 +119,8 @@ extension PaymentSettings {
         else { return nil }
         if ServerDatabase.isNamed(by: url) {
             guard let database = ServerDatabase(url, section, use: "change what became of payments") else { return nil }
-            if PostgreSQLSessionRules.hasUnverifiedServer(database.url.parameters), database.url.service == nil {
-                section.warning(
-                    .databaseTLS, "url",
-                    "the server is reached over TCP with less than sslmode=verify-full, so that whoever is between can change what "
-                        + "became of payments")
+            if InsecureStoreSetting.ofURL(database.url).contains(.databaseTLS) {
+                section.warning(.databaseTLS, "url", InsecureStoreSetting.databaseTLS.description)
             }
             return .postgresql(database)
         }

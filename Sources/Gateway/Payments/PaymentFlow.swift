@@ -83,7 +83,7 @@ struct PaymentFlow: Sendable {
         case .begun(let payment, let after):
             let released = try await release(
                 request, payment, of: client, after: after, traceparent: traceparent, before: ends)
-            return try await submit(released, request, payment, of: client, before: ends)
+            return try await submit(released, request, payment, before: ends)
         }
     }
 
@@ -160,22 +160,23 @@ struct PaymentFlow: Sendable {
         before ends: ContinuousClock.Instant
     ) async throws(GatewayRefusal) -> ReleasedToken {
         let failure: DecryptionFailure
-        do {
-            return try await decryption.release(
+        do throws(DecryptionFailure) {
+            let released = try await decryption.release(
                 request, for: payment, of: client, after: after, traceparent: traceparent, before: ends)
+            // paytokend has looked at it before.
+            guard client.allows(merchant: released.merchantIdentifier) else {
+                throw DecryptionFailure(.merchantForbidden, isFinal: true)
+            }
+            return released
         } catch { failure = error }
         await end(payment, as: failure.isFinal ? .refused : .notSent, failure.refusal.code.rawValue)
         throw failure.refusal
     }
 
     private func submit(
-        _ released: ReleasedToken, _ request: PaymentRequest, _ payment: Payment, of client: GatewayClient,
+        _ released: ReleasedToken, _ request: PaymentRequest, _ payment: Payment,
         before ends: ContinuousClock.Instant
     ) async throws(GatewayRefusal) -> Payment {
-        guard client.allows(merchant: released.merchantIdentifier) else {
-            await end(payment, as: .refused, "forbidden")
-            throw .merchantForbidden
-        }
         let prepared: PreparedSubmission
         switch prepare(released, request) {
         case .success(let submission): prepared = submission

@@ -54,10 +54,12 @@ extension PaymentService {
         case .sqlite(let path): return try SQLitePaymentStore(path: path)
         case .postgresql(let database):
             let store = try PostgreSQLPaymentStore(database.url, passwordFile: database.passwordFile)
-            for setting in store.insecureSettings {
+            // What the URL says is warned of with the configuration.
+            let unsaid = store.insecureSettings.subtracting(InsecureStoreSetting.ofURL(database.url))
+            for setting in unsaid.sorted(by: { $0.rawValue < $1.rawValue }) {
                 logger.warning(
                     "insecure setting",
-                    metadata: ["place": "store.url", "setting": "\(setting.name)", "reason": "\(setting.message)"])
+                    metadata: ["place": "store.url", "setting": "\(setting.rawValue)", "reason": "\(setting)"])
             }
             return store
         }

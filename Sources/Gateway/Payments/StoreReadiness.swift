@@ -2,11 +2,11 @@ import Payments
 import Synchronization
 
 /// Whether the store of payments took what it was last asked to do, for `GET /readyz`: a fault makes the gateway unready at once,
-/// and a change that is durable again makes it ready.
+/// and a store that takes changes again (`PaymentStore.probe`) makes it ready.
 final class StoreReadiness: Sendable {
     private struct State {
         var fault: PaymentStoreError?
-        /// When a change was last known to be durable.
+        /// When it was last tried with success.
         var worked: ContinuousClock.Instant?
     }
 

@@ -28,10 +28,6 @@ extension PaymentFlow {
         }
         let released = try await release(
             request, payment, of: client, after: after, traceparent: traceparent, before: began + deadline)
-        guard client.allows(merchant: released.merchantIdentifier) else {
-            await end(payment, as: .refused, "forbidden")
-            throw .merchantForbidden
-        }
         let transaction = PaymentTransaction(
             identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,
             amount: (try? PaymentDataReader.amount(released.paymentData)) ?? nil, processor: nil)

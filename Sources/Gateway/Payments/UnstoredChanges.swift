@@ -19,13 +19,10 @@ final class UnstoredChanges: Sendable {
     private let changes = Mutex<[Change]>([])
 
     /// - Parameter state: `notSent` or `refused`, or what ``PaymentStore/settle(_:as:_:at:)`` takes.
-    /// - Returns: false where there are too many.
-    @discardableResult
-    func add(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) -> Bool {
+    func add(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) {
         changes.withLock { changes in
-            guard changes.count < Self.capacity else { return false }
+            guard changes.count < Self.capacity else { return }
             changes.append(Change(payment: payment, state: state, outcome: outcome))
-            return true
         }
     }
 

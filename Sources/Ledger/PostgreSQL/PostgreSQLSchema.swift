@@ -54,25 +54,13 @@ public enum PostgreSQLSchema {
         let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytokenctl")
         let connection = try PostgreSQLSession.connection(
             to: url, parameters, passwordFile: passwordFile, until: deadline)
-        func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
-            try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline).first?.rows ?? []
-        }
+        let change = PostgreSQLSchemaChange(of: PostgreSQLTables.schema, on: connection, until: deadline)
         do {
-            // Before any function is called: a schema in which others may create, such as public, could hold one of that name,
-            // and it would run with the owner's rights.
-            _ = try run("SET search_path = pg_catalog, pg_temp")
-            _ = try run("SET lock_timeout = '30s'")
-            _ = try run("BEGIN")
-            // Somebody else's is waited for.
-            _ = try run("SELECT pg_advisory_xact_lock(hashtext('\(PostgreSQLTables.schema)'))")
-            let outcome = try perform(run, connection, url, role)
-            _ = try run(dryRun ? "ROLLBACK" : "COMMIT")
-            guard dryRun || !connection.hasWarned else {
-                throw LedgerOpeningError.unreachable(
-                    server: url.server,
-                    reason: "the server warned at the commit, so that it is not known to be safe; repeat it.")
-            }
-            return outcome
+            return try change.perform(isDryRun: dryRun) { try perform($0, connection, url, role) }
+        } catch is PostgreSQLSchemaChange.Warned {
+            throw .unreachable(
+                server: url.server,
+                reason: "the server warned at the commit, so that it is not known to be safe; repeat it.")
         } catch let error as LedgerOpeningError {
             throw error
         } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
@@ -93,21 +81,20 @@ public enum PostgreSQLSchema {
     }
 
     private static func perform(
-        _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ connection: PostgreSQLConnection,
-        _ url: PostgreSQLURL, _ role: String?
+        _ change: PostgreSQLSchemaChange, _ connection: PostgreSQLConnection, _ url: PostgreSQLURL, _ role: String?
     ) throws -> Outcome {
-        let schema = PostgreSQLTables.schema
-        let facts = try run(
+        let schema = change.schema
+        let facts = try change.run(
             """
             SELECT current_user::text, to_regnamespace('\(schema)') IS NOT NULL,
                 to_regclass('\(schema).ledger_state') IS NOT NULL
-            """, [])
+            """)
         guard let facts = facts.first else { throw LedgerOpeningError.notALedger(path: url.server) }
         let owner = try facts.text(0)
         var found: Int?
         if try facts.boolean(2) {
-            try requireOwner(run, url)
-            found = try run("SELECT schema_version FROM \(schema).ledger_state FOR UPDATE", []).first.map {
+            try requireOwner(change.run, url)
+            found = try change.run("SELECT schema_version FROM \(schema).ledger_state FOR UPDATE").first.map {
                 Int(try $0.integer(0))
             }
             guard let found, found > 0 else { throw LedgerOpeningError.notALedger(path: url.server) }
@@ -117,30 +104,23 @@ public enum PostgreSQLSchema {
             }
         } else if try facts.boolean(1) {
             // A schema of this name that is not ours is not written into.
-            let isEmpty = try run(
-                "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('\(schema)')", [])
+            let isEmpty = try change.run(
+                "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('\(schema)')")
             guard try isEmpty.first?.integer(0) == 0 else { throw LedgerOpeningError.notALedger(path: url.server) }
-            try requireOwner(run, url)
+            try requireOwner(change.run, url)
         } else {
-            _ = try run("CREATE SCHEMA \(schema)", [])
+            _ = try change.run("CREATE SCHEMA \(schema)")
         }
-        _ = try run("SET LOCAL search_path = \(schema), pg_temp", [])
-        for step in PostgreSQLTables.steps.dropFirst(found ?? 0) {
-            for statement in step { _ = try run(statement, []) }
-        }
-        // PostgreSQL lets everybody run a new function.
-        _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC", [])
-        _ = try run(
+        try change.take(PostgreSQLTables.steps.dropFirst(found ?? 0))
+        _ = try change.run(
             """
             INSERT INTO ledger_state (schema_version) VALUES ($1)
             ON CONFLICT (only_row) DO UPDATE SET schema_version = excluded.schema_version
             """, [.integer(Int64(PostgreSQLTables.version))])
-        _ = try run(PostgreSQLTables.firstServer, [])
+        _ = try change.run(PostgreSQLTables.firstServer)
         if let role {
-            try requireOrdinary(role, run, url)
-            let quoted = try run("SELECT quote_ident($1)", [.text(role)])
-            guard let quoted = try quoted.first?.text(0) else { throw LedgerOpeningError.notALedger(path: url.server) }
-            for statement in PostgreSQLTables.grants(to: quoted) { _ = try run(statement, []) }
+            try requireOrdinary(role, change, url)
+            try change.grant(to: role, PostgreSQLTables.grants)
         }
         return Outcome(
             server: url.server, owner: owner, found: found, version: PostgreSQLTables.version, granted: role,
@@ -167,9 +147,9 @@ public enum PostgreSQLSchema {
 
     /// The daemon's role is bound by its grants: not everybody, no superuser, and none that can act as the owner.
     private static func requireOrdinary(
-        _ role: String, _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
+        _ role: String, _ change: PostgreSQLSchemaChange, _ url: PostgreSQLURL
     ) throws {
-        guard try PostgreSQLGrantee.isBound(role, run) else {
+        guard try change.binds(role) else {
             throw LedgerOpeningError.cannotOpen(
                 path: url.server,
                 reason:

@@ -71,11 +71,7 @@ public struct NodeLeaseStatus: Sendable, Equatable {
 
 extension PostgreSQLURL {
     /// What is insecure by the URL alone, without a look at a service file or at the server.
-    public var insecureSettings: Set<InsecureLedgerSetting> {
-        // A service file may say all that the URL leaves open; it is looked at when there is a connection.
-        if parameters["service"] != nil, parameters["sslmode"] == nil { return [] }
-        return Self.insecureSettings(of: parameters)
-    }
+    public var insecureSettings: Set<InsecureLedgerSetting> { hasUnverifiedServer ? [.databaseTLS] : [] }
 
     /// - Parameter parameters: libpq's, by their keywords.
     static func insecureSettings(of parameters: [String: String]) -> Set<InsecureLedgerSetting> {

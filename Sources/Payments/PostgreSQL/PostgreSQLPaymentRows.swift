@@ -18,7 +18,7 @@ enum PostgreSQLPaymentRows {
             [.text(key.client), .bytes(key.tokenDigest)], prepared: isLocked ? "lock_payment" : "find_payment")
     }
 
-    static func find(transaction: [UInt8]?, isLocked: Bool = false) -> PostgreSQLStatement {
+    static func find(transaction: [UInt8], isLocked: Bool = false) -> PostgreSQLStatement {
         PostgreSQLStatement(
             "SELECT \(list) FROM payment WHERE transaction_id = $1" + (isLocked ? " FOR UPDATE" : ""),
             [.bytes(transaction)], prepared: isLocked ? "lock_transaction" : "find_transaction")
@@ -159,20 +159,16 @@ enum PostgreSQLPaymentRows {
         guard let purpose = Payment.Purpose(rawValue: try row.text(2)) else {
             throw PaymentStoreError.damaged(reason: "a purpose")
         }
-        let (reason, code, reference) = (try row.textIfAny(14), try row.textIfAny(15), try row.textIfAny(16))
-        let processedAt = try row.integerIfAny(17)
-        let isEmpty = reason == nil && code == nil && reference == nil && processedAt == nil
         return Payment(
             key: .init(client: try row.text(0), tokenDigest: try row.bytes(1)), purpose: purpose,
             requestDigest: try row.bytes(3), orderId: try row.textIfAny(4), state: try state(row.text(5)),
             attempt: PaymentAttempt(
                 identifier: try row.bytes(6), owner: try row.text(7), deadline: StoredTime.date(try row.integer(8))),
             transaction: try transaction(row),
-            outcome: isEmpty
-                ? nil
-                : PaymentOutcome(
-                    reason: reason, authorizationCode: code, processorReference: reference,
-                    processedAt: processedAt.map(StoredTime.date)),
+            outcome: PaymentOutcome(
+                storedReason: try row.textIfAny(14), authorizationCode: try row.textIfAny(15),
+                processorReference: try row.textIfAny(16),
+                processedAt: try row.integerIfAny(17).map(StoredTime.date)),
             receivedAt: StoredTime.date(try row.integer(18)), changedAt: StoredTime.date(try row.integer(19)))
     }
 

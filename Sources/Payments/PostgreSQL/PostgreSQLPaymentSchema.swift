@@ -52,25 +52,13 @@ public enum PostgreSQLPaymentSchema {
         let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytoken-gateway")
         let connection = try PostgreSQLPaymentSession.connection(
             url, parameters, passwordFile: passwordFile, until: deadline)
-        func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
-            try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline).first?.rows ?? []
-        }
+        let change = PostgreSQLSchemaChange(of: PostgreSQLPaymentTables.schema, on: connection, until: deadline)
         do {
-            // Before any function is called: a schema in which others may create, such as public, could hold one of that name,
-            // and it would run with the owner's rights.
-            _ = try run("SET search_path = pg_catalog, pg_temp")
-            _ = try run("SET lock_timeout = '30s'")
-            _ = try run("BEGIN")
-            // Somebody else's is waited for.
-            _ = try run("SELECT pg_advisory_xact_lock(hashtext('\(PostgreSQLPaymentTables.schema)'))")
-            let outcome = try perform(run, connection, url, role)
-            _ = try run("COMMIT")
-            guard !connection.hasWarned else {
-                throw PaymentStoreOpeningError.notNow(
-                    place: url.server,
-                    reason: "The server warned at the commit, so that it is not known to be safe; repeat it.")
-            }
-            return outcome
+            return try change.perform { try perform($0, connection, url, role) }
+        } catch is PostgreSQLSchemaChange.Warned {
+            throw .notNow(
+                place: url.server,
+                reason: "The server warned at the commit, so that it is not known to be safe; repeat it.")
         } catch let error as PaymentStoreOpeningError {
             throw error
         } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
@@ -92,19 +80,18 @@ public enum PostgreSQLPaymentSchema {
     }
 
     private static func perform(
-        _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ connection: PostgreSQLConnection,
-        _ url: PostgreSQLURL, _ role: String?
+        _ change: PostgreSQLSchemaChange, _ connection: PostgreSQLConnection, _ url: PostgreSQLURL, _ role: String?
     ) throws -> Outcome {
-        let schema = PostgreSQLPaymentTables.schema
+        let schema = change.schema
         let notAStore = PaymentStoreOpeningError.notAStore(place: url.server)
-        let facts = try run(
+        let facts = try change.run(
             """
             SELECT current_user::text, to_regnamespace('\(schema)') IS NOT NULL,
                 to_regclass('\(schema).payment_store') IS NOT NULL,
                 (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('\(schema)')),
                 coalesce((SELECT nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) FROM pg_namespace
                     WHERE nspname = '\(schema)'), true)
-            """, [])
+            """)
         guard let facts = facts.first else { throw notAStore }
         // Whoever owns the schema can drop its tables, so that must be nobody but the account that looks after it.
         guard try facts.boolean(4) else {
@@ -113,7 +100,7 @@ public enum PostgreSQLPaymentSchema {
         }
         var found: Int?
         if try facts.boolean(2) {
-            found = try run("SELECT schema_version FROM \(schema).payment_store FOR UPDATE", []).first.map {
+            found = try change.run("SELECT schema_version FROM \(schema).payment_store FOR UPDATE").first.map {
                 Int(try $0.integer(0))
             }
             guard let found, found > 0 else { throw notAStore }
@@ -123,38 +110,25 @@ public enum PostgreSQLPaymentSchema {
         } else {
             // A schema of this name that is not ours is not written into.
             guard try facts.integer(3) == 0 else { throw notAStore }
-            if try !facts.boolean(1) { _ = try run("CREATE SCHEMA \(schema)", []) }
+            if try !facts.boolean(1) { _ = try change.run("CREATE SCHEMA \(schema)") }
         }
-        _ = try run("SET LOCAL search_path = \(schema), pg_temp", [])
-        for step in PostgreSQLPaymentTables.steps.dropFirst(found ?? 0) {
-            for statement in step { _ = try run(statement, []) }
-        }
-        // PostgreSQL lets everybody run a new function.
-        _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC", [])
-        _ = try run(
+        try change.take(PostgreSQLPaymentTables.steps.dropFirst(found ?? 0))
+        _ = try change.run(
             """
             INSERT INTO payment_store (schema_version) VALUES ($1)
             ON CONFLICT (only_row) DO UPDATE SET schema_version = excluded.schema_version
             """, [.integer(Int64(version))])
         if let role {
-            try requireOrdinary(role, run, url)
-            guard let quoted = try run("SELECT quote_ident($1)", [.text(role)]).first?.text(0) else { throw notAStore }
-            for statement in PostgreSQLPaymentTables.grants(to: quoted) { _ = try run(statement, []) }
+            guard try change.binds(role) else {
+                throw cannot(
+                    url,
+                    "the role to be granted is everybody, a superuser, or can act as the owner, so that its rights bind nothing: "
+                        + "make one for the gateways alone (createuser).")
+            }
+            try change.grant(to: role, PostgreSQLPaymentTables.grants)
         }
         return Outcome(
             server: url.server, owner: try facts.text(0), found: found, version: version, granted: role,
             isUnverified: PostgreSQLSessionRules.hasUnverifiedServer(connection.parameters))
-    }
-
-    /// A gateway's role is bound by its grants: not everybody, no superuser, and none that can act as the owner.
-    private static func requireOrdinary(
-        _ role: String, _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
-    ) throws {
-        guard try PostgreSQLGrantee.isBound(role, run) else {
-            throw cannot(
-                url,
-                "the role to be granted is everybody, a superuser, or can act as the owner, so that its rights bind nothing: make "
-                    + "one for the gateways alone (createuser).")
-        }
     }
 }

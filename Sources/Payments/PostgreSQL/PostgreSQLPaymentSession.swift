@@ -8,13 +8,6 @@ struct PostgreSQLPaymentSession: Sendable {
     private let passwordFile: String?
     private let timeout: Duration
 
-    /// What the server and the role are, as they were found at the start.
-    struct Facts: Sendable, Equatable {
-        var isOwner = false
-        var isUnverified = false
-        var hasStandby = false
-    }
-
     init(_ url: PostgreSQLURL, passwordFile: String?, timeout: Duration) {
         self.url = url
         self.passwordFile = passwordFile
@@ -24,12 +17,12 @@ struct PostgreSQLPaymentSession: Sendable {
 
     /// Blocks, in the resolver perhaps longer than until `deadline`.
     func open(until deadline: ContinuousClock.Instant) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
-        try openWithFacts(until: deadline).connection
+        try openAndLook(until: deadline).connection
     }
 
-    func openWithFacts(
+    func openAndLook(
         until deadline: ContinuousClock.Instant
-    ) throws(PaymentStoreOpeningError) -> (connection: PostgreSQLConnection, facts: Facts) {
+    ) throws(PaymentStoreOpeningError) -> (connection: PostgreSQLConnection, insecure: Set<InsecureStoreSetting>) {
         let place = url.server
         let connection = try Self.connection(url, parameters, passwordFile: passwordFile, until: deadline)
         do {
@@ -60,13 +53,11 @@ struct PostgreSQLPaymentSession: Sendable {
                     reason: "its role lacks a right: \(Self.create) --grant ROLE, with the owner's account."
                 )
             }
-            return (
-                connection,
-                Facts(
-                    isOwner: try row.boolean(1),
-                    isUnverified: PostgreSQLSessionRules.hasUnverifiedServer(connection.parameters),
-                    hasStandby: try !row.text(2).isEmpty)
-            )
+            var insecure: Set<InsecureStoreSetting> = []
+            if try row.boolean(1) { insecure.insert(.databaseOwner) }
+            if try row.text(2).isEmpty { insecure.insert(.databaseStandby) }
+            if PostgreSQLSessionRules.hasUnverifiedServer(connection.parameters) { insecure.insert(.databaseTLS) }
+            return (connection, insecure)
         } catch let error as PaymentStoreOpeningError {
             throw error
         } catch let error as PostgreSQLFailure {

@@ -13,15 +13,11 @@ final class PostgreSQLPaymentSessions: Sendable {
 
     /// A piece of work for one session.
     private final class Job: Sendable {
-        private enum State {
-            case waiting, taken, ended
-        }
-
         let deadline: ContinuousClock.Instant
         let run: @Sendable (Connections) -> Void
         /// Called instead of `run`.
         let fail: @Sendable (PaymentStoreError) -> Void
-        private let state = Mutex(State.waiting)
+        private let isTaken = Mutex(false)
 
         init(
             deadline: ContinuousClock.Instant, run: @escaping @Sendable (Connections) -> Void,
@@ -34,9 +30,9 @@ final class PostgreSQLPaymentSessions: Sendable {
 
         /// Whether it is the caller's to run, or to fail: once.
         func take() -> Bool {
-            state.withLock { state in
-                defer { state = .taken }
-                return state == .waiting
+            isTaken.withLock { isTaken in
+                defer { isTaken = true }
+                return !isTaken
             }
         }
     }
@@ -44,9 +40,9 @@ final class PostgreSQLPaymentSessions: Sendable {
     /// One thread's session: made when it is needed and again when it was dropped.
     final class Connections {
         private let session: PostgreSQLPaymentSession
-        private(set) var current: PostgreSQLConnection?
+        private var current: PostgreSQLConnection?
         /// Whether it was used before: then it may have ended since.
-        private(set) var isOld = false
+        private var isOld = false
 
         init(_ session: PostgreSQLPaymentSession, _ first: PostgreSQLConnection?) {
             self.session = session
@@ -64,7 +60,24 @@ final class PostgreSQLPaymentSessions: Sendable {
             }
         }
 
-        func keep() { isOld = true }
+        /// The first exchange of a piece of work, after which nothing is changed yet. It is made once more where the session was
+        /// used before and has ended since: its server was restarted, say.
+        func begin(
+            _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant
+        ) throws -> (connection: PostgreSQLConnection, results: [PostgreSQLResult]) {
+            let connection = try connection(until: deadline)
+            do throws(PostgreSQLFailure) {
+                let results = try connection.exchange(statements, until: deadline)
+                isOld = true
+                return (connection, results)
+            } catch {
+                // What was refused leaves the session as it was.
+                if case .refused = error { throw error }
+                drop()
+                guard case .lost = error, isOld else { throw error }
+                return try begin(statements, until: deadline)
+            }
+        }
 
         /// Gives the session up, whatever it is at; its end on the server is not waited for.
         func drop() { current = nil }

@@ -10,8 +10,8 @@ public final class PostgreSQLPaymentStore: PaymentStore {
     public let engine = "postgresql"
     /// `db1:5432/paytoken_gateway`, for people.
     public let place: String
-    /// What is permitted and insecure about the server, by the names of configuration warnings, with a sentence each.
-    public let insecureSettings: [(name: String, message: String)]
+    /// What was permitted and insecure about the server, and the role, when the store was opened.
+    public let insecureSettings: Set<InsecureStoreSetting>
     private let sessions: PostgreSQLPaymentSessions
 
     /// Opens the store; blocks until `timeout`, in the resolver perhaps longer.
@@ -23,9 +23,9 @@ public final class PostgreSQLPaymentStore: PaymentStore {
         _ url: PostgreSQLURL, passwordFile: String?, timeout: Duration = .seconds(5)
     ) throws(PaymentStoreOpeningError) {
         let session = PostgreSQLPaymentSession(url, passwordFile: passwordFile, timeout: timeout)
-        let (first, facts) = try session.openWithFacts(until: .now + timeout)
+        let first: PostgreSQLConnection
+        (first, insecureSettings) = try session.openAndLook(until: .now + timeout)
         place = url.server
-        insecureSettings = facts.warnings
         sessions = PostgreSQLPaymentSessions(session, timeout: timeout, first: first)
     }
 
@@ -44,13 +44,7 @@ public final class PostgreSQLPaymentStore: PaymentStore {
             if case .answer(let answer) = ArrivalRule(arrival, found: found, at: now) { return (answer, []) }
             let payment = arrival.begun(found, at: now)
             let after = found == nil ? [] : try PostgreSQLPaymentRows.harmless(results[3].rows, of: payment.key)
-            return (
-                .begun(payment, after: after),
-                [
-                    PostgreSQLPaymentRows.put(payment),
-                    PostgreSQLPaymentRows.note(payment, .received, reason: nil),
-                ]
-            )
+            return (.begun(payment, after: after), Self.writing(payment, reason: nil))
         }
     }
 
@@ -65,25 +59,14 @@ public final class PostgreSQLPaymentStore: PaymentStore {
             PostgreSQLPaymentRows.find(payment.key, isLocked: true),
             PostgreSQLPaymentRows.find(transaction: transaction.identifier),
         ]) { results in
-            var changed = try payment.changed(in: results[0].payment, to: state, from: [.received], outcome, at: now)
-            if let other = try results[1].payment, other.key != payment.key {
-                changed.state = .refused
-                changed.outcome = PaymentOutcome(reason: "transaction_replayed")
-                return (
-                    .usedBefore,
-                    [
-                        PostgreSQLPaymentRows.put(changed),
-                        PostgreSQLPaymentRows.note(changed, .refused, reason: changed.outcome?.reason),
-                    ]
-                )
-            }
-            changed.transaction = transaction
+            let claimed = try payment.claimed(
+                in: results[0].payment, besides: results[1].payment, transaction, as: state, outcome, at: now)
             return (
-                .claimed(changed),
-                [
-                    PostgreSQLPaymentRows.put(changed), PostgreSQLPaymentRows.note(changed, .decrypted, reason: nil),
-                    PostgreSQLPaymentRows.note(changed, state, reason: outcome?.reason),
-                ]
+                claimed.claim,
+                [PostgreSQLPaymentRows.put(claimed.payment)]
+                    + claimed.history.map {
+                        PostgreSQLPaymentRows.note(claimed.payment, $0.state, reason: $0.reason)
+                    }
             )
         }
     }
@@ -93,9 +76,9 @@ public final class PostgreSQLPaymentStore: PaymentStore {
     ) async throws(PaymentStoreError) -> Payment {
         precondition([.notSent, .refused].contains(state))
         return try await change([PostgreSQLPaymentRows.find(payment.key, isLocked: true)]) { results in
-            Self.written(
-                try payment.changed(in: results[0].payment, to: state, from: Payment.endable, outcome, at: now), outcome
-            )
+            let changed = try payment.changed(
+                in: results[0].payment, to: state, from: Payment.endable, outcome, at: now)
+            return (changed, Self.writing(changed, reason: outcome.reason))
         }
     }
 
@@ -106,8 +89,8 @@ public final class PostgreSQLPaymentStore: PaymentStore {
         return try await change([PostgreSQLPaymentRows.find(payment.key, isLocked: true)]) { results in
             let row = try results[0].payment
             if let row, row.isSettled(by: payment, as: state, outcome) { return (row, []) }
-            return Self.written(
-                try payment.changed(in: row, to: state, from: Payment.settleable, outcome, at: now), outcome)
+            let changed = try payment.changed(in: row, to: state, from: Payment.settleable, outcome, at: now)
+            return (changed, Self.writing(changed, reason: outcome.reason))
         }
     }
 
@@ -118,29 +101,15 @@ public final class PostgreSQLPaymentStore: PaymentStore {
         return try await change([PostgreSQLPaymentRows.find(transaction: transaction, isLocked: true)]) { results in
             guard let row = try results[0].payment else { throw PaymentStoreError.notFound }
             let changed = try row.resolved(as: state, at: now)
-            return (
-                changed,
-                [
-                    PostgreSQLPaymentRows.put(changed),
-                    PostgreSQLPaymentRows.note(changed, state, by: person, reason: reason),
-                ]
-            )
+            return (changed, Self.writing(changed, by: person, reason: reason))
         }
     }
 
     public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.milliseconds(now.addingTimeInterval(-Payment.clockMargin))
         return try await change([PostgreSQLPaymentRows.abandoned(before: latest)]) { results in
-            let outcome = PaymentOutcome(reason: "interrupted")
-            let abandoned = try results[0].rows.map(PostgreSQLPaymentRows.payment)
-            return (
-                abandoned.count,
-                try abandoned.flatMap { payment in
-                    Self.written(
-                        try payment.changed(in: payment, to: .pending, from: [.submitting], outcome, at: now), outcome
-                    ).writing
-                }
-            )
+            let pending = try results[0].rows.map { try PostgreSQLPaymentRows.payment($0).interrupted(at: now) }
+            return (pending.count, pending.flatMap { Self.writing($0, reason: $0.outcome?.reason) })
         }
     }
 
@@ -188,45 +157,20 @@ public final class PostgreSQLPaymentStore: PaymentStore {
         }
     }
 
-    private static func written(_ changed: Payment, _ outcome: PaymentOutcome) -> (
-        Payment, writing: [PostgreSQLStatement]
-    ) {
-        (
-            changed,
-            [
-                PostgreSQLPaymentRows.put(changed),
-                PostgreSQLPaymentRows.note(changed, changed.state, reason: outcome.reason),
-            ]
-        )
+    private static func writing(_ changed: Payment, by person: String? = nil, reason: String?) -> [PostgreSQLStatement]
+    {
+        [
+            PostgreSQLPaymentRows.put(changed),
+            PostgreSQLPaymentRows.note(changed, changed.state, by: person, reason: reason),
+        ]
     }
 
-    /// A question outside of a transaction; asked once more where the session had ended meanwhile.
+    /// A question outside of a transaction.
     private func read<Value: Sendable>(
         _ statement: PostgreSQLStatement, _ value: @escaping @Sendable (PostgreSQLResult) throws -> Value
     ) async throws(PaymentStoreError) -> Value {
         try await sessions.perform { connections, deadline in
-            let wasOld = connections.isOld
-            do {
-                return try value(Self.ask(statement, connections, until: deadline))
-            } catch PostgreSQLFailure.lost where wasOld {
-                return try value(Self.ask(statement, connections, until: deadline))
-            }
-        }
-    }
-
-    private static func ask(
-        _ statement: PostgreSQLStatement, _ connections: PostgreSQLPaymentSessions.Connections,
-        until deadline: ContinuousClock.Instant
-    ) throws -> PostgreSQLResult {
-        let connection = try connections.connection(until: deadline)
-        do throws(PostgreSQLFailure) {
-            let results = try connection.exchange([statement], until: deadline)
-            connections.keep()
-            return results[0]
-        } catch {
-            // A question that was refused leaves the session as it was.
-            if case .refused = error {} else { connections.drop() }
-            throw error
+            try value(connections.begin([statement], until: deadline).results[0])
         }
     }
 }
@@ -235,35 +179,5 @@ extension PostgreSQLResult {
     /// The one that was looked for.
     fileprivate var payment: Payment? {
         get throws { try rows.first.map(PostgreSQLPaymentRows.payment) }
-    }
-}
-
-extension PostgreSQLPaymentSession.Facts {
-    fileprivate var warnings: [(name: String, message: String)] {
-        var warnings: [(name: String, message: String)] = []
-        if isOwner {
-            warnings.append(
-                (
-                    "database_owner",
-                    "the gateway logs in as a superuser, or as one that can act as the tables' owner, so that no right binds it; "
-                        + "use a role of its own, with the rights that \(PostgreSQLPaymentSession.create) --grant ROLE gives"
-                ))
-        }
-        if isUnverified {
-            warnings.append(
-                (
-                    "database_tls",
-                    "the server is reached over TCP with less than sslmode=verify-full: whoever is between can change what became of "
-                        + "payments"
-                ))
-        }
-        if !hasStandby {
-            warnings.append(
-                (
-                    "database_standby",
-                    "the server names no synchronous standby: when it is lost, so is what became of payments"
-                ))
-        }
-        return warnings
     }
 }

@@ -17,17 +17,12 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
     ) throws -> Value {
         for number in 1... {
-            let wasOld = connections.isOld
             do {
-                return try once(on: connections.connection(until: deadline), connections, until: deadline)
+                return try once(on: connections, until: deadline)
             } catch let fault as Undone {
-                let isLast = number >= Self.mostTries || ContinuousClock.now >= deadline
-                switch fault.failure {
-                // A server that was restarted since the session was used last: nothing was asked of the new one yet.
-                case .lost where wasOld && !isLast: connections.drop()
-                case .refused(let state, _) where state.passesByItself && !isLast: continue
-                default: throw PaymentStoreError.unavailable(reason: fault.failure.reason)
-                }
+                guard case .refused(let state, _) = fault.failure, state.passesByItself, number < Self.mostTries,
+                    ContinuousClock.now < deadline
+                else { throw PaymentStoreError.unavailable(reason: fault.failure.reason) }
             }
         }
         preconditionFailure("The last try returns or throws.")
@@ -39,24 +34,22 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     }
 
     private func once(
-        on connection: PostgreSQLConnection, _ connections: PostgreSQLPaymentSessions.Connections,
-        until deadline: ContinuousClock.Instant
+        on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
     ) throws -> Value {
-        let read: [PostgreSQLResult]
-        do throws(PostgreSQLFailure) {
-            read = try connection.exchange([Self.begin] + reading, until: deadline)
-            connections.keep()
-        } catch {
-            try rollBack(connection, connections, after: error, until: deadline)
-            throw Undone(failure: error)
+        let (connection, read): (PostgreSQLConnection, [PostgreSQLResult])
+        do {
+            (connection, read) = try connections.begin([Self.begin] + reading, until: deadline)
+        } catch let failure as PostgreSQLFailure {
+            if case .refused = failure { rollBack(connections, until: deadline) }
+            throw Undone(failure: failure)
         }
         let decided: (value: Value, writing: [PostgreSQLStatement])
         do { decided = try decide(Array(read.dropFirst())) } catch {
-            try rollBack(connection, connections, after: nil, until: deadline)
+            rollBack(connections, until: deadline)
             throw error
         }
         guard !decided.writing.isEmpty else {
-            try rollBack(connection, connections, after: nil, until: deadline)
+            rollBack(connections, until: deadline)
             return decided.value
         }
         do throws(PostgreSQLFailure) {
@@ -69,7 +62,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
                 connections.drop()
                 throw PaymentStoreError.inDoubt(reason: error.reason)
             }
-            try rollBack(connection, connections, after: error, until: deadline)
+            rollBack(connections, until: deadline)
             throw Undone(failure: error)
         }
         guard !connection.hasWarned else {
@@ -78,17 +71,12 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         return decided.value
     }
 
-    /// Leaves the session as it was, or drops it.
+    /// Leaves the session as it was before the transaction, or drops it.
     private func rollBack(
-        _ connection: PostgreSQLConnection, _ connections: PostgreSQLPaymentSessions.Connections,
-        after failure: PostgreSQLFailure?, until deadline: ContinuousClock.Instant
-    ) throws {
-        switch failure {
-        case nil, .refused:
-            do throws(PostgreSQLFailure) {
-                _ = try connection.exchange([Self.rollback], until: deadline)
-            } catch { connections.drop() }
-        case .lost, .late: connections.drop()
+        _ connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
+    ) {
+        do { _ = try connections.connection(until: deadline).exchange([Self.rollback], until: deadline) } catch {
+            connections.drop()
         }
     }
 

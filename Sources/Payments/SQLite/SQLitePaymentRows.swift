@@ -151,10 +151,7 @@ enum SQLitePaymentRows {
         guard let purpose = Payment.Purpose(rawValue: try row.value("purpose")) else {
             throw PaymentStoreError.damaged(reason: "a purpose")
         }
-        let (reason, code): (String?, String?) = (try row.value("reason"), try row.value("authorization_code"))
-        let reference: String? = try row.value("processor_reference")
         let processedAt: Int64? = try row.value("processed_at")
-        let isEmpty = reason == nil && code == nil && reference == nil && processedAt == nil
         return Payment(
             key: .init(client: try row.value("client"), tokenDigest: Array(try row.value("token_digest") as Data)),
             purpose: purpose, requestDigest: Array(try row.value("request_digest") as Data),
@@ -163,11 +160,10 @@ enum SQLitePaymentRows {
                 identifier: Array(try row.value("attempt") as Data), owner: try row.value("owner"),
                 deadline: StoredTime.date(try row.value("deadline"))),
             transaction: try transaction(row),
-            outcome: isEmpty
-                ? nil
-                : PaymentOutcome(
-                    reason: reason, authorizationCode: code, processorReference: reference,
-                    processedAt: processedAt.map(StoredTime.date)),
+            outcome: PaymentOutcome(
+                storedReason: try row.value("reason"), authorizationCode: try row.value("authorization_code"),
+                processorReference: try row.value("processor_reference"),
+                processedAt: processedAt.map(StoredTime.date)),
             receivedAt: StoredTime.date(try row.value("received_at")),
             changedAt: StoredTime.date(try row.value("changed_at")))
     }

@@ -79,20 +79,14 @@ public final class SQLitePaymentStore: PaymentStore {
         precondition(PaymentState.decrypted.mayBecome(state))
         return try await commits.write { db in
             let row = try SQLitePaymentRows.find(payment.key, db)
-            var changed = try payment.changed(in: row, to: state, from: [.received], outcome, at: now)
-            if let other = try SQLitePaymentRows.find(transaction: transaction.identifier, db), other.key != payment.key
-            {
-                changed.state = .refused
-                changed.outcome = PaymentOutcome(reason: "transaction_replayed")
-                try SQLitePaymentRows.put(changed, db)
-                try SQLitePaymentRows.note(changed, .refused, by: nil, reason: changed.outcome?.reason, db)
-                return .usedBefore
+            let claimed = try payment.claimed(
+                in: row, besides: SQLitePaymentRows.find(transaction: transaction.identifier, db), transaction,
+                as: state, outcome, at: now)
+            try SQLitePaymentRows.put(claimed.payment, db)
+            for (state, reason) in claimed.history {
+                try SQLitePaymentRows.note(claimed.payment, state, by: nil, reason: reason, db)
             }
-            changed.transaction = transaction
-            try SQLitePaymentRows.put(changed, db)
-            try SQLitePaymentRows.note(changed, .decrypted, by: nil, reason: nil, db)
-            try SQLitePaymentRows.note(changed, state, by: nil, reason: outcome?.reason, db)
-            return .claimed(changed)
+            return claimed.claim
         }
     }
 
@@ -137,9 +131,8 @@ public final class SQLitePaymentStore: PaymentStore {
         return try await commits.write { db in
             let abandoned = try SQLitePaymentRows.abandoned(before: latest, db)
             for payment in abandoned {
-                let outcome = PaymentOutcome(reason: "interrupted")
-                _ = try Self.write(
-                    payment.changed(in: payment, to: .pending, from: [.submitting], outcome, at: now), outcome, db)
+                let pending = try payment.interrupted(at: now)
+                _ = try Self.write(pending, pending.outcome ?? PaymentOutcome(), db)
             }
             return abandoned.count
         }

@@ -156,6 +156,18 @@ public struct PaymentOutcome: Sendable, Equatable {
         self.processedAt = processedAt
     }
 
+    /// As it is stored: nil where there is nothing of it.
+    init?(
+        storedReason reason: String?, authorizationCode: String?, processorReference: String?, processedAt: Date?
+    ) {
+        guard reason != nil || authorizationCode != nil || processorReference != nil || processedAt != nil else {
+            return nil
+        }
+        self.init(
+            reason: reason, authorizationCode: authorizationCode, processorReference: processorReference,
+            processedAt: processedAt)
+    }
+
     /// With what was known before and is not said anew: by it a person finds the payment at the processor.
     func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
         var outcome = self

@@ -25,6 +25,13 @@ enum ArrivalRule {
     }
 }
 
+/// What a claim writes, and what it answers.
+struct ClaimedRow {
+    let claim: PaymentClaim
+    let payment: Payment
+    let history: [(state: PaymentState, reason: String?)]
+}
+
 extension PaymentArrival {
     /// The payment as this attempt begins it. Its place is that of the row that was found, so that one token in two forms is
     /// one payment.
@@ -51,6 +58,32 @@ extension Payment {
         (changed.state, changed.changedAt) = (state, now)
         if let outcome { changed.outcome = outcome.added(to: row.outcome) }
         return changed
+    }
+
+    /// The payment whose token paytokend has released, with what is written of it.
+    ///
+    /// - Parameters:
+    ///   - row: this payment's.
+    ///   - other: whichever has the transaction's name; perhaps this one, of an earlier attempt.
+    func claimed(
+        in row: Payment?, besides other: Payment?, _ transaction: PaymentTransaction, as state: PaymentState,
+        _ outcome: PaymentOutcome?, at now: Date
+    ) throws(PaymentStoreError) -> ClaimedRow {
+        var changed = try changed(in: row, to: state, from: [.received], outcome, at: now)
+        if let other, other.key != key {
+            changed.state = .refused
+            changed.outcome = PaymentOutcome(reason: "transaction_replayed")
+            return ClaimedRow(
+                claim: .usedBefore, payment: changed, history: [(.refused, changed.outcome?.reason)])
+        }
+        changed.transaction = transaction
+        return ClaimedRow(
+            claim: .claimed(changed), payment: changed, history: [(.decrypted, nil), (state, outcome?.reason)])
+    }
+
+    /// Its attempt ended while it was `submitting`.
+    func interrupted(at now: Date) throws(PaymentStoreError) -> Payment {
+        try changed(in: self, to: .pending, from: [.submitting], PaymentOutcome(reason: "interrupted"), at: now)
     }
 
     /// Whether the row, this payment's, says that already: a processor that answers twice, or the answer and a question about it, say

@@ -63,7 +63,8 @@ public protocol PaymentStore: Sendable {
     /// How many are pending, and since when the oldest is.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
-    /// Makes a change durable that changes nothing: whether the next payment's could be.
+    /// Whether the store takes changes: a file is written and synced, though it says what it said before; a server begins a
+    /// transaction that may write, which does not show that it would commit.
     func probe() async throws(PaymentStoreError)
 
     /// What is under way is finished first.

@@ -2,9 +2,6 @@ import ConfigurationFile
 import DaemonAPI
 import Encodings
 import Foundation
-import NIOCore
-import NIOHTTP1
-import NIOPosix
 import Refusals
 import StrictJSON
 import TestSupport
@@ -23,7 +20,7 @@ final class DecryptingPaytokend: Sendable {
     let references = Shared<[String: String]>([:])
     /// Closed, it holds the answers back.
     let latch = Latch(isOpen: true)
-    private let channel: any Channel
+    private let server: PlayedPaytokend
 
     init(at path: String, paymentData: [UInt8]) async throws {
         let (requests, refusal, latch, references) = (requests, refusal, latch, references)
@@ -52,42 +49,6 @@ final class DecryptingPaytokend: Sendable {
                 audit: AuditReference(node: "n", sequence: 1))
             return (200, released.json(paymentData: paymentData))
         }
-        channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    try channel.pipeline.syncOperations.addHandler(Answerer(answer))
-                }
-            }
-            .bind(unixDomainSocketPath: path).get()
-    }
-
-    deinit { channel.close(promise: nil) }
-
-    private final class Answerer: ChannelInboundHandler {
-        typealias InboundIn = HTTPServerRequestPart
-
-        private let answer: @Sendable ([UInt8]) async -> (Int, [UInt8])
-        private var body: [UInt8] = []
-
-        init(_ answer: @escaping @Sendable ([UInt8]) async -> (Int, [UInt8])) { self.answer = answer }
-
-        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            switch unwrapInboundIn(data) {
-            case .head: body = []
-            case .body(let part): body += part.readableBytesView
-            case .end:
-                let (answer, body, channel) = (answer, body, context.channel)
-                Task {
-                    let (status, bytes) = await answer(body)
-                    let head = HTTPResponseHead(
-                        version: .http1_1, status: HTTPResponseStatus(statusCode: status),
-                        headers: ["Content-Type": "application/json", "Content-Length": "\(bytes.count)"])
-                    channel.write(HTTPServerResponsePart.head(head), promise: nil)
-                    channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: bytes))), promise: nil)
-                    channel.writeAndFlush(HTTPServerResponsePart.end(nil), promise: nil)
-                }
-            }
-        }
+        server = try await PlayedPaytokend(at: path) { _, body in await answer(body) }
     }
 }

@@ -1,9 +1,7 @@
 import DaemonAPI
 import Encodings
 import Foundation
-import NIOCore
 import NIOHTTP1
-import NIOPosix
 import Refusals
 import TLSHandshake
 import TestSupport
@@ -12,7 +10,7 @@ import TestSupport
 
 /// paytokend's two endpoints of role `session`, over a Unix socket, with keys in the tests' memory.
 final class FakePaytokend: Sendable {
-    private let channel: any Channel
+    private let server: PlayedPaytokend
     private let asked = Shared<[String]>([])
 
     /// Method and target of each request.
@@ -49,44 +47,6 @@ final class FakePaytokend: Sendable {
                 )
             } catch { return (400, []) }
         }
-        channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    try channel.pipeline.syncOperations.addHandler(Answerer(answer))
-                }
-            }
-            .bind(unixDomainSocketPath: path).get()
-    }
-
-    deinit { channel.close(promise: nil) }
-
-    private final class Answerer: ChannelInboundHandler {
-        typealias InboundIn = HTTPServerRequestPart
-
-        private let answer: @Sendable (HTTPRequestHead, [UInt8]) async -> (Int, [UInt8])
-        private var head: HTTPRequestHead?
-        private var body: [UInt8] = []
-
-        init(_ answer: @escaping @Sendable (HTTPRequestHead, [UInt8]) async -> (Int, [UInt8])) { self.answer = answer }
-
-        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            switch unwrapInboundIn(data) {
-            case .head(let head): self.head = head
-            case .body(let part): body += part.readableBytesView
-            case .end:
-                guard let head else { return }
-                let (answer, body, channel) = (answer, body, context.channel)
-                Task {
-                    let (status, bytes) = await answer(head, body)
-                    let head = HTTPResponseHead(
-                        version: .http1_1, status: HTTPResponseStatus(statusCode: status),
-                        headers: ["Content-Type": "application/json", "Content-Length": "\(bytes.count)"])
-                    channel.write(HTTPServerResponsePart.head(head), promise: nil)
-                    channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: bytes))), promise: nil)
-                    channel.writeAndFlush(HTTPServerResponsePart.end(nil), promise: nil)
-                }
-            }
-        }
+        server = try await PlayedPaytokend(at: path, answer)
     }
 }

@@ -136,9 +136,9 @@ struct PostgreSQLPaymentSchemaTests {
     @Test("a login that rights do not bind, and a server without a standby, are said")
     func insecure() async throws {
         let database = try await PaymentDatabases.shared.make()
-        #expect(try await database.store().insecureSettings.map(\.name) == ["database_standby"])
+        #expect(try await database.store().insecureSettings.map(\.rawValue) == ["database_standby"])
         #expect(
-            try await database.store(as: PaymentDatabases.owner).insecureSettings.map(\.name) == [
+            try await database.store(as: PaymentDatabases.owner).insecureSettings.map(\.rawValue).sorted() == [
                 "database_owner", "database_standby",
             ])
     }

@@ -1,0 +1,27 @@
+public import PostgreSQLClient
+
+/// Choices of a store in PostgreSQL that are permitted and insecure.
+public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringConvertible {
+    /// The gateway logs in as a superuser or as one who can act as the tables' owner: no right binds it.
+    case databaseOwner = "database_owner"
+    /// No synchronous standby is named.
+    case databaseStandby = "database_standby"
+    /// The connection is over TCP, and TLS does not tell the server from an impostor.
+    case databaseTLS = "database_tls"
+
+    public var description: String {
+        switch self {
+        case .databaseOwner:
+            "the gateway logs in as a superuser, or as one that can act as the tables' owner, so that no right binds it; use a "
+                + "role of its own, with the rights that \(PostgreSQLPaymentSession.create) --grant ROLE gives"
+        case .databaseStandby:
+            "the server names no synchronous standby: when it is lost, so is what became of payments"
+        case .databaseTLS:
+            "the server is reached over TCP with less than sslmode=verify-full, so that whoever is between can change what "
+                + "became of payments"
+        }
+    }
+
+    /// What is insecure by the URL alone, without a look at a service file or at the server.
+    public static func ofURL(_ url: PostgreSQLURL) -> Set<Self> { url.hasUnverifiedServer ? [.databaseTLS] : [] }
+}

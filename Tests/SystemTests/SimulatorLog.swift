@@ -1,0 +1,17 @@
+import Foundation
+import StrictJSON
+
+/// What processor-simulator wrote down, the judge of what was submitted.
+enum SimulatorLog {
+    /// How often each payment was submitted, by its transaction identifier.
+    static func submissions(in path: String) throws -> [String: Int] {
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        return try text.split(separator: "\n").reduce(into: [:]) { count, line in
+            let entry = try JSONValue(parsing: String(line)).objectValue
+            guard entry?["event"]?.stringValue == "submitted", let payment = entry?["payment"]?.stringValue else {
+                return
+            }
+            count[payment, default: 0] += 1
+        }
+    }
+}
