@@ -246,7 +246,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, nioCore, nioPosix, nioSSL,
+                "CLinux", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, nioCore, nioPosix,
+                nioSSL,
                 x509,
             ],
             path: "Tests/TestSupport",

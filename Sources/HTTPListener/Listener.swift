@@ -62,6 +62,9 @@ package final class Listener: Sendable {
         openings.compactMap(\.channel.localAddress).filter { $0.port != nil }
     }
 
+    /// The paths of the Unix sockets, inherited ones too, in the order in which they were opened.
+    package var socketPaths: [String] { openings.compactMap(\.channel.localAddress?.pathname) }
+
     private init(openings: [Opening], logger: Logger) {
         self.openings = openings
         self.logger = logger

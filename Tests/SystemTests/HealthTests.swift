@@ -81,25 +81,6 @@ import TokenForge
 
 /// What a unit of Type=notify hears.
 @Suite struct ServiceNotificationTests {
-    /// The socket that NOTIFY_SOCKET names.
-    final class NotifySocket: Sendable {
-        private let descriptor: CInt
-
-        init(path: String) throws {
-            descriptor = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue), 0)
-            try #require(unsafe paytokend_unix_bind(descriptor, path) == 0)
-        }
-
-        deinit { close(descriptor) }
-
-        /// The oldest datagram that was not read yet.
-        func next() -> String? {
-            var bytes = [UInt8](repeating: 0, count: 4096)
-            let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
-            return count < 0 ? nil : String(decoding: bytes.prefix(count), as: UTF8.self)
-        }
-    }
-
     @Test("systemd is notified when both sockets are served, even without the HSM, and when the daemon stops")
     func readyAndStopping() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
@@ -112,15 +93,38 @@ import TokenForge
             state = heard.next()
             return state != nil || !daemon.isRunning
         }
-        #expect(state == "READY=1", "\(daemon.error)")
+        #expect(state == "READY=1\nSTATUS=Opening the HSM tokens.", "\(daemon.error)")
         for socket in [harness.socket, harness.adminSocket] {
             #expect(try await Curl.request("/healthz", socket: socket).status == 200)
         }
         #expect(try await Curl.request("/readyz", socket: harness.socket).status == 503)
-        #expect(heard.next() == nil)
+        var status: String?
+        try await wait(for: "why it is not ready") {
+            status = heard.next() ?? status
+            return status?.hasPrefix("STATUS=Not ready. token primary: ") == true
+        }
         daemon.signal(SIGTERM)
         #expect(try await daemon.result().status == 0)
-        #expect(heard.next() == "STOPPING=1" && heard.next() == nil)
+        var last: [String] = []
+        while let next = heard.next() { last.append(next) }
+        #expect(last.last == "STOPPING=1\nSTATUS=Finishing what is under way.")
+        #expect(last.dropLast().allSatisfy { $0.hasPrefix("STATUS=Not ready.") }, "\(last)")
+    }
+
+    @Test("with WatchdogSec= a daemon is heard of again and again while it answers")
+    func watchdog() async throws {
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
+        let heard = try NotifySocket(path: harness.directory.path("notify"))
+        let daemon = try RunningProgram(
+            Program.built("paytokend"), ["--config", harness.configurationFile],
+            environment: ["NOTIFY_SOCKET": harness.directory.path("notify"), "WATCHDOG_USEC": "200000"])
+        func waitForBeat() async throws {
+            try await wait(for: "WATCHDOG=1") { heard.next() == "WATCHDOG=1" || !daemon.isRunning }
+            #expect(daemon.isRunning, "\(daemon.error)")
+        }
+        for _ in 0..<3 { try await waitForBeat() }
+        daemon.signal(SIGTERM)
+        #expect(try await daemon.result().status == 0)
     }
 
     @Test("a daemon that refuses its configuration notifies nothing and exits 78")
@@ -159,7 +163,9 @@ import TokenForge
             count = unsafe recv(descriptor, &heard, heard.count, 0)
             return count >= 0 || !daemon.isRunning
         }
-        #expect(String(decoding: heard.prefix(max(count, 0)), as: UTF8.self) == "READY=1", "\(daemon.error)")
+        #expect(
+            String(decoding: heard.prefix(max(count, 0)), as: UTF8.self)
+                == "READY=1\nSTATUS=Opening the HSM tokens.", "\(daemon.error)")
         daemon.signal(SIGTERM)
         #expect(try await daemon.result().status == 0)
     }

@@ -1,5 +1,6 @@
 import Encodings
 import Foundation
+import HostSystem
 import Ledger
 import Logging
 import MerchantKeys
@@ -19,6 +20,9 @@ struct Assembly: Sendable {
     let instruments: Instruments
     let router: Router
     let live: LiveConfiguration
+    private let readiness: Readiness
+    private let catalogue: KeyCatalogue
+    private let clock: WallClock
 
     /// Opens the ledger and finds the worker's program; starts nothing that serves.
     ///
@@ -155,7 +159,16 @@ struct Assembly: Sendable {
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
             router: router,
-            live: live)
+            live: live, readiness: readiness, catalogue: catalogue, clock: clock)
+    }
+
+    func status(of service: ServiceNotification) -> ServiceStatus {
+        ServiceStatus(
+            service: service, findings: { [readiness] in await readiness.findings() },
+            servedKeys: { [catalogue, clock] in
+                let now = clock.now()
+                return catalogue.index.entries.count { $0.decrypts(at: now) && !$0.hsmTokens.isEmpty }
+            })
     }
 
     private static func hsmTokens(

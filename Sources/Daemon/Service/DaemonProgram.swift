@@ -79,11 +79,18 @@ public enum DaemonProgram {
         let assembly = try await Assembly.make(configuration, logger: logger, openLedger: openLedger)
         let daemon = try await ServingDaemon.start(assembly, configuration, inherited: inherited, logger: logger)
         let service = ServiceNotification(logger: logger)
-        service.notify(.ready)
+        service.notify(.ready, .status("Opening the HSM tokens."))
+        let watchdog = daemon.socketPaths.first.flatMap { ServiceWatchdog.start(service, asking: $0) }
+        let status = assembly.status(of: service)
+        let showing = status.start()
         let reload = Reload(file: configurationFile, assembly: assembly, log: log, logger: logger)
         let events = DaemonEvents(signals: signals, verdicts: assembly.gate.verdicts)
-        let refusedStart = await untilStopped(events, awaitsRestore: awaitsRestore, reload: reload, logger: logger)
-        service.notify(.stopping)
+        let refusedStart = await untilStopped(events, awaitsRestore: awaitsRestore, logger: logger) {
+            status.reloaded(inForce: await reload.run())
+        }
+        showing.cancel()
+        service.notify(.stopping, .status("Finishing what is under way."))
+        watchdog?.stop()
         await daemon.stop(seals: refusedStart == nil)
         log.flush()
         if let refusedStart { throw refusedStart }
@@ -91,12 +98,12 @@ public enum DaemonProgram {
 
     /// - Returns: nil for a signal to stop; a failure when the ledger is not the one that the HSM token remembers.
     private static func untilStopped(
-        _ events: DaemonEvents, awaitsRestore: Bool, reload: Reload, logger: Logger
+        _ events: DaemonEvents, awaitsRestore: Bool, logger: Logger, reload: () async -> Void
     ) async -> StartFailure? {
         for await event in events {
             switch event {
             case .signal(.sighup):
-                await reload.run()
+                await reload()
             case .signal(let signal):
                 logger.notice("draining", metadata: ["signal": "\(signal)"])
                 return nil

@@ -135,7 +135,8 @@ struct Reload: Sendable {
     let log: StandardErrorLog
     let logger: Logger
 
-    func run() async {
+    /// - Returns: whether what the file says is in force.
+    func run() async -> Bool {
         do throws(StartFailure) {
             let configuration = try DaemonProgram.load(file)
             if let objection = assembly.live.objection(to: configuration) {
@@ -158,11 +159,13 @@ struct Reload: Sendable {
                 logger.warning(
                     "insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
             }
+            return true
         } catch {
             await assembly.lifeRecords.reloadRefused()
             logger.error(
                 "configuration not reloaded; the one in force stays",
                 metadata: ["file": "\(file)", "reason": "\(error.message)"])
+            return false
         }
     }
 }

@@ -72,6 +72,9 @@ struct ServingDaemon: Sendable {
         }
     }
 
+    /// The payments socket's path first, then the admin socket's.
+    var socketPaths: [String] { listener.socketPaths }
+
     /// Takes no new connections, answers what is under way, writes and seals the last records.
     ///
     /// - Parameter seals: not where the ledger is not the one that the HSM token remembers.

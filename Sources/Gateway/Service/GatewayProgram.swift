@@ -80,6 +80,7 @@ public enum GatewayProgram {
             ])
         let service = ServiceNotification(logger: logger)
         service.notify(.ready)
+        let watchdog = listener.socketPaths.first.flatMap { ServiceWatchdog.start(service, asking: $0) }
         let reload = GatewayReload(file: file, assembly: assembly, log: log, logger: logger)
         for await signal in signals {
             if signal == .sighup {
@@ -90,6 +91,7 @@ public enum GatewayProgram {
             break
         }
         service.notify(.stopping)
+        watchdog?.stop()
         let ends = ContinuousClock.now + drainTime
         await listener.shutdown(grace: drainTime)
         await payments?.underWay.wait(until: ends)

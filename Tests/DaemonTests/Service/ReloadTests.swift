@@ -35,7 +35,7 @@ struct ReloadTests {
     private func reload(log section: String) async throws -> [JSONObject] {
         try fixture.directory.write(Self.text(fixture, log: section), to: "c.yaml")
         let before = try lines().count
-        await Reload(
+        _ = await Reload(
             file: fixture.directory.path("c.yaml"), assembly: assembly, log: log, logger: log.logger("paytokend")
         ).run()
         // Each of them is JSON.

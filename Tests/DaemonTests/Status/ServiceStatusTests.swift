@@ -1,0 +1,79 @@
+import DaemonAPI
+import HostSystem
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// What `systemctl status` shows.
+@Suite("Service status")
+struct ServiceStatusTests {
+    private let directory: FreshDirectory
+    private let heard: NotifySocket
+    private let findings = Shared(Readiness.Findings())
+    private let status: ServiceStatus
+
+    init() throws {
+        directory = try FreshDirectory()
+        heard = try NotifySocket(path: directory.path("notify"))
+        let service = ServiceNotification(
+            environment: ["NOTIFY_SOCKET": directory.path("notify")], logger: ListenerFixture.quiet)
+        status = ServiceStatus(service: service, findings: { [findings] in findings.current }, servedKeys: { 2 })
+    }
+
+    @Test("what is missing is named, and said again only when it has changed")
+    func changes() async {
+        findings.change {
+            $0.reasons = [
+                .init(component: "token primary", code: "hsm_unavailable", message: "The worker is starting."),
+                .init(component: "ledger", code: "ledger_unavailable", message: "The disk is full."),
+            ]
+        }
+        await status.show()
+        await status.show()
+        #expect(
+            heard.next()
+                == "STATUS=Not ready. token primary: The worker is starting. ledger: The disk is full.")
+        #expect(heard.next() == nil)
+        findings.change { $0 = .init(warnings: ["token second serves nothing, the others hold every key: Away."]) }
+        await status.show()
+        #expect(
+            heard.next()
+                == "STATUS=Serving payments for 2 keys. token second serves nothing, the others hold every key: Away.")
+    }
+
+    @Test("a refused reload stays in it until one succeeds")
+    func reload() async throws {
+        func next() async throws -> String? {
+            var line: String?
+            try await wait(for: "a status") {
+                line = heard.next()
+                return line != nil
+            }
+            return line
+        }
+        status.reloaded(inForce: false)
+        #expect(try await next()?.contains("The last reload was refused") == true)
+        status.reloaded(inForce: true)
+        #expect(try await next() == "STATUS=Serving payments for 2 keys.")
+    }
+
+    @Test("a message cannot begin an assignment of its own, and a long one is cut at a character")
+    func hostileText() async {
+        findings.change {
+            $0.reasons = [
+                .init(
+                    component: "token a", code: "hsm_unavailable", message: "No.\nWATCHDOG=1\r\nFDSTORE=1\u{0}\u{85}.")
+            ]
+        }
+        await status.show()
+        #expect(heard.next() == "STATUS=Not ready. token a: No. WATCHDOG=1  FDSTORE=1  .")
+        findings.change {
+            $0.reasons = [.init(component: "t", code: "hsm_unavailable", message: String(repeating: "ä", count: 500))]
+        }
+        await status.show()
+        let line = heard.next() ?? ""
+        // "Not ready. t: " has 14 bytes and "…" three: 383 are left, for 191 letters of two bytes.
+        #expect(line == "STATUS=Not ready. t: " + String(repeating: "ä", count: 191) + "…")
+    }
+}

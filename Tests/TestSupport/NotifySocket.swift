@@ -1,0 +1,26 @@
+import CLinux
+import Glibc
+
+/// The socket that NOTIFY_SOCKET names, with the service manager's end of it.
+public final class NotifySocket: Sendable {
+    private let descriptor: CInt
+
+    public init(path: String) throws {
+        descriptor = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue), 0)
+        let error = unsafe paytokend_unix_bind(descriptor, path)
+        guard error == 0 else { throw NotifySocketFailure(errno: error) }
+    }
+
+    deinit { close(descriptor) }
+
+    /// The oldest datagram that was not read yet.
+    public func next() -> String? {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = unsafe recv(descriptor, &bytes, bytes.count, 0)
+        return count < 0 ? nil : String(decoding: bytes.prefix(count), as: UTF8.self)
+    }
+}
+
+public struct NotifySocketFailure: Error {
+    public let errno: CInt
+}
