@@ -20,6 +20,7 @@ struct TokenDecryptor: Sendable {
     let hsm: any TransactionDecrypting
     let ledger: any Ledger
     let gate: LedgerGate
+    let opening: FirstOpening
     let recorder: UsageRecorder
     let instruments: Instruments
     let faults: FaultLog
@@ -48,6 +49,9 @@ struct TokenDecryptor: Sendable {
         release.admitsNew = repeatability == nil
 
         // Step 2: the merchant's key.
+        await opening.pass { [keys, gate] in
+            keys.entry(paymentToken.publicKeyHash)?.condition != .missing && gate.position != .waiting
+        }
         guard let key = keys.entry(paymentToken.publicKeyHash) else {
             throw Refusal(
                 .unknownPublicKeyHash, "No merchant key here has the public key hash that the payment token names.",

@@ -16,7 +16,7 @@ struct TLSRoutes: Sendable {
         }
         request.draft.concerns(merchant: merchant)
         return try .json(
-            ListAnswer(items: try signer.identities(of: merchant, for: request.knownCaller()), next: nil))
+            ListAnswer(items: try await signer.identities(of: merchant, for: request.knownCaller()), next: nil))
     }
 
     func sign(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {

@@ -13,6 +13,7 @@ struct Assembly: Sendable {
     let hsmTokens: HSMTokenPool
     let ledger: any Ledger
     let gate: LedgerGate
+    let opening: FirstOpening
     let checkpoints: Checkpoints
     let lifeRecords: LifeRecords
     let refusalSummaries: RefusalSummaries
@@ -101,13 +102,14 @@ struct Assembly: Sendable {
         let rule = TwoPersonRule(people: configuration.approvals.people, expire: configuration.approvals.expire)
 
         let arrivals = RefusedArrivals()
+        let opening = FirstOpening()
         let decryptor = TokenDecryptor(
-            policies: live.policies, keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, recorder: recorder,
-            instruments: instruments, faults: faults, clock: clock, arrivals: arrivals,
+            policies: live.policies, keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, opening: opening,
+            recorder: recorder, instruments: instruments, faults: faults, clock: clock, arrivals: arrivals,
             answerTime: configuration.ledger.timeout)
         let signer = TLSSigner(
-            keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, recorder: recorder, instruments: instruments,
-            faults: faults, clock: clock, answerTime: configuration.ledger.timeout)
+            keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, opening: opening, recorder: recorder,
+            instruments: instruments, faults: faults, clock: clock, answerTime: configuration.ledger.timeout)
         let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let readiness = Readiness(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock,
@@ -155,7 +157,7 @@ struct Assembly: Sendable {
             ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
             auditKeys: auditKeysOfOthers, faults: faults)
         return Assembly(
-            hsmTokens: hsmTokens, ledger: ledger, gate: gate, checkpoints: checkpoints,
+            hsmTokens: hsmTokens, ledger: ledger, gate: gate, opening: opening, checkpoints: checkpoints,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
             router: router,

@@ -42,11 +42,15 @@ struct ServingDaemon: Sendable {
         }
         await assembly.hsmTokens.start()
         let first = assembly.hsmTokens.first
+        let opening = assembly.opening.start { [hsmTokens = assembly.hsmTokens, gate = assembly.gate] in
+            // Where the first token is away, the ledger stays uncompared for as long as that takes.
+            hsmTokens.all.allSatisfy { $0.condition != .starting } && (gate.position != .waiting || !first.isServing)
+        }
         let comparing = assembly.gate.start(openings: first.openings) { first.isServing }
         let daemon = ServingDaemon(
             assembly: assembly, listener: listener, sealing: assembly.checkpoints.start(),
             tasks: [
-                comparing, assembly.refusalSummaries.start(),
+                opening, comparing, assembly.refusalSummaries.start(),
                 ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
                 ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start(),
             ] + assembly.others.start(), logger: logger)

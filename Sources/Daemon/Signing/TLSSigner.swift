@@ -20,6 +20,7 @@ struct TLSSigner: Sendable {
     let hsm: any TLSHandshakeSigning
     let ledger: any Ledger
     let gate: LedgerGate
+    let opening: FirstOpening
     let recorder: UsageRecorder
     let instruments: Instruments
     let faults: FaultLog
@@ -30,8 +31,11 @@ struct TLSSigner: Sendable {
     /// A merchant's active identities, the newest first.
     ///
     /// - Throws: `forbidden`.
-    func identities(of merchant: String, for caller: Caller) throws(Refusal) -> [TLSIdentity] {
+    func identities(of merchant: String, for caller: Caller) async throws(Refusal) -> [TLSIdentity] {
         guard caller.allows(merchant: merchant) else { throw Self.merchantForbidden }
+        await opening.pass { [keys] in
+            !keys.entries.contains { $0.merchantIdentifier == merchant && $0.condition == .missing }
+        }
         let now = clock.now()
         let active = keys.entries.filter { key in
             key.merchantIdentifier == merchant && key.signs(at: now) && key.condition == .served
@@ -68,6 +72,9 @@ struct TLSSigner: Sendable {
         draft.is(.tlsSignature(details))
         let input = try Self.read(bytes, algorithm)
 
+        await opening.pass { [keys, gate] in
+            keys.entry(hash)?.condition != .missing && gate.position != .waiting
+        }
         guard let key = keys.entry(hash) else {
             throw Refusal(
                 .unknownPublicKeyHash, "No key here has this public key hash.", details: "publicKeyHash \(hash.hex)")

@@ -68,7 +68,8 @@ final class PaymentRoutesFixture: Sendable {
         log = StandardErrorLog(LogSettings(level: .trace), sink: LogSink(descriptor: logFile.fileDescriptor))
         let decryptor = TokenDecryptor(
             policies: policies, keys: index, hsm: hsm, ledger: record.ledger, gate: record.gate,
-            recorder: record.recorder, instruments: instruments, faults: record.faults, clock: .system,
+            opening: FirstOpening(isOver: true), recorder: record.recorder, instruments: instruments,
+            faults: record.faults, clock: .system,
             arrivals: arrivals, answerTime: answerTime)
         router = Router(
             endpoints: RouteTable.payments(PaymentRoutes(decryptor: decryptor), bodyLimit: 65_536),

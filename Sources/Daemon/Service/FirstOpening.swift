@@ -1,0 +1,65 @@
+import Synchronization
+
+/// Has requests that need a key wait for it while the daemon opens its HSM tokens for the first time. So a restart, for an
+/// upgrade say, costs callers the time that it takes, and not a refusal.
+///
+/// Only then, and only for ``longest``: a token that is away, or is lost later, is said at once.
+final class FirstOpening: Sendable {
+    /// SoftHSM takes a tenth of a second, a network HSM seconds. Callers who are answered later have often given up.
+    static let longest = Duration.seconds(5)
+    private static let pause = Duration.milliseconds(2)
+
+    private struct Waiting {
+        let isServed: @Sendable () -> Bool
+        let continuation: CheckedContinuation<Void, Never>
+    }
+
+    private struct State {
+        var isOver = false
+        var waiting: [Waiting] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// - Parameter isOver: false where ``start(longest:isOver:)`` is going to be called.
+    init(isOver: Bool = false) { state.withLock { $0.isOver = isOver } }
+
+    var waitingCount: Int { state.withLock { $0.waiting.count } }
+
+    /// Returns once `isServed` holds, or the first opening is over.
+    /// - Parameter isServed: whether what the request needs is there; returns soon.
+    func pass(when isServed: @escaping @Sendable () -> Bool) async {
+        guard !state.withLock({ $0.isOver }), !isServed() else { return }
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if !state.isOver { state.waiting.append(Waiting(isServed: isServed, continuation: continuation)) }
+                return state.isOver
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+
+    /// - Parameter isOver: whether nothing is being opened any more.
+    /// - Returns: a task that lets those pass whose keys are there, and at its end all. Its cancellation is its end.
+    func start(longest: Duration = longest, isOver: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
+        Task {
+            let end = ContinuousClock.now + longest
+            // Nothing tells when the last of several tokens, and the ledger's comparison, are done.
+            while !isOver(), ContinuousClock.now < end, !Task.isCancelled {
+                let served = state.withLock { state -> [Waiting] in
+                    guard !state.waiting.isEmpty else { return [] }
+                    let boundary = state.waiting.partition { $0.isServed() }
+                    defer { state.waiting.removeSubrange(boundary...) }
+                    return Array(state.waiting[boundary...])
+                }
+                for request in served { request.continuation.resume() }
+                try? await Task.sleep(for: Self.pause)
+            }
+            let rest = state.withLock { state in
+                defer { state = State(isOver: true) }
+                return state.waiting
+            }
+            for request in rest { request.continuation.resume() }
+        }
+    }
+}
