@@ -128,6 +128,9 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     /// One line: `broken: line 18, node a, record 18: …`.
     public var description: String { "broken: \(place): \(sentence)" }
 
+    /// For one who reads a ledger, whose lines have no numbers: `node a, record 18: …`.
+    public var finding: String { "\(position?.description ?? "a line behind the last good one"): \(sentence)" }
+
     /// `line 18, node a, record 18`
     public var place: String {
         switch fault {

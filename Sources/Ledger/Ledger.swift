@@ -90,6 +90,10 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration, Administrat
     /// through the record.
     func newestRelease() async throws(LedgerFailure) -> Date?
 
+    /// When a payment token was first released to this uid, by this node's records of these sequences; nil when none was.
+    /// Repeats do not count. It looks at each of them: ten thousand take some milliseconds.
+    func firstRelease(to uid: UInt32, in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> AuditTime?
+
     /// Makes a consistent copy while all goes on, which can be taken into service in the ledger's place.
     ///
     /// - Parameter path: absolute; nothing may be there yet. The file is for its owner alone and has reached the disk.

@@ -190,6 +190,11 @@ extension Gauge where labelCount == 0 {
     package func set(to value: Double) { set([], to: value) }
     package func add(_ amount: Double) { add(amount, []) }
     package func value() -> Double? { value([]) }
+
+    /// Nil leaves the metric out, for what is not known: an old figure would look like a present one.
+    package func show(_ value: Double?) {
+        if let value { set(to: value) } else { replaceAll([]) }
+    }
 }
 
 extension Histogram where labelCount == 0 {

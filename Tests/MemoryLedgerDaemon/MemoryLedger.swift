@@ -210,6 +210,10 @@ final class MemoryLedger: OneNodeLedger {
 
     func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] { [] }
 
+    func firstRelease(
+        to uid: UInt32, in sequences: ClosedRange<Int>
+    ) async throws(LedgerFailure) -> AuditTime? { nil }
+
     func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {}
 
     func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint? { nil }

@@ -34,9 +34,11 @@ import TokenForge
         #expect(answer.header("Content-Type")?.hasPrefix("text/plain") == true)
         for name in [
             "paytokend_requests_total", "paytokend_request_seconds", "paytokend_hsm_wait_seconds",
-            "paytokend_hsm_call_seconds", "paytokend_ledger_commit_seconds", "paytokend_key_expiry_days",
+            "paytokend_hsm_call_seconds", "paytokend_ledger_commit_seconds", "paytokend_key_not_after_seconds",
             "paytokend_key_uses_total", "paytokend_connections", "paytokend_insecure_settings",
-            "paytokend_clock_behind_ledger_seconds",
+            "paytokend_clock_behind_ledger_seconds", "paytokend_locked_memory_bytes",
+            "paytokend_checkpoint_age_seconds",
+            "paytokend_record_check_verdict", "paytokend_caller_first_release_timestamp_seconds",
         ] {
             #expect(answer.text.contains("# TYPE \(name) "), "\(name)")
         }

@@ -183,7 +183,7 @@ class Keys:
         took, status, body = self.ask("/metrics")
         rows["/metrics"] = took, "s", None
         rows["  its size"] = len(body) / 1e6, "MB", None
-        if status != 200 or body.count(b"\npaytokend_key_expiry_days{") != self.count + 1:
+        if status != 200 or body.count(b"\npaytokend_key_not_after_seconds{") != self.count + 1:
             wrong.append(f"{self.tag}: metrics do not show every key")
         rows["/readyz"] = self.ask("/readyz")[0], "s", None
         if not self.daemon.stop():

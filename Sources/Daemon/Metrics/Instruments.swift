@@ -33,12 +33,12 @@ struct Instruments: Sendable {
         help: "Since this daemon's hold on its node's name was renewed; absent for a ledger that is a file.")
     let workerRestarts = Counter(
         "paytokend_worker_restarts_total", help: "Worker processes replaced.", labels: ["token", "reason"])
-    let keyExpiryDays = Gauge(
-        "paytokend_key_expiry_days", help: "Days until the key's certificate expires, negative when it has.",
-        labels: ["publicKeyHash", "merchant"])
+    let keyNotAfter = Gauge(
+        "paytokend_key_not_after_seconds", help: "When the key's certificate ends, in seconds since 1970.",
+        labels: ["public_key_hash", "merchant"])
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
-        labels: ["publicKeyHash"], mostSeries: maximumSeriesOfKeys)
+        labels: ["public_key_hash"], mostSeries: maximumSeriesOfKeys)
     let connections = Gauge("paytokend_connections", help: "Connections now open, on both sockets.")
     let insecureSettings = Gauge(
         "paytokend_insecure_settings", help: "1 for each setting that weakens the service.", labels: ["setting"])
@@ -48,6 +48,26 @@ struct Instruments: Sendable {
     let clockBehindLedgerSeconds = Gauge(
         "paytokend_clock_behind_ledger_seconds",
         help: "How far the clock is behind the ledger's newest record or what it has forgotten; 0 when it is not.")
+    let synchronousStandbys = Gauge(
+        "paytokend_ledger_synchronous_standbys",
+        help: "Synchronous standbys that the ledger's server streams to; absent where it cannot be asked.")
+    let checkpointAgeSeconds = Gauge(
+        "paytokend_checkpoint_age_seconds",
+        help: "Since the last signed checkpoint while records wait for the next one; 0 when it seals them all.")
+    let recordCheckVerdict = Gauge(
+        "paytokend_record_check_verdict",
+        help: "1 when the daemon's last check of its record's chain found it whole, 0 when it did not.")
+    let recordCheckAgeSeconds = Gauge(
+        "paytokend_record_check_age_seconds", help: "Since the daemon last checked its record's chain.")
+    let lockedMemoryBytes = Gauge(
+        "paytokend_locked_memory_bytes",
+        help: "Memory of the daemon that the kernel may not swap, without its workers'.")
+    let lockedMemoryLimitBytes = Gauge(
+        "paytokend_locked_memory_limit_bytes",
+        help: "How much memory the daemon may lock; absent where that is unlimited.")
+    let callerFirstRelease = Gauge(
+        "paytokend_caller_first_release_timestamp_seconds",
+        help: "When the ledger first recorded a release to this uid, in seconds since 1970.", labels: ["uid"])
 
     /// From 100 µs, below the fastest token, to 10 s, the time-out of a call.
     private static let latencies: [Double] = [

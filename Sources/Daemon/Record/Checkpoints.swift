@@ -32,16 +32,18 @@ final class Checkpoints: CheckpointSealing {
     private let logger: Logger
     private let unsealed: UnsealedRecords
     private let patience: Duration
+    private let check: RecordCheck?
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - unsealed: is told by the ledger's writer what is recorded.
     ///   - patience: how long anybody waits for a seal. A call to the HSM that hangs costs its call_timeout, and is made
     ///     once more by the next worker.
+    ///   - check: looks at what a due checkpoint is about to seal.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, unsealed: UnsealedRecords = UnsealedRecords(),
         clock: WallClock,
-        patience: Duration = .seconds(30), logger: Logger
+        patience: Duration = .seconds(30), check: RecordCheck? = nil, logger: Logger
     ) {
         self.ledger = ledger
         self.hsmToken = hsmToken
@@ -49,6 +51,7 @@ final class Checkpoints: CheckpointSealing {
         self.logger = logger
         self.unsealed = unsealed
         self.patience = patience
+        self.check = check
     }
 
     /// From now on this key signs.
@@ -59,6 +62,7 @@ final class Checkpoints: CheckpointSealing {
             $0.isRemembered = false
         }
         unsealed.restart(end: head.sequence, sealed: newest?.checkpoint.sequence ?? 0)
+        check?.beginAnew()
     }
 
     /// Nothing is sealed from now on, so that the HSM token goes on remembering what it does.
@@ -84,6 +88,8 @@ final class Checkpoints: CheckpointSealing {
     /// - Returns: false when the token or the ledger failed it.
     private func sealIfDue() async -> Bool {
         guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return true }
+        // Whatever it finds, what is recorded from here on can be proved only by a checkpoint (Record.md).
+        await check?.run()
         do throws(Refusal) {
             _ = try await seal()
             return true

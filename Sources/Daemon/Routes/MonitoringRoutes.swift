@@ -3,6 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 import HTTPListener
+import HostSystem
 import Ledger
 import MerchantKeys
 import PaymentToken
@@ -20,6 +21,7 @@ struct MonitoringRoutes: Sendable {
     /// The same ledger, where it is on a server.
     let database: (any DatabaseLedger)?
     let ledgerClock: LedgerClock
+    let recordCheck: RecordCheck
     let live: LiveConfiguration
     let instruments: Instruments
     let auditKeysOfOthers: OtherNodesAuditKeys
@@ -48,7 +50,9 @@ struct MonitoringRoutes: Sendable {
         showExpiries()
         instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: hsmTokens).total))
         showDatabase()
-        await showClock()
+        showMemory()
+        showRecordCheck()
+        await showLedger()
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200,
@@ -57,11 +61,10 @@ struct MonitoringRoutes: Sendable {
     }
 
     private func showExpiries() {
-        let now = clock.now()
-        instruments.keyExpiryDays.replaceAll(
+        instruments.keyNotAfter.replaceAll(
             index.entries.compactMap { entry in
                 entry.certificate.map {
-                    ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince(now) / 86_400)
+                    ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince1970)
                 }
             })
     }
@@ -73,13 +76,49 @@ struct MonitoringRoutes: Sendable {
         instruments.nodeLeaseAgeSeconds.set(to: database.lease.age.inSeconds)
     }
 
-    /// While the ledger cannot be read the metric is left out: an old figure would look like a present one.
-    private func showClock() async {
-        do throws(LedgerFailure) {
-            instruments.clockBehindLedgerSeconds.set(to: try await ledgerClock.look().secondsBehind)
-        } catch {
-            instruments.clockBehindLedgerSeconds.replaceAll([])
-        }
+    private func showMemory() {
+        instruments.lockedMemoryBytes.show(LockedMemory.bytes.map(Double.init))
+        instruments.lockedMemoryLimitBytes.show(LockedMemory.limit.map(Double.init))
+    }
+
+    private func showRecordCheck() {
+        instruments.recordCheckVerdict.show(recordCheck.finding.map { $0.fault == nil ? 1 : 0 })
+        instruments.recordCheckAgeSeconds.show(recordCheck.age?.inSeconds)
+    }
+
+    /// What the ledger says, as far as it answers within two seconds: a scrape must not time out with a ledger that hangs.
+    private func showLedger() async {
+        let look = Task { await ledgerFigures() }
+        let figures = await look.value(within: .seconds(2)) ?? LedgerFigures()
+        instruments.clockBehindLedgerSeconds.show(figures.clockBehind)
+        instruments.checkpointAgeSeconds.show(figures.checkpointAge)
+        instruments.synchronousStandbys.show(figures.standbys.map(Double.init))
+    }
+
+    /// What could be read of the ledger; nil is what could not.
+    private struct LedgerFigures {
+        var clockBehind: Double?
+        var checkpointAge: Double?
+        var standbys: Int?
+    }
+
+    private func ledgerFigures() async -> LedgerFigures {
+        LedgerFigures(
+            clockBehind: try? await ledgerClock.look().secondsBehind, checkpointAge: try? await checkpointAge(),
+            standbys: (try? await database?.synchronousStandbys()) ?? nil)
+    }
+
+    private func checkpointAge() async throws(LedgerFailure) -> Double {
+        let sealed = try await ledger.latestCheckpoint()?.checkpoint
+        return Self.checkpointAge(
+            of: sealed, recorded: try await ledger.head().sequence, startedAt: startedAt, now: clock.now())
+    }
+
+    /// Seconds since the last checkpoint, or the start where there is none, while records wait for the next one; else 0.
+    static func checkpointAge(of sealed: Checkpoint?, recorded: Int, startedAt: Date, now: Date) -> Double {
+        guard recorded > sealed?.sequence ?? 0 else { return 0 }
+        let since = sealed.map { Date(timeIntervalSince1970: Double($0.time.milliseconds) / 1000) } ?? startedAt
+        return max(0, now.timeIntervalSince(since))
     }
 
     // MARK: Status
@@ -110,7 +149,7 @@ struct MonitoringRoutes: Sendable {
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
                 warnings: auditKeysOfOthers.warnings + live.warnings.map { "\($0.place): \($0.message)" }
-                    + databaseWarnings
+                    + databaseWarnings + recordCheck.warnings
                     + findings.warnings + UnlockedMemory(hsmTokens: hsmTokens).warnings + index.warnings
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }

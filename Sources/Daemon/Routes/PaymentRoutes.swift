@@ -6,6 +6,8 @@ import Refusals
 /// `POST /v1/decrypt` and `POST /v1/verify`, the two paths of payment backends.
 struct PaymentRoutes: Sendable {
     let decryptor: TokenDecryptor
+    /// Is told the uid of each release's caller, when the release is durable.
+    var released: @Sendable (UInt32) -> Void = { _ in }
 
     func decrypt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
@@ -13,6 +15,7 @@ struct PaymentRoutes: Sendable {
         let body = try DecryptRequest(parsing: request.body)
         request.draft.is(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
         let payment = try await decryptor.decrypt(body, for: caller, draft: request.draft)
+        released(caller.peer.uid)
         return EndpointAnswer(
             http: .json(status: 200, payment.json), outcome: payment.isRepeat ? "repeat" : "ok",
             metadata: [

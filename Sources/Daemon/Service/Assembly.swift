@@ -15,6 +15,7 @@ struct Assembly: Sendable {
     let gate: LedgerGate
     let opening: FirstOpening
     let checkpoints: Checkpoints
+    let recordCheck: RecordCheck
     let lifeRecords: LifeRecords
     let refusalSummaries: RefusalSummaries
     let others: OtherNodes
@@ -92,8 +93,10 @@ struct Assembly: Sendable {
         let hsmTokens = try hsmTokens(
             configuration.hsmTokens, catalogue: catalogue, instruments: instruments, logger: logger)
 
+        let recordCheck = RecordCheck(ledger: ledger, logger: logger)
         let checkpoints = Checkpoints(
-            ledger: ledger, hsmToken: hsmTokens.first, unsealed: unsealed, clock: clock, logger: logger)
+            ledger: ledger, hsmToken: hsmTokens.first, unsealed: unsealed, clock: clock, check: recordCheck,
+            logger: logger)
         let gate = LedgerGate(
             ledger: ledger, hsmToken: hsmTokens.first, hsmTokenName: hsmTokens.first.name, checkpoints: checkpoints,
             clock: clock, logger: logger, widestWindow: { live.widestWindow })
@@ -132,11 +135,14 @@ struct Assembly: Sendable {
             ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, auditKey: auditKey,
             clockAcceptance: clockAcceptance, recorder: recorder, clock: clock)
         let auditKeysOfOthers = OtherNodesAuditKeys(ledger: ledger, gate: gate, clock: clock, logger: logger)
+        let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
         let routes = RouteTable(
-            payments: PaymentRoutes(decryptor: decryptor), sessions: TLSRoutes(signer: signer),
+            payments: PaymentRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
+            sessions: TLSRoutes(signer: signer),
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
-                database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, live: live, instruments: instruments,
+                database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, recordCheck: recordCheck,
+                live: live, instruments: instruments,
                 auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
                 administration: administration, lifecycle: lifecycle, summaries: summaries,
@@ -158,6 +164,7 @@ struct Assembly: Sendable {
             auditKeys: auditKeysOfOthers, faults: faults)
         return Assembly(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, opening: opening, checkpoints: checkpoints,
+            recordCheck: recordCheck,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
             router: router,

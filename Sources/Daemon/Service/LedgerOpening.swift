@@ -38,6 +38,8 @@ protocol DatabaseLedger: Sendable {
     var lease: NodeLeaseStatus { get }
     /// What the server says of itself and of the nodes, asked now.
     func status() async throws(LedgerFailure) -> PostgreSQLStatus
+    /// How many synchronous standbys the server streams to; nil where it may not be asked.
+    func synchronousStandbys() async throws(LedgerFailure) -> Int?
 }
 
 extension PostgreSQLLedger: DatabaseLedger {}

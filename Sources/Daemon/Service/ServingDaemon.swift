@@ -50,7 +50,7 @@ struct ServingDaemon: Sendable {
         let daemon = ServingDaemon(
             assembly: assembly, listener: listener, sealing: assembly.checkpoints.start(),
             tasks: [
-                opening, comparing, assembly.refusalSummaries.start(),
+                opening, comparing, assembly.refusalSummaries.start(), assembly.recordCheck.start(),
                 ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
                 ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start(),
             ] + assembly.others.start(), logger: logger)

@@ -72,6 +72,21 @@ struct PostgreSQLAuditRecords {
         return records.with(checkpoints)
     }
 
+    func firstRelease(
+        to uid: UInt32, in sequences: ClosedRange<Int>, _ queries: PostgreSQLReader.Queries
+    ) throws -> AuditTime? {
+        try queries.rows(
+            """
+            SELECT time FROM audit_record WHERE node = $1 AND sequence BETWEEN $2 AND $3
+                AND caller_uid = $4 AND event = 'decrypt' AND outcome = 'ok' ORDER BY sequence LIMIT 1
+            """,
+            [
+                .text(node.name), .integer(Int64(sequences.lowerBound)), .integer(Int64(sequences.upperBound)),
+                .integer(Int64(uid)),
+            ]
+        ).first.map { AuditTime(milliseconds: try $0.integer(0)) }
+    }
+
     /// Checkpoints that a condition on `sequence` and $2 admits.
     func checkpoints(
         _ condition: String, _ sequence: Int, order: String = "ASC", limit: Int, _ queries: PostgreSQLReader.Queries

@@ -288,6 +288,22 @@ private final class FactsInForce: Sendable {
 }
 
 extension PostgreSQLLedger {
+    /// How many synchronous standbys the server streams to now; nil where the daemon's role may not ask: it needs
+    /// `pg_read_all_stats`.
+    public func synchronousStandbys() async throws(LedgerFailure) -> Int? {
+        try await read { queries in
+            let row = try queries.rows(
+                """
+                SELECT pg_has_role('pg_read_all_stats', 'USAGE'),
+                    (SELECT count(*) FROM pg_stat_replication
+                     WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum'))
+                """, []
+            ).first
+            guard let row, try row.boolean(0) else { return nil }
+            return Int(try row.integer(1))
+        }
+    }
+
     /// What the server says of itself and of the nodes, asked now.
     public func status() async throws(LedgerFailure) -> PostgreSQLStatus {
         let (standbys, nodes, timeline) = try await read { queries in

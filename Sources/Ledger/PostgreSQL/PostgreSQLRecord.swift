@@ -31,6 +31,12 @@ extension PostgreSQLLedger {
         try await ownChain.lines(sequences, limit: limit)
     }
 
+    public func firstRelease(
+        to uid: UInt32, in sequences: ClosedRange<Int>
+    ) async throws(LedgerFailure) -> AuditTime? {
+        try await search { [records] in try records.firstRelease(to: uid, in: sequences, $0) }
+    }
+
     public func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {
         try await writer.administer { try $0.insert(checkpoint) }
     }

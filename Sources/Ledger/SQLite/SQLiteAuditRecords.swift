@@ -54,6 +54,19 @@ struct SQLiteAuditRecords {
         return first...last
     }
 
+    func firstRelease(to uid: UInt32, in sequences: ClosedRange<Int>, _ db: Database) throws -> AuditTime? {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT time FROM audit_record INDEXED BY audit_record_by_sequence
+                    WHERE node = ? AND sequence BETWEEN ? AND ?
+                        AND caller_uid = ? AND event = 'decrypt' AND outcome = 'ok'
+                    ORDER BY sequence LIMIT 1
+                    """),
+            arguments: [node.name, sequences.lowerBound, sequences.upperBound, Int64(uid)])
+        return try row.map { AuditTime(milliseconds: try $0.value("time")) }
+    }
+
     func lines(_ sequences: ClosedRange<Int>, limit: Int, _ db: Database) throws -> [StoredLine] {
         let records = try Row.fetchAll(
             db.cachedStatement(
@@ -164,6 +177,12 @@ extension SQLiteLedger {
 
     public func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] {
         try await search { [audit] db in try audit.lines(sequences, limit: limit, db) }
+    }
+
+    public func firstRelease(
+        to uid: UInt32, in sequences: ClosedRange<Int>
+    ) async throws(LedgerFailure) -> AuditTime? {
+        try await search { [audit] db in try audit.firstRelease(to: uid, in: sequences, db) }
     }
 
     public func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {

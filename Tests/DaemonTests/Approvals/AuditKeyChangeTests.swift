@@ -60,6 +60,7 @@ struct AuditKeyChangeTests {
         let fixture = try await fixture()
         try await fixture.append(3)
         let old = try #require(try await keyIds(fixture).first)
+        await fixture.check.run()
         guard case .success(.changed(let from, let to)) = await change(keyChange(fixture)) else {
             Issue.record("it was refused")
             return
@@ -74,6 +75,8 @@ struct AuditKeyChangeTests {
             Issue.record("\(try await fixture.verdict())")
             return
         }
+        await fixture.check.run()
+        #expect(fixture.check.finding?.fault == nil, "the daemon's own look knows both keys")
         // Whoever has the old key only cannot vouch for what the new one signed.
         var verifier = ChainVerifier(keys: CheckpointKeys([from]), heads: [])
         for try await page in fixture.ledger.export() { verifier.consume(page.bytes[...]) }

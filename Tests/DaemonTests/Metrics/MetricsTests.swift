@@ -17,9 +17,13 @@ struct MetricsTests {
                 "paytokend_ledger_commit_seconds histogram", "paytokend_ledger_batch_size histogram",
                 "paytokend_ledger_batch_round_trips histogram", "paytokend_ledger_reads_back_total counter",
                 "paytokend_node_lease_age_seconds gauge",
-                "paytokend_worker_restarts_total counter", "paytokend_key_expiry_days gauge",
+                "paytokend_worker_restarts_total counter", "paytokend_key_not_after_seconds gauge",
                 "paytokend_key_uses_total counter", "paytokend_connections gauge", "paytokend_insecure_settings gauge",
                 "paytokend_unlocked_secret_bytes gauge", "paytokend_clock_behind_ledger_seconds gauge",
+                "paytokend_ledger_synchronous_standbys gauge", "paytokend_checkpoint_age_seconds gauge",
+                "paytokend_record_check_verdict gauge", "paytokend_record_check_age_seconds gauge",
+                "paytokend_locked_memory_bytes gauge", "paytokend_locked_memory_limit_bytes gauge",
+                "paytokend_caller_first_release_timestamp_seconds gauge",
             ])
         #expect(lines.count { $0.hasPrefix("# HELP ") } == types.count)
         #expect(lines.contains("paytokend_connections 0"))

@@ -17,6 +17,7 @@ struct RecordFixture {
     let recorder: UsageRecorder
     let faults: FaultLog
     let unsealed: UnsealedRecords
+    let check: RecordCheck
 
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -32,8 +33,9 @@ struct RecordFixture {
         }
         self.hsmToken = hsmToken
         let clock = WallClock { time }
+        check = RecordCheck(ledger: ledger, logger: Self.quiet)
         checkpoints = Checkpoints(
-            ledger: ledger, hsmToken: hsmToken, unsealed: unsealed, clock: clock, logger: Self.quiet)
+            ledger: ledger, hsmToken: hsmToken, unsealed: unsealed, clock: clock, check: check, logger: Self.quiet)
         gate = LedgerGate(
             ledger: ledger, hsmToken: hsmToken, hsmTokenName: "primary", checkpoints: checkpoints, clock: clock,
             logger: Self.quiet, widestWindow: { widestWindow })

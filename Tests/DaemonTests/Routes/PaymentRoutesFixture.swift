@@ -23,6 +23,7 @@ final class PaymentRoutesFixture: Sendable {
     let record: RecordFixture
     let instruments = Instruments()
     let arrivals = RefusedArrivals()
+    let firstReleases: CallerFirstReleases
     let router: Router
     let policies: CurrentPolicies
     private let directory: FreshDirectory
@@ -71,8 +72,12 @@ final class PaymentRoutesFixture: Sendable {
             opening: FirstOpening(isOver: true), recorder: record.recorder, instruments: instruments,
             faults: record.faults, clock: .system,
             arrivals: arrivals, answerTime: answerTime)
+        let firstReleases = CallerFirstReleases(
+            ledger: record.ledger, instruments: instruments, logger: RecordFixture.quiet)
+        self.firstReleases = firstReleases
         router = Router(
-            endpoints: RouteTable.payments(PaymentRoutes(decryptor: decryptor), bodyLimit: 65_536),
+            endpoints: RouteTable.payments(
+                PaymentRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }), bodyLimit: 65_536),
             policies: policies,
             requestLog: RequestLog(instruments: instruments, logger: log.logger("paytokend")),
             recorder: record.recorder)

@@ -52,6 +52,21 @@ struct StandbyTests {
         #expect(try await fixture.release(1).verdict == .released)
     }
 
+    @Test("The standbys that commits wait for are counted, for a role that may read the server's statistics")
+    func counted() async throws {
+        let servers = try await ReplicatedServers()
+        let fixture = try await PostgreSQLFixture(servers.databases) { $0.lease = Self.lease }
+        #expect(try await fixture.ledger.synchronousStandbys() == nil, "the role may not ask")
+        try await servers.primary.sql("GRANT pg_read_all_stats TO \(LedgerDatabases.daemon)")
+        #expect(try await fixture.ledger.synchronousStandbys() == 0, "there is one, and no commit waits for it")
+        try await servers.synchronise()
+        #expect(try await fixture.ledger.synchronousStandbys() == 1)
+        try await servers.standby.stop()
+        try await wait(for: "its absence") { try await fixture.ledger.synchronousStandbys() == 0 }
+        try await servers.standby.start()
+        try await wait(for: "its return") { try await fixture.ledger.synchronousStandbys() == 1 }
+    }
+
     @Test("When the wait for the standby is cancelled the release waits for a commit that the standby acknowledges")
     func cancelled() async throws {
         let servers = try await ReplicatedServers()

@@ -53,6 +53,31 @@ struct AuditTrailTests {
         #expect(try await signer.verdict(of: ledger).intactRecords == 240)
     }
 
+    @Test(
+        "A caller's first release is found among the sequences asked for; refusals, repeats and other events are none")
+    func firstRelease() async throws {
+        let fixture = try await LedgerFixture()
+        let ledger = fixture.ledger
+        let records: [(uid: UInt32, event: AuditEvent, outcome: AuditOutcome)] = [
+            (1, .decrypt(reference: nil), .refused(.currencyMismatch)), (1, .decrypt(reference: nil), .repeated),
+            (1, .verify, .ok), (2, .decrypt(reference: nil), .ok), (1, .decrypt(reference: nil), .ok),
+            (1, .decrypt(reference: nil), .ok),
+        ]
+        func time(_ sequence: Int) -> AuditTime {
+            AuditTime(LedgerFixture.noon.addingTimeInterval(Double(sequence)))
+        }
+        for (sequence, record) in zip(1..., records) {
+            let caller = AuditCaller(name: AuditText("shop"), uid: record.uid, gid: 9)
+            _ = try await ledger.append(
+                AuditRecord(time: time(sequence), event: record.event, outcome: record.outcome, caller: caller))
+        }
+        #expect(try await ledger.firstRelease(to: 1, in: 1...6) == time(5))
+        #expect(try await ledger.firstRelease(to: 1, in: 6...6) == time(6))
+        #expect(try await ledger.firstRelease(to: 1, in: 1...4) == nil)
+        #expect(try await ledger.firstRelease(to: 2, in: 1...4) == time(4))
+        #expect(try await ledger.firstRelease(to: 3, in: 1...1_000) == nil)
+    }
+
     @Test("The chain goes on where it ended after a restart")
     func restart() async throws {
         let fixture = try await LedgerFixture()

@@ -1,0 +1,165 @@
+import AuditChain
+import Ledger
+import Logging
+import Synchronization
+
+/// The daemon's own look at its record: follows the chain from where the last look ended, once a minute and before a
+/// checkpoint is made because it is due.
+///
+/// It finds what was changed in the ledger between being written and being sealed, and says so early. It is no proof, since it
+/// reads each line once; that is `paytokenctl audit verify`. Nothing waits for it but the next due checkpoint.
+final class RecordCheck: Sendable {
+    /// What the last look found.
+    struct Finding: Sendable, Equatable {
+        let at: ContinuousClock.Instant
+        /// Where the chain breaks, and how; nil when it is whole.
+        let fault: String?
+    }
+
+    private struct Progress {
+        var verifier: ChainVerifier
+        /// The last record that was read.
+        var position: Int
+        /// Which keys the verifier knows.
+        let keyIds: [AuditDigest]
+    }
+
+    private struct State {
+        var progress: Progress?
+        /// The last checkpoint that was found to seal the chain, from which a look begins anew.
+        var anchor: SignedCheckpoint?
+        /// How far the chain has been seen to reach.
+        var reached = 0
+        var finding: Finding?
+    }
+
+    /// How far before the record's end the first look begins, so that a break is found again after a restart.
+    static let lookBack = 10_000
+    /// How many records one look reads.
+    static let mostRecords = 100_000
+    private static let page = 500
+    private static let pause = Duration.seconds(60)
+
+    private let ledger: any Ledger
+    private let logger: Logger
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let state = Mutex(State())
+    /// One look at a time.
+    private let lock = AsyncLock()
+
+    init(
+        ledger: any Ledger, logger: Logger, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
+        self.ledger = ledger
+        self.logger = logger
+        self.now = now
+    }
+
+    /// Nil before the first look.
+    var finding: Finding? { state.withLock { $0.finding } }
+
+    /// A sentence for `status` while the chain is broken.
+    var warnings: [String] {
+        guard let fault = finding?.fault else { return [] }
+        return [
+            "The record's chain is not whole: \(fault). Run paytokenctl audit verify, and find out who can write to the ledger."
+        ]
+    }
+
+    /// How long ago the last look was; nil before the first.
+    var age: Duration? { finding.map { $0.at.duration(to: now()) } }
+
+    func start() -> Task<Void, Never> {
+        Task.repeating(every: Self.pause) { await self.run() }
+    }
+
+    /// Another ledger, or another part of one, is the record from now on.
+    func beginAnew() {
+        state.withLock { state in
+            state.progress = nil
+            state.anchor = nil
+            state.reached = 0
+        }
+    }
+
+    /// Looks at what was recorded since the last look. A ledger that cannot be read leaves the last verdict as it is.
+    func run() async {
+        await lock.acquire()
+        defer { lock.release() }
+        do throws(LedgerFailure) {
+            var fault = try await look()
+            if fault != nil {
+                // Where the audit key was changed between the reading of keys and lines, a right signature looked wrong.
+                state.withLock { $0.progress = nil }
+                fault = try await look()
+            }
+            if fault != nil { state.withLock { $0.progress = nil } }
+            note(fault)
+        } catch {
+            logger.warning("the record was not checked; it is tried again", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    private func note(_ fault: String?) {
+        let before = state.withLock { state in
+            defer { state.finding = Finding(at: now(), fault: fault) }
+            return state.finding
+        }
+        if let fault, before?.fault != fault {
+            logger.critical("the record's chain is not whole", metadata: ["found": "\(fault)"])
+        } else if fault == nil, before?.fault != nil {
+            logger.notice("the record's chain is whole again")
+        }
+    }
+
+    /// - Returns: where the chain breaks; nil when it is whole as far as it was read.
+    private func look() async throws(LedgerFailure) -> String? {
+        let head = try await ledger.head()
+        let reached = state.withLock { $0.reached }
+        guard head.sequence >= reached else {
+            return "the record ends with record \(head.sequence), and had reached record \(reached)"
+        }
+        var progress = try await progress(upTo: head)
+        defer { state.withLock { $0.progress = progress } }
+        // A checkpoint that was made since, of the record at which the last look ended.
+        if let sealed = try await ledger.firstCheckpoint(from: progress.position),
+            sealed.checkpoint.sequence == progress.position
+        {
+            take(.checkpoint(sequence: progress.position, sealed.line), &progress)
+        }
+        let last = min(head.sequence, progress.position + Self.mostRecords)
+        while progress.position < last, progress.verifier.fault == nil {
+            let lines = try await ledger.lines(progress.position + 1...last, limit: Self.page)
+            guard let read = lines.last?.sequence, read > progress.position else {
+                return "records \(progress.position + 1) to \(last) are missing"
+            }
+            for line in lines { take(line, &progress) }
+            progress.position = read
+        }
+        if let fault = progress.verifier.fault { return fault.finding }
+        state.withLock { $0.reached = progress.position }
+        return nil
+    }
+
+    private func take(_ line: StoredLine, _ progress: inout Progress) {
+        progress.verifier.consume(line: line.bytes)
+        guard case .checkpoint = line, progress.verifier.fault == nil,
+            let checkpoint = SignedCheckpoint(line: line.bytes)
+        else { return }
+        state.withLock { $0.anchor = checkpoint }
+    }
+
+    private func progress(upTo head: ChainHead) async throws(LedgerFailure) -> Progress {
+        let keys = try await ledger.auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
+        let keyIds = keys.map(\.keyId)
+        let (known, anchor) = state.withLock { ($0.progress, $0.anchor) }
+        if let known, known.keyIds == keyIds { return known }
+        var verifier = ChainVerifier(keys: CheckpointKeys(keys))
+        var start = anchor
+        if start == nil, head.sequence > Self.lookBack {
+            start = try await ledger.latestCheckpoint(below: head.sequence - Self.lookBack)
+        }
+        if let start { verifier.consume(line: start.line) }
+        return Progress(verifier: verifier, position: start?.checkpoint.sequence ?? 0, keyIds: keyIds)
+    }
+}

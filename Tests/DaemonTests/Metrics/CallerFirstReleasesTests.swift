@@ -1,0 +1,114 @@
+import AuditChain
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Daemon
+@testable import Ledger
+@testable import Telemetry
+
+/// `paytokend_caller_first_release_timestamp_seconds`.
+@Suite struct CallerFirstReleasesTests {
+    private let directory: FreshDirectory
+    private let ledger: SQLiteLedger
+    private let instruments = Instruments()
+    /// Whether the ledger cannot be read.
+    private let isFailing = Failing()
+
+    init() async throws {
+        directory = try FreshDirectory()
+        let isFailing = isFailing
+        ledger = try await SQLiteLedger.open(
+            SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1"),
+            faults: LedgerFaults(reading: { if isFailing.now { throw Failing.Fault() } }))
+    }
+
+    private func releases(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) -> CallerFirstReleases {
+        CallerFirstReleases(ledger: ledger, instruments: instruments, logger: RecordFixture.quiet, now: now)
+    }
+
+    /// Seconds after noon, which is 1,800,000,000 seconds after 1970.
+    private func release(to uid: UInt32, at seconds: Double) async throws {
+        _ = try await ledger.append(
+            AuditRecord(
+                time: AuditTime(RecordFixture.noon.addingTimeInterval(seconds)), event: .decrypt(reference: nil),
+                caller: AuditCaller(name: AuditText("shop"), uid: uid, gid: 7)))
+    }
+
+    @Test("each caller has its own earliest release, however many follow")
+    func earliest() async throws {
+        try await release(to: 1_001, at: 60)
+        try await release(to: 1_002, at: 120.5)
+        try await release(to: 1_001, at: 180)
+        let releases = releases()
+        #expect(instruments.callerFirstRelease.value(["1001"]) == nil, "nothing is looked for before a release")
+        await releases.released(to: 1_001)?.value
+        #expect(instruments.callerFirstRelease.value(["1001"]) == 1_800_000_060)
+        #expect(instruments.callerFirstRelease.value(["1002"]) == nil)
+        await releases.released(to: 1_002)?.value
+        #expect(instruments.callerFirstRelease.value(["1002"]) == 1_800_000_120.5)
+        #expect(releases.released(to: 1_001) == nil, "it is looked for once")
+    }
+
+    @Test("a ledger that cannot be read is asked again at a release ten seconds later, not at each one")
+    func faults() async throws {
+        try await release(to: 1_001, at: 60)
+        let clock = SteppedClock()
+        let releases = releases(now: { clock.now })
+        isFailing.now = true
+        await releases.released(to: 1_001)?.value
+        #expect(instruments.callerFirstRelease.value(["1001"]) == nil)
+        isFailing.now = false
+        clock.step(by: .milliseconds(9_999))
+        #expect(releases.released(to: 1_001) == nil)
+        clock.step(by: .milliseconds(1))
+        await releases.released(to: 1_001)?.value
+        #expect(instruments.callerFirstRelease.value(["1001"]) == 1_800_000_060)
+    }
+
+    @Test("of more callers than a thousand the later ones have no series")
+    func bounded() async throws {
+        for uid in UInt32(1)...1_001 {
+            ledger.note(
+                AuditRecord(
+                    time: AuditTime(RecordFixture.noon), event: .decrypt(reference: nil),
+                    caller: AuditCaller(name: nil, uid: uid, gid: 7)))
+            if uid % 200 == 0 { try await wait(for: "the notes") { try await ledger.head().sequence >= uid } }
+        }
+        try await wait(for: "the last note") { try await ledger.head().sequence >= 1_001 }
+        let releases = releases()
+        for uid in UInt32(1)...1_001 { await releases.released(to: uid)?.value }
+        #expect(instruments.callerFirstRelease.value(["1000"]) == 1_800_000_000)
+        #expect(instruments.callerFirstRelease.value(["1001"]) == nil)
+        #expect(instruments.callerFirstRelease.value(["other"]) == nil)
+    }
+
+    @Test("a payment that is released begins the look, one that is refused does not")
+    func payments() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let uid = String(fixture.peer.uid)
+        let paymentToken = try fixture.mint()
+        let refused = #"{"token":{"paymentData":{}}}"#
+        #expect(try await fixture.post("/v1/decrypt", Array(refused.utf8)).status == 400)
+        #expect(fixture.firstReleases.searched == 0)
+        let began = Date().timeIntervalSince1970
+        #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
+        #expect(fixture.firstReleases.searched == 1)
+        try await wait(for: "the metric") { fixture.instruments.callerFirstRelease.value([uid]) != nil }
+        let shown = try #require(fixture.instruments.callerFirstRelease.value([uid]))
+        #expect(shown > began - 60 && shown < began + 60)
+    }
+}
+
+/// Whether something fails at present.
+private final class Failing: Sendable {
+    struct Fault: Error {}
+
+    private let state = Mutex(false)
+
+    var now: Bool {
+        get { state.withLock { $0 } }
+        set { state.withLock { $0 = newValue } }
+    }
+}
