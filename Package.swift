@@ -215,9 +215,9 @@ let package = Package(
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "AuditChain", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "KeyFiles", "KeySealing", "Ledger",
-                "PostgreSQLClient", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON", arguments, crypto,
-                signals,
+                "AuditChain", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener", "HostSystem", "KeyFiles",
+                "KeySealing", "Ledger", "PostgreSQLClient", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON",
+                "Telemetry", arguments, crypto, logging, nioCore, nioPosix, signals,
             ],
             swiftSettings: house),
         .executableTarget(
@@ -318,7 +318,7 @@ let package = Package(
                 "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener", "HostSystem",
                 "KeySealing", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SecretMemory",
                 "StrictJSON", "TLSHandshake", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
-                nioCore, nioEmbedded, nioPosix, crypto, grdb,
+                nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, grdb,
             ],
             swiftSettings: house),
         .testTarget(

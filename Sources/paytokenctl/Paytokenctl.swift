@@ -5,6 +5,7 @@
 // Commands/     one type a command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has what
 //               they share: showing a result, dry runs, reasons, asking for a change that may need a second person.
 // Connection/   the daemon's sockets, files that are read, signals
+// Metrics/      the server of `metrics serve`, the one command that stays
 // Output/       what people see: tables, masked payment data, new files, the sentences that say what to do next
 //
 // Guaranteed: results go to standard output and all else to standard error; every failure is a CommandFailure, which has one
@@ -58,7 +59,7 @@ struct Paytokenctl: AsyncParsableCommand {
             TokenCommand.self, KeyCommand.self, CSRCommand.self, CertificateCommand.self, RotateCommand.self,
             ApprovalCommand.self, DecryptCommand.self,
             VerifyCommand.self,
-            AuditCommand.self, LedgerCommand.self, SessionCommand.self, StatusCommand.self,
+            AuditCommand.self, LedgerCommand.self, SessionCommand.self, StatusCommand.self, MetricsCommand.self,
         ])
 
     static func main() async {

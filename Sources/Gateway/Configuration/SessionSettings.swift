@@ -1,4 +1,5 @@
 import ConfigurationFile
+import HTTPListener
 import HostSystem
 import NIOSSL
 import TLSHandshake

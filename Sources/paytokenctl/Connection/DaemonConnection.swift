@@ -149,6 +149,7 @@ struct AdminSocketOption: ParsableArguments {
     var socket: String?
 
     var connection: DaemonConnection { DaemonConnection(.admin, option: socket) }
+    var path: String { DaemonSocket.admin.path(option: socket, environment: ProcessInfo.processInfo.environment) }
 }
 
 /// A request's query, RFC 3986 §3.4.

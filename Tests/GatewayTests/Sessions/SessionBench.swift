@@ -1,4 +1,5 @@
 import Foundation
+import HTTPListener
 import NIOSSL
 import TLSHandshake
 import TestSupport

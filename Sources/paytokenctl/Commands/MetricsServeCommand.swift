@@ -1,0 +1,98 @@
+import ArgumentParser
+import DaemonAPI
+import HTTPListener
+import HostSystem
+import NIOCore
+import UnixSignals
+
+struct MetricsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "metrics", abstract: "The daemon's or the gateway's metrics, for Prometheus.",
+        subcommands: [MetricsServeCommand.self])
+}
+
+struct MetricsServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Offers the metrics over TCP to Prometheus, which cannot scrape Unix sockets.",
+        discussion: """
+            Serves GET /metrics and nothing else, until SIGTERM. Run it as an account of its own, which the daemon's access \
+            section gives the role monitor and no other:
+
+              access:
+                - { name: metrics, user: paytokend-metrics, roles: [monitor] }
+
+            and which can open the admin socket: listener.admin_mode: "0666" in paytokend.yaml, or SocketMode=0666 in \
+            paytokend-admin.socket. The daemon still refuses whoever has no rule. The gateway's admin socket has no roles; there \
+            admin.mode and admin.group say who may connect. The units paytokend-metrics.service and \
+            paytoken-gateway-metrics.service in hsm-config/ do all of this.
+
+              paytokenctl metrics serve --listen 127.0.0.1:9464
+              paytokenctl metrics serve --listen 127.0.0.1:9465 --socket /run/paytoken-gateway/admin.sock
+              curl http://127.0.0.1:9464/metrics
+
+            There is no TLS and no password: what can connect can read merchants' identifiers, keys' hashes and how many payments \
+            there are. So it listens on a loopback address, unless --allow-remote says that something else keeps others away.
+
+            While the daemon is away each scrape gets 503 and the reason, and Prometheus' own metric up is 0.
+
+            Exit status: 0 after SIGTERM or SIGINT; 64 wrong usage; 75 another program listens at the address; 78 it cannot be \
+            listened at.
+            """)
+
+    @Option(
+        help: ArgumentHelp(
+            "Where to listen: an IP address and a port, such as 127.0.0.1:9464 or [::1]:9464; port 0 is any.",
+            valueName: "address:port"))
+    var listen = "127.0.0.1:9464"
+
+    @Flag(help: "Listens on an address that is not loopback, where other hosts can connect.")
+    var allowRemote = false
+
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        guard let address = NetworkAddress(listen) else {
+            throw ValidationError("--listen takes an IP address and a port, such as 127.0.0.1:9464 or [::1]:9464.")
+        }
+        guard address.isLoopback || allowRemote else {
+            throw ValidationError(
+                "--listen: other hosts could connect to \(address.text), and there is no password. Listen on 127.0.0.1 or [::1], "
+                    + "or say --allow-remote where a firewall or a proxy keeps others away.")
+        }
+    }
+
+    func run() async throws {
+        // Before anything else, so that a signal that comes early ends the program in order as well.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
+        guard let address = NetworkAddress(listen),
+            let place = try? SocketAddress(ipAddress: address.ip, port: address.port)
+        else { throw ExitCode(ExitStatus.usage.rawValue) }
+        let log = ServingLog()
+        defer { log.flush() }
+        let path = socket.path
+        let program = path == DaemonSocket.gatewayAdmin.defaultPath ? DaemonSocket.gatewayAdmin.program : "paytokend"
+        let scrape = SharedScrape(socket: path, program: program, log: log)
+        let listener: Listener
+        do throws(ListenerError) {
+            listener = try await MetricsConnections.listen(at: place, scrape: scrape, logger: log)
+        } catch {
+            if case .alreadyServed = error {
+                throw CommandFailure(.tryAgainLater, "Another program listens at \(address.text) already.")
+            }
+            throw CommandFailure(.configuration, "\(address.text): \(error)")
+        }
+        let service = ServiceNotification(logger: log.logger)
+        log.logger.notice(
+            "serving metrics",
+            metadata: [
+                "address":
+                    "\(address.ip.contains(":") ? "[\(address.ip)]" : address.ip):\(listener.networkAddresses.first?.port ?? address.port)",
+                "of": "\(path)",
+            ])
+        service.notify(.ready)
+        for await _ in signals { break }
+        service.notify(.stopping)
+        await listener.shutdown(grace: .seconds(5))
+    }
+}

@@ -1,0 +1,62 @@
+import DaemonAPI
+import HTTPListener
+import NIOCore
+import NIOPosix
+import Refusals
+
+/// The connections of whoever scrapes: few, bounded in time and size, and each request is for the metrics or refused.
+struct MetricsConnections: ConnectionService {
+    let scrape: SharedScrape
+
+    func accept(_ channel: any Channel) throws -> AcceptedConnection {
+        AcceptedConnection(
+            source: .network(channel.remoteAddress?.ipAddress ?? ""), handler: MetricsRequests(scrape: scrape))
+    }
+
+    func connectionsChanged(by difference: Int) {}
+
+    /// Prometheus needs one connection, or one for each of a pair. An answer may have megabytes.
+    private static let connections = ConnectionLimits.Maximum(total: 16, perSource: 8)
+    private static let limits = RequestLimits(idle: .seconds(30), request: .seconds(10))
+
+    static func listen(
+        at address: SocketAddress, scrape: SharedScrape, logger: ServingLog
+    ) async throws(ListenerError) -> Listener {
+        try await Listener.start(
+            [
+                ListeningSocket(
+                    name: "metrics", place: .network(address), service: Self(scrape: scrape),
+                    connectionLimits: ConnectionLimits(connections), answersOnEventLoop: false, limits: limits)
+            ], group: MultiThreadedEventLoopGroup.singleton, logger: logger.logger)
+    }
+}
+
+/// `GET /metrics` and `HEAD /metrics`; nothing else of a request is looked at, and nothing of it is passed on.
+struct MetricsRequests: RequestHandler {
+    let scrape: SharedScrape
+
+    func admit(_ head: RequestHead) -> Admission {
+        guard head.path == "/metrics" else {
+            return .refuse(.text(404, "There is only /metrics here."))
+        }
+        guard head.method == "GET" || head.method == "HEAD" else {
+            var answer = HTTPAnswer.text(405, "Only GET and HEAD are served here.")
+            answer.headers.append(.init(name: "Allow", value: "GET, HEAD"))
+            return .refuse(answer)
+        }
+        return .accept(bodyLimit: 0) { [scrape] _ in await scrape.answer() }
+    }
+
+    func answer(for refusal: Refusal) -> HTTPAnswer {
+        .text(ErrorTable.row(for: refusal.code).status, refusal.message)
+    }
+}
+
+extension HTTPAnswer {
+    /// One sentence for a person.
+    static func text(_ status: Int, _ sentence: String) -> HTTPAnswer {
+        HTTPAnswer(
+            status: status, headers: [Header(name: "Content-Type", value: "text/plain; charset=utf-8")],
+            body: Array((sentence + "\n").utf8))
+    }
+}

@@ -1,0 +1,95 @@
+import Foundation
+import TestSupport
+import Testing
+import TokenForge
+
+/// Prometheus' own checker, which scripts/prometheus-programs fetches without installing a service.
+enum Promtool {
+    static let path: String? = {
+        if let installed = try? Program.installed("promtool") { return installed }
+        let unpacked = URL(filePath: #filePath).appending(path: "../../../.build/prometheus/usr/bin/promtool")
+            .standardized
+        return FileManager.default.isExecutableFile(atPath: unpacked.path) ? unpacked.path : nil
+    }()
+
+    /// Everything that `promtool check metrics` says against an exposition.
+    static func complaints(about exposition: [UInt8]) async throws -> String {
+        let result = try await Program.run(try #require(path), ["check", "metrics"], input: exposition)
+        return result.status == 0 ? "" : result.output + result.error
+    }
+}
+
+/// `paytokenctl metrics serve` between a real daemon and curl.
+@Suite struct MetricsServeTests {
+    private func serve(_ socket: String) async throws -> (server: RunningProgram, origin: String) {
+        let server = try RunningProgram(
+            Program.built("paytokenctl"), ["metrics", "serve", "--listen", "127.0.0.1:0", "--socket", socket])
+        try await wait(for: "its address") { server.error.contains("serving metrics") || !server.isRunning }
+        let address = server.error.split(separator: " ").first { $0.hasPrefix("address=") }?.dropFirst(8)
+        return (server, "http://\(try #require(address, "\(server.error)"))")
+    }
+
+    @Test("the daemon's figures are had over TCP while it runs, a reason while it is away, and the figures again")
+    func scrapes() async throws {
+        var configuration = DaemonConfiguration()
+        // All that an account for metrics needs.
+        configuration.access = ["{ name: metrics, user: \"\(geteuid())\", roles: [monitor] }"]
+        let harness = try await DaemonHarness(configuration)
+        let (server, origin) = try await serve(harness.adminSocket)
+        func scrape() async throws -> CurlAnswer {
+            try await Curl.request("/metrics", socket: nil, origin: origin)
+        }
+        let first = try await scrape()
+        #expect(first.status == 200 && first.header("Content-Type") == "text/plain; version=0.0.4; charset=utf-8")
+        #expect(first.metric("paytokend_checkpoint_age_seconds").count == 1)
+        #expect(first.metric("paytokend_clock_behind_ledger_seconds") == [0])
+        for path in ["/v1/status", "/v1/keys", "/healthz", "/readyz", "/metrics/../v1/status"] {
+            let answer = try await Curl.request(path, socket: nil, origin: origin, arguments: ["--path-as-is"])
+            #expect(answer.status == 404, "\(path)")
+        }
+        #expect(try await harness.stop().status == 0)
+        let away = try await scrape()
+        #expect(away.status == 503 && away.text.contains("paytokend"), "\(away)")
+        try await harness.start()
+        try await wait(for: "the figures") { try await scrape().status == 200 }
+        server.signal(SIGTERM)
+        #expect(try await server.result().status == 0)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("an account without the role monitor gets a reason that names what is missing, and no figures")
+    func forbidden() async throws {
+        var configuration = DaemonConfiguration()
+        configuration.access = ["{ name: shop, user: \"\(geteuid())\", roles: [decrypt] }"]
+        let harness = try await DaemonHarness(configuration)
+        let (server, origin) = try await serve(harness.adminSocket)
+        let answer = try await Curl.request("/metrics", socket: nil, origin: origin)
+        #expect(answer.status == 503 && answer.text.contains("roles: [monitor]"), "\(answer)")
+        #expect(!answer.text.contains("# TYPE"))
+        server.signal(SIGTERM)
+        #expect(try await server.result().status == 0)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test(
+        "promtool finds nothing to say against the daemon's metrics, after releases, repeats and refusals",
+        .enabled(if: Promtool.path != nil, "there is no promtool; scripts/prometheus-programs unpacks it"))
+    func promtool() async throws {
+        let harness = try await DaemonHarness()
+        let merchant = try SharedForge.ecMerchant
+        #expect(try await harness.importMerchant(merchant).status == 0)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken).status == 200)
+        #expect(try await harness.decrypt(paymentToken).status != 500)
+        try await wait(for: "the caller's first release") {
+            try await !harness.metric("paytokend_caller_first_release_timestamp_seconds").isEmpty
+        }
+        let metrics = try await harness.admin("/metrics")
+        #expect(metrics.metric("paytokend_key_not_after_seconds").count == 1)
+        #expect(try await Promtool.complaints(about: metrics.body) == "")
+        // It can find something: a name in camel case and a counter without _total.
+        let wrong = "# TYPE paytokend_wrongName counter\npaytokend_wrongName{publicKeyHash=\"1\"} 1\n"
+        #expect(try await Promtool.complaints(about: Array(wrong.utf8)) != "")
+        #expect(try await harness.stop().status == 0)
+    }
+}
