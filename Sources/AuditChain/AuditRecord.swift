@@ -1,3 +1,4 @@
+internal import Encodings
 public import Refusals
 internal import StrictJSON
 
@@ -21,11 +22,13 @@ public struct AuditRecord: Sendable, Equatable {
     public var protection: AuditProtection?
     /// The token's name in the configuration.
     public var hsmToken: AuditText?
+    /// By which the caller's own logs can be found; informational, since it is the caller's word.
+    public var trace: AuditTrace?
 
     public init(
         time: AuditTime, event: AuditEvent, outcome: AuditOutcome = .ok, caller: AuditCaller? = nil,
         merchant: AuditText? = nil, publicKeyHash: AuditDigest? = nil, transactionId: AuditDigest? = nil,
-        protection: AuditProtection? = nil, hsmToken: AuditText? = nil
+        protection: AuditProtection? = nil, hsmToken: AuditText? = nil, trace: AuditTrace? = nil
     ) {
         self.time = time
         self.event = event
@@ -36,6 +39,7 @@ public struct AuditRecord: Sendable, Equatable {
         self.transactionId = transactionId
         self.protection = protection
         self.hsmToken = hsmToken
+        self.trace = trace
     }
 }
 
@@ -72,6 +76,23 @@ public enum AuditProtection: String, Sendable, CaseIterable {
     case a = "A"
     case b = "B"
     case c = "C"
+}
+
+/// The trace that a request belongs to (W3C Trace Context, Recommendation of 2021-11-23, §3.2.2).
+public struct AuditTrace: Sendable, Equatable {
+    /// 32 lower-case hexadecimal digits.
+    public let traceId: String
+    /// The caller's span: 16 lower-case hexadecimal digits.
+    public let parentId: String
+
+    /// Nil for anything else.
+    public init?(traceId: String, parentId: String) {
+        guard traceId.utf8.count == 32, parentId.utf8.count == 16, Hexadecimal.isLowerCase(traceId.utf8),
+            Hexadecimal.isLowerCase(parentId.utf8)
+        else { return nil }
+        self.traceId = traceId
+        self.parentId = parentId
+    }
 }
 
 /// Who asked. `uid` and `gid` are what the kernel fixed at connect; `loginUID`, `pid` and `comm` are informational:
@@ -116,6 +137,9 @@ extension AuditRecord {
         writer.member("protection", protection?.rawValue)
         writer.member("token", hsmToken?.text)
         event.write(into: &writer)
+        // Last, among the members that not every reader knows: a reader of an older version shows them as the event's own.
+        writer.member("traceId", trace?.traceId)
+        writer.member("parentId", trace?.parentId)
     }
 }
 

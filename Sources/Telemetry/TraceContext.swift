@@ -7,6 +7,8 @@ package struct TraceContext: Sendable, Equatable {
     package let traceIdentifier: String
     /// This request's own span: 16 lower-case hexadecimal digits, not all zero.
     package let spanIdentifier: String
+    /// The caller's span, which this request belongs to; nil for a trace that begins here.
+    package let parentIdentifier: String?
     /// Two hexadecimal digits, as the caller sent them; 00 for a trace that begins here.
     package let flags: String
 
@@ -17,32 +19,29 @@ package struct TraceContext: Sendable, Equatable {
     package init(traceparent values: [String], random: () -> [UInt8] = TraceContext.randomBytes) {
         let fresh = random()
         spanIdentifier = Self.nonZero(Hexadecimal.encode(fresh[16..<24]))
-        if let (trace, flags) = Self.parse(values) {
-            (traceIdentifier, self.flags) = (trace, flags)
+        if let (caller, flags) = Self.parse(values) {
+            (traceIdentifier, parentIdentifier, self.flags) = (caller.traceIdentifier, caller.parentIdentifier, flags)
         } else {
-            (traceIdentifier, flags) = (Self.nonZero(Hexadecimal.encode(fresh[..<16])), "00")
+            (traceIdentifier, parentIdentifier, flags) = (Self.nonZero(Hexadecimal.encode(fresh[..<16])), nil, "00")
         }
     }
 
     /// The header for what is asked of others: this request's span is the parent.
     package var traceparent: String { "00-\(traceIdentifier)-\(spanIdentifier)-\(flags)" }
 
-    /// The identifier of the caller's trace; nil where there is none that could be gone on with.
-    package static func traceIdentifier(of values: [String]) -> String? { parse(values)?.trace }
-
-    private static func parse(_ values: [String]) -> (trace: String, flags: String)? {
+    private static func parse(_ values: [String]) -> (caller: CallersTrace, flags: String)? {
         values.count == 1 ? parse(values[0]) : nil
     }
 
     /// `version-trace-parent-flags`. A version above 00 may have more after another hyphen; ff is none.
-    private static func parse(_ text: String) -> (trace: String, flags: String)? {
+    fileprivate static func parse(_ text: String) -> (caller: CallersTrace, flags: String)? {
         guard (55...512).contains(text.utf8.count) else { return nil }
         let parts = text.split(separator: "-", omittingEmptySubsequences: false).map(String.init)
         guard parts.count >= 4, parts[0] != "ff", parts[0] != "00" || parts.count == 4,
             zip(parts, [2, 32, 16, 2]).allSatisfy({ $0.utf8.count == $1 && Hexadecimal.isLowerCase($0.utf8) }),
             parts[1].contains(where: { $0 != "0" }), parts[2].contains(where: { $0 != "0" })
         else { return nil }
-        return (parts[1], parts[3])
+        return (CallersTrace(traceIdentifier: parts[1], parentIdentifier: parts[2]), parts[3])
     }
 
     private static func nonZero(_ digits: String) -> String {
@@ -56,5 +55,24 @@ package struct TraceContext: Sendable, Equatable {
 
     private static func withBytes(of word: UInt64) -> [UInt8] {
         (0..<8).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) }
+    }
+}
+
+/// What a caller's header says of its request, for logs and records.
+package struct CallersTrace: Sendable, Equatable {
+    /// 32 lower-case hexadecimal digits, not all zero.
+    package let traceIdentifier: String
+    /// The caller's span: 16 lower-case hexadecimal digits, not all zero.
+    package let parentIdentifier: String
+
+    fileprivate init(traceIdentifier: String, parentIdentifier: String) {
+        self.traceIdentifier = traceIdentifier
+        self.parentIdentifier = parentIdentifier
+    }
+
+    /// - Parameter values: of the header `traceparent`. Nil for none, for two, and for one that is not well formed.
+    package init?(traceparent values: [String]) {
+        guard values.count == 1, let (caller, _) = TraceContext.parse(values[0]) else { return nil }
+        self = caller
     }
 }

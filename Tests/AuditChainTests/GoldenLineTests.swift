@@ -1,4 +1,5 @@
 import AuditChain
+import TestSupport
 import Testing
 
 /// The expected bytes were written by hand from the public contract. The hashes were computed apart, for example
@@ -20,6 +21,13 @@ struct GoldenLineTests {
         "publicKeyHash":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=","from":"active","to":"suspended",\#
         "reason":"a \"leak\" in café\\bar",\#
         "hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7"}
+        """#
+    static let traced = #"""
+        {"node":"backend-1","sequence":1,"time":"2026-01-31T12:00:00.000Z","event":"decrypt",\#
+        "outcome":"amount_mismatch","caller":{"name":"checkout","uid":1001},\#
+        "reference":"71983129e5088fcbbb2be5a2e186253aa3ee915c173f42553285baf7100b0059",\#
+        "traceId":"4bf92f3577b34da6a3ce929d0e0e4736","parentId":"00f067aa0ba902b7",\#
+        "hash":"3798e067a6e851bffa30e4b811422be255bbb959cb806fd48aff20c6d1f45037"}
         """#
     static let checkpoint = #"""
         {"checkpoint":{"node":"backend-1","sequence":2,\#
@@ -67,6 +75,40 @@ struct GoldenLineTests {
         #expect(lines[1].hash.hex == "694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7")
         #expect(head.sequence == 2)
         #expect(head.hash == lines[1].hash)
+    }
+
+    @Test("The trace of a request stands behind the event's own members, and every reader of lines takes it")
+    func tracedLine() async throws {
+        var record = AuditRecord(
+            time: try required(AuditTime(rfc3339: "2026-01-31T12:00:00Z")),
+            event: .decrypt(reference: .of(Array("order-1234".utf8))), outcome: .refused(.amountMismatch),
+            caller: AuditCaller(name: AuditText("checkout"), uid: 1001, gid: nil))
+        record.trace = AuditTrace(traceId: "4bf92f3577b34da6a3ce929d0e0e4736", parentId: "00f067aa0ba902b7")
+        var head = ChainHead(node: try required(AuditNode("backend-1")))
+        #expect(String(decoding: head.append(record).bytes, as: UTF8.self) == Self.traced)
+
+        let entry = try AuditEntry(line: Array(Self.traced.utf8))
+        #expect(entry.details["traceId"]?.stringValue == "4bf92f3577b34da6a3ce929d0e0e4736")
+        #expect(entry.details["parentId"]?.stringValue == "00f067aa0ba902b7")
+        let details = #""{""traceId"":""4bf92f3577b34da6a3ce929d0e0e4736"",""parentId"":""00f067aa0ba902b7""}""#
+        #expect(String(decoding: AuditCSV.row(entry), as: UTF8.self).contains(",\(details),"))
+        let directory = try FreshDirectory()
+        let script = try await Program.run(
+            VerifierScript.path, ["-", directory.write(Self.publicKey, to: "key.pem")],
+            input: Array((Self.traced + "\n").utf8))
+        #expect(script.output == "unsealed: node backend-1, records 1 to 1, 1 after record 0 not sealed\n")
+    }
+
+    @Test(
+        "A trace is 32 and 16 lower-case hexadecimal digits and nothing else",
+        arguments: [
+            ("4BF92F3577B34DA6A3CE929D0E0E4736", "00f067aa0ba902b7"),
+            ("4bf92f3577b34da6a3ce929d0e0e473", "00f067aa0ba902b7"),
+            ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b70"),
+            ("4bf92f3577b34da6a3ce929d0e0e473\"", "00f067aa0ba902b7"), ("", ""),
+        ])
+    func noTrace(traceId: String, parentId: String) {
+        #expect(AuditTrace(traceId: traceId, parentId: parentId) == nil)
     }
 
     @Test("A checkpoint's line is the contract's bytes, and OpenSSL's signature of them is taken")

@@ -104,10 +104,13 @@ import TokenForge
                     ",\"orderId\":\"\(orderId)\",\"expected\":{\"amount\":\"\(decimal)\",\"currency\":\"USD\"}}".utf8)
         }
 
-        func pay(_ body: [UInt8], as client: String = "shop") async throws -> CurlAnswer {
+        func pay(
+            _ body: [UInt8], as client: String = "shop", trace: String? = nil
+        ) async throws -> CurlAnswer {
             try await Curl.request(
                 "/payments/apple-pay", socket: directory.path("g"), body: body,
-                arguments: ["--header", "Authorization: Bearer \(keys[client] ?? "")"])
+                arguments: ["--header", "Authorization: Bearer \(keys[client] ?? "")"]
+                    + (trace.map { ["--header", "traceparent: \($0)"] } ?? []))
         }
 
         /// The same in Radial's XML.
@@ -373,6 +376,40 @@ import TokenForge
             }
         }
         #expect(try shop.submissions().values.sorted() == [1, 1])
+    }
+
+    @Test("a payment's trace goes through the gateway into paytokend's log and record")
+    func trace() async throws {
+        let shop = try await Shop()
+        let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+        let answer = try await shop.pay(shop.request(1000), trace: "00-\(trace)-\(parent)-01")
+        #expect(answer.status == 200, "\(answer)")
+        let list = try await shop.harness.paytokenctl(["audit", "list", "--limit", "10", "--output", "json"])
+        let record = try #require(
+            String(decoding: list.outputBytes, as: UTF8.self).split(separator: "\n").first { $0.contains("traceId") },
+            "\(list)")
+        #expect(record.contains("\"traceId\":\"\(trace)\""), "\(record)")
+        let log = try await shop.stopGateway(by: SIGTERM)
+        let line = try #require(
+            log.split(separator: "\n").first { $0.contains("\"request.endpoint\":\"/payments/apple-pay\"") }, "\(log)")
+        let members = try #require(try JSONValue(parsing: Array(line.utf8)).objectValue)
+        #expect(members["trace.id"]?.stringValue == trace && members["parent.id"]?.stringValue == parent)
+        let span = try #require(members["span.id"]?.stringValue)
+        #expect(span != parent && record.contains("\"parentId\":\"\(span)\""), "\(record)")
+    }
+
+    @Test(
+        "promtool finds nothing to say against the gateway's metrics, after payments and refusals",
+        .enabled(if: Promtool.path != nil, "there is no promtool; scripts/prometheus-programs unpacks it"))
+    func promtool() async throws {
+        let shop = try await Shop()
+        #expect(try await shop.pay(shop.request(1000)).status == 200)
+        #expect(try await shop.pay(Array("{}".utf8)).status == 400)
+        #expect(try await shop.pay(shop.request(1000), as: "nobody").status == 401)
+        let metrics = try await Curl.request("/metrics", socket: shop.directory.path("a"))
+        #expect(metrics.metric("paytoken_gateway_payments_total").contains(1))
+        #expect(try await Promtool.complaints(about: metrics.body) == "")
+        _ = try await shop.stopGateway(by: SIGTERM)
     }
 
     @Test("card data are in no log, store, metric or list")

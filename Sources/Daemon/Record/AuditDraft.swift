@@ -2,6 +2,7 @@ import AuditChain
 import MerchantKeys
 import PaymentToken
 import Synchronization
+import Telemetry
 import WorkerProtocol
 
 /// One request's audit record while it takes shape: a request that is refused is recorded with what was known by then.
@@ -17,9 +18,19 @@ final class AuditDraft: Sendable {
         var transactionId: AuditDigest?
         var protection: AuditProtection?
         var hsmToken: AuditText?
+        /// What the caller's header `traceparent` says.
+        var trace: AuditTrace?
     }
 
-    private let state = Mutex((facts: Facts(), sequence: Int?.none))
+    private let state: Mutex<(facts: Facts, sequence: Int?)>
+
+    init(trace: CallersTrace? = nil) {
+        var facts = Facts()
+        facts.trace = trace.flatMap {
+            AuditTrace(traceId: $0.traceIdentifier, parentId: $0.parentIdentifier)
+        }
+        state = Mutex((facts: facts, sequence: nil))
+    }
 
     var facts: Facts { state.withLock { $0.facts } }
 

@@ -28,7 +28,7 @@ struct UsageRecorder: AuditLooking {
         return AuditRecord(
             time: AuditTime(clock.now()), event: facts.event, outcome: outcome, caller: caller.map(AuditCaller.init),
             merchant: facts.merchant, publicKeyHash: facts.publicKeyHash, transactionId: facts.transactionId,
-            protection: facts.protection, hsmToken: facts.hsmToken)
+            protection: facts.protection, hsmToken: facts.hsmToken, trace: facts.trace)
     }
 
     /// Where something stands in the record.

@@ -13,15 +13,15 @@ struct RequestLog: Sendable {
         let endpoint: String
         let caller: Caller?
         let peer: PeerCredentials
-        /// Of the trace that the caller's header names.
-        let trace: String?
+        /// What the caller's header says.
+        let trace: CallersTrace?
         let started = ContinuousClock.now
         /// Set where what follows is not the daemon's own time: a streamed answer takes as long as its reader.
         var took: Duration?
 
         /// - Parameter traceparent: values of the header of that name (W3C Trace Context §3.2).
         init(endpoint: String, caller: Caller?, peer: PeerCredentials, traceparent: [String] = []) {
-            trace = traceparent.isEmpty ? nil : TraceContext.traceIdentifier(of: traceparent)
+            trace = traceparent.isEmpty ? nil : CallersTrace(traceparent: traceparent)
             self.endpoint = endpoint
             self.caller = caller
             self.peer = peer
@@ -78,7 +78,10 @@ struct RequestLog: Sendable {
         metadata["request.outcome"] = .string(outcome)
         metadata["peer.uid"] = .string(String(entry.peer.uid))
         metadata["peer.pid"] = .string(String(entry.peer.pid))
-        if let trace = entry.trace { metadata["trace.id"] = .string(trace) }
+        if let trace = entry.trace {
+            metadata["trace.id"] = .string(trace.traceIdentifier)
+            metadata["parent.id"] = .string(trace.parentIdentifier)
+        }
         if let caller = entry.caller { metadata["caller"] = .string(caller.name) }
         return metadata
     }

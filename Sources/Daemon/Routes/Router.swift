@@ -66,7 +66,7 @@ struct Router: PeerRequestHandler {
                 await respond(
                     to: EndpointRequest(
                         caller: caller, peer: peer, pathArguments: arguments, query: head.query,
-                        body: body, draft: AuditDraft()),
+                        body: body, draft: AuditDraft(trace: entry.trace)),
                     endpoint: endpoint, entry: entry)
             }
         } catch {

@@ -76,6 +76,7 @@ struct GatewayRequestLog: Sendable {
         metadata["peer.address"] = .string(entry.address)
         metadata["trace.id"] = .string(entry.trace.traceIdentifier)
         metadata["span.id"] = .string(entry.trace.spanIdentifier)
+        if let parent = entry.trace.parentIdentifier { metadata["parent.id"] = .string(parent) }
         if let client = entry.client { metadata["client"] = .string(client) }
         return metadata
     }

@@ -4,6 +4,7 @@ import GRDB
 import Glibc
 import Ledger
 import MerchantKeys
+import NIOHTTP1
 import PaymentToken
 import Synchronization
 import TestSupport
@@ -120,11 +121,13 @@ final class PaymentRoutesFixture: Sendable {
         try queue.close()
     }
 
-    func post(_ path: String, _ body: [UInt8], query: [String: String] = [:]) async throws -> (
-        status: Int, body: [UInt8]
-    ) {
+    /// - Parameter traceparent: values of the header of that name.
+    func post(
+        _ path: String, _ body: [UInt8], query: [String: String] = [:], traceparent: [String] = []
+    ) async throws -> (status: Int, body: [UInt8]) {
         let head = RequestHead(
-            method: "POST", path: path, query: query, contentType: "application/json", contentLength: body.count)
+            method: "POST", path: path, query: query, contentType: "application/json", contentLength: body.count,
+            fields: HTTPHeaders(traceparent.map { ("traceparent", $0) }))
         let answer: HTTPAnswer
         switch router.admit(head, peer: peer, socket: .payments) {
         case .refuse(let refusal): answer = refusal

@@ -135,7 +135,10 @@ struct AdmissionTests {
             let lines = gateway.log.current.filter { $0.contains("request.endpoint=/echo") }
             #expect(lines.count == 1, "\(lines)")
             let line = try #require(lines.first)
-            for part in ["answered", "client=shop", "request.outcome=ok", "trace.id=\(trace)"] {
+            for part in [
+                "answered", "client=shop", "request.outcome=ok", "trace.id=\(trace)",
+                "parent.id=00f067aa0ba902b7",
+            ] {
                 #expect(line.contains(part), "\(line)")
             }
             #expect(!gateway.log.current.contains { $0.contains("4111") || $0.contains(GatewayFixture.key) })

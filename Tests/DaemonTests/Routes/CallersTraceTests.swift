@@ -1,0 +1,100 @@
+import AuditChain
+import TestSupport
+import Testing
+import TokenForge
+
+@testable import Daemon
+@testable import Telemetry
+
+/// The header `traceparent` (W3C Trace Context, Recommendation of 2021-11-23, §3.2). The first example is the
+/// Recommendation's (§3.2.3), and so are the rules for other versions (§3.2.4).
+@Suite struct CallersTraceTests {
+    private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    private static let parent = "00f067aa0ba902b7"
+    private static let header = "00-\(trace)-\(parent)-01"
+
+    @Test(
+        "a well-formed one says the trace and the caller's span",
+        arguments: [
+            header, "00-\(trace)-\(parent)-00", "cc-\(trace)-\(parent)-01",
+            "cc-\(trace)-\(parent)-01-what-the-future-brings",
+        ])
+    func wellFormed(text: String) throws {
+        let caller = try #require(CallersTrace(traceparent: [text]))
+        #expect(caller.traceIdentifier == Self.trace && caller.parentIdentifier == Self.parent)
+        let own = TraceContext(traceparent: [text])
+        #expect(own.traceIdentifier == Self.trace && own.parentIdentifier == Self.parent)
+        #expect(
+            own.spanIdentifier != Self.parent && own.traceparent.hasPrefix("00-\(Self.trace)-\(own.spanIdentifier)-"))
+    }
+
+    @Test(
+        "any other is as none, and a trace that begins here has no parent",
+        arguments: [
+            "", "00", "00-\(trace)-\(parent)", "00-\(trace)-\(parent)-01-more", "00-\(trace)-\(parent)-1",
+            "0-\(trace)-\(parent)-01",
+            "ff-\(trace)-\(parent)-01", "00-\(trace.uppercased())-\(parent)-01",
+            "00-\(trace)-\(parent.uppercased())-01",
+            "00-\(String(repeating: "0", count: 32))-\(parent)-01",
+            "00-\(trace)-\(String(repeating: "0", count: 16))-01",
+            "00-\(trace.dropLast())-\(parent)-01", "00-\(trace)-\(parent)0-01", "00-\(trace)-\(parent)-0g",
+            " \(header)",
+            "00_\(trace)_\(parent)_01", "cc-\(trace)-\(parent)-01.what", "cc-" + String(repeating: "1", count: 600),
+        ])
+    func malformed(text: String) {
+        #expect(CallersTrace(traceparent: [text]) == nil)
+        let own = TraceContext(traceparent: [text])
+        #expect(own.traceIdentifier != Self.trace && own.parentIdentifier == nil)
+    }
+
+    @Test("none, and two, say nothing")
+    func number() {
+        #expect(CallersTrace(traceparent: []) == nil)
+        #expect(CallersTrace(traceparent: [Self.header, Self.header]) == nil)
+    }
+
+    @Test("a release's record and its log line name them")
+    func release() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let body = try fixture.mint().decryptBody(reference: "r")
+        #expect(try await fixture.post("/v1/decrypt", body, traceparent: [Self.header]).status == 200)
+        try await expectTraced(fixture, event: "decrypt", outcome: "ok")
+    }
+
+    @Test("a refusal's record and its log line name them too")
+    func refusal() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let answer = try await fixture.post("/v1/verify", Array("{}".utf8), traceparent: [Self.header])
+        #expect(answer.status == 400)
+        try await expectTraced(fixture, event: "verify", outcome: "malformed_request")
+    }
+
+    private func expectTraced(_ fixture: PaymentRoutesFixture, event: String, outcome: String) async throws {
+        let entry = try #require(try await fixture.record.entries.last)
+        #expect(entry.event == event && entry.outcome == outcome)
+        #expect(entry.details["traceId"]?.stringValue == Self.trace)
+        #expect(entry.details["parentId"]?.stringValue == Self.parent)
+        let log = String(decoding: try fixture.logged, as: UTF8.self)
+        #expect(
+            log.contains("\"trace.id\":\"\(Self.trace)\"") && log.contains("\"parent.id\":\"\(Self.parent)\""), "\(log)"
+        )
+        await fixture.record.check.run()
+        #expect(fixture.record.check.finding?.fault == nil)
+    }
+
+    @Test(
+        "a malformed one costs no payment, and stands nowhere",
+        arguments: [
+            ["00-4111111111111111-\(parent)-01"], [header, header],
+        ])
+    func costsNothing(values: [String]) async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let body = try fixture.mint().decryptBody(reference: "r")
+        #expect(try await fixture.post("/v1/decrypt", body, traceparent: values).status == 200)
+        let entry = try #require(try await fixture.record.entries.last)
+        #expect(entry.event == "decrypt" && entry.outcome == "ok")
+        #expect(entry.details["traceId"] == nil && entry.details["parentId"] == nil)
+        let log = String(decoding: try fixture.logged, as: UTF8.self)
+        #expect(!log.contains("trace.id") && !log.contains("4111111111111111") && !log.contains(Self.trace))
+    }
+}
