@@ -33,6 +33,19 @@ struct TokenDecryptor: Sendable {
     func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> ReleasedPayment {
+        var key: KeyEntry?
+        do throws(Refusal) {
+            return try await decrypt(request, for: caller, draft: draft, with: &key)
+        } catch {
+            if let key { instruments.count(error, of: key.publicKeyHash) }
+            throw error
+        }
+    }
+
+    /// - Parameter usedKey: is set once Apple's signature has been verified and the caller may use the key.
+    private func decrypt(
+        _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, with usedKey: inout KeyEntry?
+    ) async throws(Refusal) -> ReleasedPayment {
         let policies = policies.current
         let now = clock.now()
 
@@ -67,6 +80,7 @@ struct TokenDecryptor: Sendable {
                 .forbidden, "The payment token is none of the merchants' that this request is for.",
                 details: DecryptRequest.merchantsDetails)
         }
+        usedKey = key
         arrivals.count(paymentToken.publicKeyHash, at: now)
         try expected.checkMerchant(merchant)
         try expected.checkApplicationData(paymentToken)

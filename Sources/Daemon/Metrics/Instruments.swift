@@ -1,5 +1,7 @@
 import ConfigurationFile
 import Ledger
+import PaymentToken
+import Refusals
 import Telemetry
 
 /// The daemon's metrics, each under its public name, which is contract.
@@ -39,6 +41,12 @@ struct Instruments: Sendable {
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
         labels: ["public_key_hash"], mostSeries: maximumSeriesOfKeys)
+    /// Only of keys that the ledger or an HSM token has, and only after Apple's signature: nobody can make it grow with made-up
+    /// hashes. Those of unknown keys are counted together, in ``requests``.
+    let keyFailures = Counter(
+        "paytokend_key_failures_total",
+        help: "Payment tokens with Apple's signature that named the key and were refused, by the refusal's code.",
+        labels: ["public_key_hash", "code"], mostSeries: maximumSeriesOfKeys)
     let connections = Gauge("paytokend_connections", help: "Connections now open, on both sockets.")
     let insecureSettings = Gauge(
         "paytokend_insecure_settings", help: "1 for each setting that weakens the service.", labels: ["setting"])
@@ -68,6 +76,11 @@ struct Instruments: Sendable {
     let callerFirstRelease = Gauge(
         "paytokend_caller_first_release_timestamp_seconds",
         help: "When the ledger first recorded a release to this uid, in seconds since 1970.", labels: ["uid"])
+    let ready = Gauge(
+        "paytokend_ready", help: "1 while payments would be decrypted, as /readyz says; else 0.")
+    let hsmTokenReady = Gauge(
+        "paytokend_hsm_token_ready", help: "1 for each HSM token that is open and tested, 0 for one that is away.",
+        labels: ["token"])
 
     /// From 100 µs, below the fastest token, to 10 s, the time-out of a call.
     private static let latencies: [Double] = [
@@ -82,6 +95,28 @@ struct Instruments: Sendable {
     /// Shows what is insecure in the configuration and the ledger in force, and nothing else.
     func show(warnings: [ConfigurationWarning], ledger: Set<InsecureLedgerSetting> = []) {
         insecureSettings.replaceAll((warnings.map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })
+    }
+
+    /// Shows what is alerted on with 0 from the start: Prometheus' `increase` does not count what a series begins with, so the
+    /// first crash or replay would be missed.
+    func begin(hsmTokens: [String]) {
+        for hsmToken in hsmTokens {
+            for reason in WorkerEvents.RestartReason.allCases {
+                workerRestarts.increment([hsmToken, reason.rawValue], by: 0)
+            }
+        }
+        for outcome in ["ok", "repeat"] + RefusalCode.allCases.map(\.rawValue) {
+            requests.increment(["/v1/decrypt", outcome], by: 0)
+        }
+    }
+
+    /// Counts a refusal that the payment token itself, or its key's state, is the reason for. What can be tried again says
+    /// nothing about the key.
+    func count(_ refusal: Refusal, of key: PublicKeyHash) {
+        switch refusal.code {
+        case .hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded, .internalError: break
+        default: keyFailures.increment([key.hex, refusal.code.rawValue])
+        }
     }
 
     /// The body of `GET /metrics`, of content type ``MetricsText/contentType``.

@@ -53,6 +53,7 @@ struct MonitoringRoutes: Sendable {
         showMemory()
         showRecordCheck()
         await showLedger()
+        await showReadiness()
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200,
@@ -60,12 +61,22 @@ struct MonitoringRoutes: Sendable {
                 body: Array(instruments.exposition().utf8)))
     }
 
+    /// Without the keys that nobody renews: an alert on a retired key's certificate would never end.
     private func showExpiries() {
         instruments.keyNotAfter.replaceAll(
-            index.entries.compactMap { entry in
+            index.entries.filter(\.needsCertificate).compactMap { entry in
                 entry.certificate.map {
                     ([entry.publicKeyHash.hex, entry.merchantIdentifier], $0.notAfter.timeIntervalSince1970)
                 }
+            })
+    }
+
+    /// A payment may find the daemon ready though one of several HSM tokens is away, so each is shown.
+    private func showReadiness() async {
+        instruments.ready.set(to: await readiness.reasons().isEmpty ? 1 : 0)
+        instruments.hsmTokenReady.replaceAll(
+            hsmTokens.all.map { hsmToken in
+                if case .ready = hsmToken.condition { ([hsmToken.name], 1) } else { ([hsmToken.name], 0) }
             })
     }
 

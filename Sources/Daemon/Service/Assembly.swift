@@ -34,6 +34,7 @@ struct Assembly: Sendable {
         openLedger: LedgerOpening = ConfiguredLedger.opening
     ) async throws(StartFailure) -> Assembly {
         let instruments = Instruments()
+        instruments.begin(hsmTokens: configuration.hsmTokens.map(\.name))
         let faults = FaultLog(logger: logger)
         let unsealed = UnsealedRecords()
         let ledger = try await openLedger(configuration.ledger) { event in

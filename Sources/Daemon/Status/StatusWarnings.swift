@@ -37,7 +37,7 @@ enum ExpiryWarnings {
 
 extension KeyEntry {
     /// A key that is retired or gone is not certified again.
-    fileprivate var needsCertificate: Bool {
+    var needsCertificate: Bool {
         switch state {
         case .preActivation, .active, .suspended: true
         case .deactivated, .compromised, .destroyed: false

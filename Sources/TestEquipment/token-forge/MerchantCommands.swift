@@ -44,6 +44,9 @@ struct MerchantCommand: ParsableCommand {
     @Flag(help: "A certificate that expired yesterday.")
     var expired = false
 
+    @Option(help: ArgumentHelp("A certificate that ends in so many days, 1 at least.", valueName: "DAYS"))
+    var daysLeft: Int?
+
     @Flag(help: "A certificate without the merchant identifier, in the subject and in the extension.")
     var withoutMerchantIdentifier = false
 
@@ -51,6 +54,8 @@ struct MerchantCommand: ParsableCommand {
     var extensionMerchantIdentifier: String?
 
     func validate() throws {
+        if expired, daysLeft != nil { throw ValidationError("give --expired or --days-left, not both") }
+        if let daysLeft, !(1...10_000).contains(daysLeft) { throw ValidationError("--days-left takes 1 to 10000") }
         if csr != nil, privateKey != nil { throw ValidationError("give --csr or --private-key, not both") }
     }
 
@@ -59,6 +64,7 @@ struct MerchantCommand: ParsableCommand {
         let authority = try ForgeAuthority(directory: url)
         var profile = MerchantCertificateProfile(
             merchantIdentifier: merchantIdentifier, kind: kind, expired: expired)
+        if let daysLeft { profile.notAfter = Date(timeIntervalSinceNow: TimeInterval(daysLeft) * 86_400) }
         profile.omitsUserID = withoutMerchantIdentifier
         profile.omitsExtension = withoutMerchantIdentifier
         profile.extensionMerchantIdentifier = extensionMerchantIdentifier

@@ -24,6 +24,7 @@ struct MetricsTests {
                 "paytokend_record_check_verdict gauge", "paytokend_record_check_age_seconds gauge",
                 "paytokend_locked_memory_bytes gauge", "paytokend_locked_memory_limit_bytes gauge",
                 "paytokend_caller_first_release_timestamp_seconds gauge",
+                "paytokend_key_failures_total counter", "paytokend_ready gauge", "paytokend_hsm_token_ready gauge",
             ])
         #expect(lines.count { $0.hasPrefix("# HELP ") } == types.count)
         #expect(lines.contains("paytokend_connections 0"))
@@ -57,6 +58,20 @@ struct MetricsTests {
         #expect(instruments.keyUses.value(["other"]) == 0)
         for number in 0..<3_000 { instruments.requests.increment(["endpoint\(number)", "ok"]) }
         #expect(instruments.requests.value(["other", "other"]) == 1_000)
+    }
+
+    @Test("what is alerted on is there with 0 before it happens, and keeps its count when it has")
+    func beginsWithZero() {
+        let instruments = Instruments()
+        instruments.workerRestarts.increment(["primary", "died"])
+        instruments.begin(hsmTokens: ["primary", "second"])
+        let lines = Set(instruments.exposition().split(separator: "\n"))
+        #expect(lines.contains("paytokend_worker_restarts_total{token=\"primary\",reason=\"died\"} 1"))
+        #expect(lines.contains("paytokend_worker_restarts_total{token=\"second\",reason=\"timeout\"} 0"))
+        for outcome in ["ok", "transaction_replayed", "unknown_public_key_hash", "ledger_unavailable"] {
+            let series = "paytokend_requests_total{endpoint=\"/v1/decrypt\",outcome=\"\(outcome)\"} 0"
+            #expect(lines.contains(Substring(series)), "\(outcome)")
+        }
     }
 
     @Test("label values are escaped")

@@ -107,6 +107,39 @@ struct PaymentRoutesTests {
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1)
     }
 
+    @Test("a refusal counts under its key once Apple's signature is verified; under none where no such key is held")
+    func keyFailures() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let hash = PublicKeyHash.of(subjectPublicKeyInfo: fixture.merchant.key.subjectPublicKeyInfo).hex
+        func series() -> [Substring] {
+            fixture.instruments.exposition().split(separator: "\n")
+                .filter { $0.hasPrefix("paytokend_key_failures_total{") }
+        }
+        for deviation in [Deviation.truncatedSignature, .twoSigners] {
+            let forged = try SharedForge.mint.mint(
+                TokenRecipe(merchant: fixture.merchant.merchant, deviations: [deviation]))
+            #expect(try await fixture.post("/v1/decrypt", forged.decryptBody()).status == 422)
+        }
+        let unknown = try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.rsaMerchant.merchant))
+        let refused = try await fixture.post("/v1/decrypt", unknown.decryptBody())
+        #expect(try JSONValue(parsing: refused.body).objectValue?["code"] == .string("unknown_public_key_hash"))
+        #expect(try await fixture.post("/v1/decrypt", fixture.mint().decryptBody()).status == 200)
+        #expect(series().isEmpty)
+
+        let paymentToken = try fixture.mint()
+        fixture.hsm.opens(to: [0x5B])
+        #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 422)
+        #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 422)
+        #expect(series() == ["paytokend_key_failures_total{public_key_hash=\"\(hash)\",code=\"decryption_failed\"} 2"])
+    }
+
+    @Test("a release that the ledger or the HSM was too late for says nothing about the key")
+    func faultsAreNoKeyFailures() async throws {
+        let fixture = try await PaymentRoutesFixture(answerTime: .zero)
+        #expect(try await fixture.post("/v1/decrypt", fixture.mint().decryptBody()).status == 503)
+        #expect(!fixture.instruments.exposition().contains("paytokend_key_failures_total{"))
+    }
+
     @Test(
         "an answer that would leave later than it may after its commit is refused, and had by its reference afterwards")
     func lateAnswer() async throws {
