@@ -91,7 +91,7 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration, Administrat
     func newestRelease() async throws(LedgerFailure) -> Date?
 
     /// When a payment token was first released to this uid, by this node's records of these sequences; nil when none was.
-    /// Repeats do not count. It looks at each of them: ten thousand take some milliseconds.
+    /// Repeats do not count. It looks at each of them: ten thousand take some ten milliseconds.
     func firstRelease(to uid: UInt32, in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> AuditTime?
 
     /// Makes a consistent copy while all goes on, which can be taken into service in the ledger's place.
