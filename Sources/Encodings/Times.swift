@@ -1,4 +1,4 @@
-public import Foundation
+public import FoundationEssentials
 
 /// Days of the proleptic Gregorian calendar, which RFC 3339 and X.509 count in.
 ///

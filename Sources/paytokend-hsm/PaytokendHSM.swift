@@ -1,5 +1,6 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
+import Glibc
 import HSMWorker
 import ProductVersion
 
@@ -28,7 +29,7 @@ struct PaytokendHSM: ParsableCommand {
 
 enum StandardError {
     static func write(_ line: String) {
-        try? FileHandle.standardError.write(contentsOf: Data((line + "\n").utf8))
+        BlockingDescriptor.write(Array((line + "\n").utf8), to: STDERR_FILENO)
     }
 }
 
@@ -83,6 +84,6 @@ struct InitializeToken: ParsableCommand {
         encoder.outputFormatting = .sortedKeys
         let line = Line(label: outcome.label, serialNumber: outcome.serialNumber, slot: outcome.slot)
         guard let json = try? encoder.encode(line) else { return }
-        try? FileHandle.standardOutput.write(contentsOf: json + [UInt8(ascii: "\n")])
+        BlockingDescriptor.write(json + [UInt8(ascii: "\n")], to: STDOUT_FILENO)
     }
 }

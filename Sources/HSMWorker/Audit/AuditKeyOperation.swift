@@ -1,6 +1,5 @@
 import Crypto
 import Encodings
-import Foundation
 import PKCS11
 import WorkerProtocol
 

@@ -1,6 +1,6 @@
 import Crypto
 import Encodings
-import Foundation
+import FoundationEssentials
 import PKCS11
 import SwiftASN1
 import WorkerProtocol

@@ -1,4 +1,3 @@
-import Foundation
 import PKCS11
 import SecretMemory
 

@@ -1,4 +1,3 @@
-import Foundation
 import Synchronization
 import WorkerProtocol
 
@@ -18,14 +17,7 @@ final class FrameStream: Sendable {
 
     /// Blocks for the next piece of the stream; nil at its end, or when it broke.
     func read() -> [UInt8]? {
-        let piece = unsafe [UInt8](unsafeUninitializedCapacity: 64 * 1024) { buffer, count in
-            var got: Int
-            repeat {
-                got = unsafe Glibc.read(descriptor, buffer.baseAddress, buffer.count)
-            } while got < 0 && errno == EINTR
-            count = max(got, 0)
-        }
-        return piece.isEmpty ? nil : piece
+        BlockingDescriptor.read(atMost: 64 * 1024, from: descriptor)
     }
 
     /// Sends an answer. One thread at a time writes, including what the others answer in the meantime.
@@ -45,7 +37,8 @@ final class FrameStream: Sendable {
             return !outbox.isWriting
         }
         guard writes else { return }
-        while let batch = nextBatch() { write(batch) }
+        // A broken stream is left to the reader to notice.
+        while let batch = nextBatch() { BlockingDescriptor.write(batch, to: descriptor) }
     }
 
     private func nextBatch() -> [UInt8]? {
@@ -56,20 +49,6 @@ final class FrameStream: Sendable {
             }
             defer { outbox.bytes = [] }
             return outbox.bytes
-        }
-    }
-
-    /// Blocks until all is written. A broken stream is left to the reader to notice.
-    private func write(_ bytes: [UInt8]) {
-        unsafe bytes.withUnsafeBytes { buffer in
-            var written = 0
-            while written < buffer.count {
-                let count = unsafe Glibc.write(
-                    descriptor, buffer.baseAddress.unsafelyUnwrapped + written, buffer.count - written)
-                if count < 0 && errno == EINTR { continue }
-                guard count > 0 else { return }
-                written += count
-            }
         }
     }
 }

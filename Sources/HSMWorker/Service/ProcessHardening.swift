@@ -1,5 +1,5 @@
 import CLinux
-import Foundation
+import Glibc
 import WorkerProtocol
 
 /// What a process that holds a PIN and symmetric keys does first.

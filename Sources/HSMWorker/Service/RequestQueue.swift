@@ -1,4 +1,3 @@
-import Foundation
 import WorkerProtocol
 
 /// Requests on their way to the session threads.
@@ -15,7 +14,7 @@ final class RequestQueue: @unchecked Sendable {
     private var isReading = false
     private var waiting = 0
     private var hasEnded = false
-    private let condition = NSCondition()
+    private let condition = Condition()
     private let read: () -> [Entry]?
 
     /// - Parameter read: Blocks for further requests; nil when none will come. Called by one thread at a time.

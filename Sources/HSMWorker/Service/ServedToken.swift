@@ -1,4 +1,3 @@
-import Foundation
 import PKCS11
 import Synchronization
 package import WorkerProtocol
@@ -54,16 +53,13 @@ package final class ServedToken: Sendable {
     ) {
         let queue = RequestQueue(read: read)
         for (number, session) in sessions.enumerated() {
-            let thread = Thread {
+            BlockingThread.start("session-\(number)") {
                 while true {
                     session.waitForSession()
                     guard let next = queue.take() else { return }
                     answered(next.identifier, session.answer(next.request))
                 }
             }
-            thread.name = "session-\(number)"
-            thread.stackSize = 1024 * 1024
-            thread.start()
         }
     }
 

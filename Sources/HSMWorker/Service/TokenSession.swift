@@ -1,4 +1,3 @@
-import Foundation
 import PKCS11
 import SecretMemory
 import Synchronization
@@ -42,7 +41,7 @@ final class TokenSession: Sendable {
             }
             updateCount()
             if isOpen || hsmToken.openSessions.load(ordering: .relaxed) == 0 { return }
-            Thread.sleep(forTimeInterval: pause)
+            BlockingThread.sleep(pause)
             pause = min(pause * 2, Self.longestPause)
         }
     }

@@ -1,4 +1,3 @@
-import Foundation
 import WorkerProtocol
 
 /// Serves one token to the daemon at the other end of a socket. Called by paytokend-hsm and by nobody else.

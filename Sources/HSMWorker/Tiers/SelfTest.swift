@@ -1,7 +1,7 @@
 import Crypto
 import CryptoExtras
 import Encodings
-import Foundation
+import FoundationEssentials
 import PKCS11
 import WorkerProtocol
 

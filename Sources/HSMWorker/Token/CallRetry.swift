@@ -1,4 +1,3 @@
-import Foundation
 import PKCS11
 
 /// Until when a call may be made again. Earlier than the daemon's own limit, at which it ends the worker.
@@ -23,7 +22,7 @@ struct CallDeadline: Sendable {
     mutating func wait() -> Bool {
         let duration = pause * .random(in: 0.5...1)
         guard ContinuousClock.now + .seconds(duration) < end else { return false }
-        Thread.sleep(forTimeInterval: duration)
+        BlockingThread.sleep(duration)
         pause = min(pause * 2, Self.longestPause)
         return true
     }

@@ -1,5 +1,5 @@
 import Encodings
-import Foundation
+import FoundationEssentials
 import KeySealing
 import PKCS11
 import ProductVersion

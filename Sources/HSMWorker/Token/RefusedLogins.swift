@@ -1,6 +1,6 @@
 import Crypto
 import Encodings
-import Foundation
+import Glibc
 import PKCS11
 import SecretMemory
 
@@ -77,11 +77,15 @@ struct RefusedLogins: Sendable {
     private func read() -> Content? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
-        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        guard let data = try? file.read(upToCount: Self.largestFile + 1), data.count <= Self.largestFile else {
-            return nil
+        defer { close(descriptor) }
+        var content: [UInt8] = []
+        while content.count <= Self.largestFile,
+            let piece = BlockingDescriptor.read(atMost: Self.largestFile, from: descriptor)
+        {
+            content += piece
         }
-        let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
+        guard content.count <= Self.largestFile else { return nil }
+        let lines = String(decoding: content, as: UTF8.self).split(separator: "\n")
         let values = lines.dropFirst().compactMap { Self.octets($0) }
         guard lines.first == Self.header[...], let key = values.first, values.count == lines.count - 1 else {
             return nil
@@ -100,11 +104,8 @@ struct RefusedLogins: Sendable {
         let new = "\(path).\(getpid())"
         let descriptor = unsafe open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Self.unusable(path) }
-        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        do {
-            try file.write(contentsOf: Data((text + "\n").utf8))
-            try file.synchronize()
-        } catch {
+        defer { close(descriptor) }
+        guard BlockingDescriptor.write(Array((text + "\n").utf8), to: descriptor), fsync(descriptor) == 0 else {
             _ = unsafe unlink(new)
             throw Unusable(reason: "\(path) cannot be written")
         }

@@ -1,4 +1,3 @@
-import Foundation
 import PKCS11
 import WorkerProtocol
 
@@ -99,7 +98,7 @@ final class KeyOperationsLock: @unchecked Sendable {
     private var readers = 0
     private var hasWriter = false
     private var waitingWriters = 0
-    private let condition = NSCondition()
+    private let condition = Condition()
 
     /// One at a time, and without readers.
     func writing<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {

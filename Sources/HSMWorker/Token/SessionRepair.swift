@@ -1,4 +1,3 @@
-import Foundation
 import PKCS11
 import WorkerProtocol
 
@@ -61,7 +60,7 @@ extension OpenToken {
     private func awaitKeyUses() {
         let end = ContinuousClock.now + Self.longestWait
         while keyUsesUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
-            Thread.sleep(forTimeInterval: 0.001)
+            BlockingThread.sleep(0.001)
         }
     }
 

@@ -1,4 +1,4 @@
-import Foundation
+import Dispatch
 import PKCS11
 import SecretMemory
 import WorkerProtocol
@@ -16,7 +16,7 @@ struct TokenLogin: Sendable {
 
     /// Held while the library logs in. SoftHSM empties and rewrites the file that holds its PINs and the keys' key at each
     /// login: a process that ends in that moment leaves a token that nobody can ever log in to again.
-    private static let underWay = NSLock()
+    private static let underWay = DispatchSemaphore(value: 1)
 
     init(_ opening: HSMTokenOpening) {
         pinFile = opening.pinFile
@@ -37,8 +37,8 @@ struct TokenLogin: Sendable {
                     + "that file. If the token's PIN was set to this one meanwhile, remove \(memory.path) first.")
         }
         do throws(CallError) {
-            Self.underWay.lock()
-            defer { Self.underWay.unlock() }
+            Self.underWay.wait()
+            defer { Self.underWay.signal() }
             try session.logIn(.user, pin: pin)
         } catch {
             if error.returnValue == .userAlreadyLoggedIn { return }
@@ -59,8 +59,8 @@ struct TokenLogin: Sendable {
 
     /// For a process that is about to exit: waits for a login under way, and lets no other begin.
     /// - Parameter seconds: for how long; a library that hangs in a login is not waited for.
-    static func finish(within seconds: TimeInterval) {
-        _ = underWay.lock(before: Date(timeIntervalSinceNow: seconds))
+    static func finish(within seconds: Int) {
+        _ = underWay.wait(timeout: .now() + .seconds(seconds))
     }
 
     private func check(_ flags: TokenInfo.Flags) throws(WorkerFailure) {

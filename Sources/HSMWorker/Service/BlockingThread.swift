@@ -1,0 +1,45 @@
+import CLinux
+import Glibc
+
+/// A thread of its own for what blocks as long as a token takes: libdispatch has only a few for all.
+enum BlockingThread {
+    private final class Body: Sendable {
+        let run: @Sendable () -> Void
+
+        init(_ run: @escaping @Sendable () -> Void) {
+            self.run = run
+        }
+    }
+
+    /// Room for what PKCS#11 libraries keep on the stack.
+    private static let stackByteCount = 1024 * 1024
+
+    /// The thread ends when `body` returns. Ends the process when the system has no more threads: the daemon starts a worker anew.
+    /// - Parameter name: for ps and debuggers, at most 15 bytes.
+    static func start(_ name: String, _ body: @escaping @Sendable () -> Void) {
+        let context = unsafe Unmanaged.passRetained(
+            Body {
+                // Of the calling thread, which is the process's name only in its first one.
+                unsafe paytokend_set_process_name(name)
+                body()
+            })
+        var attributes = pthread_attr_t()
+        var thread = pthread_t()
+        unsafe pthread_attr_init(&attributes)
+        unsafe pthread_attr_setstacksize(&attributes, stackByteCount)
+        unsafe pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        let status = unsafe pthread_create(
+            &thread, &attributes,
+            { context in
+                unsafe Unmanaged<Body>.fromOpaque(context.unsafelyUnwrapped).takeRetainedValue().run()
+                return nil
+            }, context.toOpaque())
+        unsafe pthread_attr_destroy(&attributes)
+        precondition(status == 0, "the system has no more threads")
+    }
+
+    /// Blocks the calling thread.
+    static func sleep(_ seconds: Double) {
+        usleep(useconds_t(max(0, seconds) * 1_000_000))
+    }
+}
