@@ -19,15 +19,19 @@ enum Promtool {
     }
 }
 
-/// `paytokenctl metrics serve` between a real daemon and curl.
-@Suite struct MetricsServeTests {
-    private func serve(_ socket: String) async throws -> (server: RunningProgram, origin: String) {
+/// `paytokenctl metrics serve` on a port of the system's choice.
+enum MetricsServer {
+    static func serve(_ socket: String) async throws -> (server: RunningProgram, origin: String) {
         let server = try RunningProgram(
             Program.built("paytokenctl"), ["metrics", "serve", "--listen", "127.0.0.1:0", "--socket", socket])
         try await wait(for: "its address") { server.error.contains("serving metrics") || !server.isRunning }
         let address = server.error.split(separator: " ").first { $0.hasPrefix("address=") }?.dropFirst(8)
         return (server, "http://\(try #require(address, "\(server.error)"))")
     }
+}
+
+/// `paytokenctl metrics serve` between a real daemon and curl.
+@Suite struct MetricsServeTests {
 
     @Test("the daemon's figures are had over TCP while it runs, a reason while it is away, and the figures again")
     func scrapes() async throws {
@@ -35,7 +39,7 @@ enum Promtool {
         // All that an account for metrics needs.
         configuration.access = ["{ name: metrics, user: \"\(geteuid())\", roles: [monitor] }"]
         let harness = try await DaemonHarness(configuration)
-        let (server, origin) = try await serve(harness.adminSocket)
+        let (server, origin) = try await MetricsServer.serve(harness.adminSocket)
         func scrape() async throws -> CurlAnswer {
             try await Curl.request("/metrics", socket: nil, origin: origin)
         }
@@ -62,7 +66,7 @@ enum Promtool {
         var configuration = DaemonConfiguration()
         configuration.access = ["{ name: shop, user: \"\(geteuid())\", roles: [decrypt] }"]
         let harness = try await DaemonHarness(configuration)
-        let (server, origin) = try await serve(harness.adminSocket)
+        let (server, origin) = try await MetricsServer.serve(harness.adminSocket)
         let answer = try await Curl.request("/metrics", socket: nil, origin: origin)
         #expect(answer.status == 503 && answer.text.contains("roles: [monitor]"), "\(answer)")
         #expect(!answer.text.contains("# TYPE"))

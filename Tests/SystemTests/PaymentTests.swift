@@ -399,16 +399,22 @@ import TokenForge
     }
 
     @Test(
-        "promtool finds nothing to say against the gateway's metrics, after payments and refusals",
+        "the gateway's metrics are had over TCP, and promtool finds nothing to say against them",
         .enabled(if: Promtool.path != nil, "there is no promtool; scripts/prometheus-programs unpacks it"))
     func promtool() async throws {
         let shop = try await Shop()
         #expect(try await shop.pay(shop.request(1000)).status == 200)
         #expect(try await shop.pay(Array("{}".utf8)).status == 400)
         #expect(try await shop.pay(shop.request(1000), as: "nobody").status == 401)
-        let metrics = try await Curl.request("/metrics", socket: shop.directory.path("a"))
+        let (server, origin) = try await MetricsServer.serve(shop.directory.path("a"))
+        let metrics = try await Curl.request("/metrics", socket: nil, origin: origin)
+        #expect(metrics.status == 200)
         #expect(metrics.metric("paytoken_gateway_payments_total").contains(1))
         #expect(try await Promtool.complaints(about: metrics.body) == "")
+        let other = try await Curl.request("/v1/payments/list", socket: nil, origin: origin, body: Array("{}".utf8))
+        #expect(other.status == 404)
+        server.signal(SIGTERM)
+        #expect(try await server.result().status == 0)
         _ = try await shop.stopGateway(by: SIGTERM)
     }
 
