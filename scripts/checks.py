@@ -17,7 +17,7 @@ import time
 SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "keys", "faults", "storm", "derives",
          "boundary", "differential", "sessions", "payments", "gateways"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
-          ["scripts/test-demo-page"],
+          ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],
           ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]

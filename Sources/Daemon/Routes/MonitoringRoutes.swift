@@ -52,8 +52,10 @@ struct MonitoringRoutes: Sendable {
         showDatabase()
         showMemory()
         showRecordCheck()
+        // At the same time, since both wait for a ledger that hangs.
+        async let isReady = readiness.reasons().isEmpty
         await showLedger()
-        await showReadiness()
+        showReadiness(await isReady)
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200,
@@ -72,8 +74,8 @@ struct MonitoringRoutes: Sendable {
     }
 
     /// A payment may find the daemon ready though one of several HSM tokens is away, so each is shown.
-    private func showReadiness() async {
-        instruments.ready.set(to: await readiness.reasons().isEmpty ? 1 : 0)
+    private func showReadiness(_ isReady: Bool) {
+        instruments.ready.set(to: isReady ? 1 : 0)
         instruments.hsmTokenReady.replaceAll(
             hsmTokens.all.map { hsmToken in
                 if case .ready = hsmToken.condition { ([hsmToken.name], 1) } else { ([hsmToken.name], 0) }

@@ -1,0 +1,566 @@
+"""Injects one fault after another into loaded daemons, and asks Debian's Prometheus whether each alert fires. Run by
+scripts/test-monitoring.
+
+The rules are those of hsm-config/monitoring, with one mechanical change: minutes become seconds (`for: 5m` and `[15m]` become 5s
+and 15s, `offset 15m` 15s, `[1d]` a day's 1,440 seconds; `N * 60` becomes `N * 1`). Bounds that stand in seconds or days stay as
+they are. Prometheus scrapes twice a second.
+"""
+import argparse
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+import cluster
+import deployment
+import load
+import network
+import service
+import shop
+
+RULES = pathlib.Path(os.environ.get("MONITORING_RULES", pathlib.Path(__file__).resolve().parents[2] / "hsm-config/monitoring"))
+# Requests a second of each caller: enough for rates, little enough for a busy machine.
+RATE = 8
+# How long the daemons serve without a fault, in seconds, before the first.
+HEALTHY = 20
+NEWCOMER = 4242
+# Panels that have nothing to show while all is well in this test, and why.
+EMPTY = {"Merchant sessions": "nobody asks Apple for one", "Refusals by key in 15 minutes": "nothing is refused yet"}
+# Those of them that have something to show after the faults of callers.
+AFTER_REFUSALS = ["Refusals by key in 15 minutes"]
+
+
+def in_seconds(rules):
+    """The mechanical change that the module's comment describes."""
+    rules = re.sub(r"\[1d\]", "[1440s]", rules)
+    rules = re.sub(r"(?<=[\[ ])(\d+)m(?=[\]\s)])", r"\1s", rules)
+    return re.sub(r"(\d+) \* 60\b(?! \* 60)", r"\1 * 1", rules.replace("60 * 60", "60 * 1"))
+
+
+def alerts_of(rules):
+    return list(dict.fromkeys(re.findall(r"- alert: (\w+)", rules)))
+
+
+def board():
+    """Title and expressions of each panel of the Grafana board, with its variables filled in."""
+    path = RULES / "paytokend.dashboard.json"
+    if not path.exists():
+        return []
+    found = []
+
+    def walk(panels):
+        for panel in panels:
+            if panel["type"] == "row":
+                walk(panel.get("panels", []))
+                continue
+            for target in panel["targets"]:
+                expression = target["expr"].replace("$__rate_interval", "15s").replace("$__range", "1m").replace(
+                    "$instance", ".*")
+                found.append((panel["title"], expression))
+    walk(json.loads(path.read_text())["panels"])
+    return found
+
+
+def check_form():
+    """What needs no Prometheus: each alert has what the article and the unit tests need, the board is one."""
+    text = (RULES / "paytokend.rules.yaml").read_text()
+    tests = (RULES / "paytokend.rules-test.yaml").read_text()
+    article = (RULES.parent.parent / "Sources/Daemon/Documentation.docc/Watching.md").read_text()
+    wrong = []
+    for body in re.split(r"\n      - ", text)[1:]:
+        name = re.match(r"alert: (\w+)", body)
+        if name is None:
+            continue
+        name = name[1]
+        for part in ("severity: ", "summary: ", "description: ", f"runbook: Watching.md#{name.lower()}\n"):
+            if part not in body + "\n":
+                wrong.append(f"{name} has no {part.strip()}")
+        if f'alertname="{name}",alertstate="firing"' not in tests:
+            wrong.append(f"{name} has no unit test")
+        if not re.search(rf"^#+ {name}$", article, re.M):
+            wrong.append(f"Watching.md has no section {name}")
+    for title, expression in board():
+        if not title or not expression:
+            wrong.append(f"the board's panel {title!r} has no title or no expression")
+    for line in wrong:
+        print(f"test-monitoring: {line}", file=sys.stderr)
+    print(f"{len(alerts_of(text))} alerts, each with severity, summary, description, a section of the article and a unit test; "
+          f"{len(board())} expressions on the board" if not wrong else f"{len(wrong)} mistakes")
+    return 1 if wrong else 0
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Exporter:
+    """`paytokenctl metrics serve` for one admin socket. A context."""
+
+    def __init__(self, admin):
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            ["paytokenctl", "metrics", "serve", "--socket", os.path.abspath(admin), "--listen", f"127.0.0.1:{self.port}"],
+            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        self.process.wait()
+
+
+class Prometheus:
+    """Debian's, as nobody where this is root. A context.
+
+    targets: by job, the instance names and ports. patient: a port that is scraped as `frozen`, less often.
+    """
+
+    def __init__(self, targets, patient):
+        self.port, self.place = free_port(), "prometheus"
+        os.mkdir(self.place, 0o755)
+        pathlib.Path(f"{self.place}/rules.yaml").write_text(in_seconds((RULES / "paytokend.rules.yaml").read_text()))
+        jobs = [{"job_name": job, "static_configs": [
+            {"targets": [f"127.0.0.1:{port}"], "labels": {"instance": instance}} for instance, port in instances.items()]}
+            for job, instances in targets.items()]
+        # While a ledger hangs a scrape takes the two seconds that the daemon gives it.
+        jobs.append({"job_name": "patient", "scrape_interval": "4s", "scrape_timeout": "4s", "static_configs": [
+            {"targets": [f"127.0.0.1:{patient}"], "labels": {"job": "paytokend", "instance": "frozen"}}]})
+        pathlib.Path(f"{self.place}/prometheus.yaml").write_text(json.dumps({
+            "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
+            "rule_files": ["rules.yaml"], "scrape_configs": jobs}))
+        self.process = None
+
+    def __enter__(self):
+        os.mkdir(f"{self.place}/data", 0o755)
+        other = []
+        if os.geteuid() == 0:
+            nobody = 65534
+            os.chown(f"{self.place}/data", nobody, nobody)
+            other = [f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups"]
+        self.log = open(f"{self.place}/log", "wb")
+        self.process = subprocess.Popen(
+            ["setpriv", *other, "--pdeathsig", "KILL", "prometheus", "--config.file=prometheus.yaml",
+             "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
+            cwd=self.place, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        until = time.monotonic() + service.GUARD
+        while True:
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5).read()
+                return self
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise service.Failed("Prometheus does not serve: "
+                                     + pathlib.Path(f"{self.place}/log").read_text(errors="replace")[-500:])
+            time.sleep(0.1)
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
+
+    def ask(self, path, **query):
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            return json.load(error)
+
+    def firing(self):
+        """Labels and summary of each alert that fires."""
+        return [(alert["labels"], alert["annotations"]["summary"]) for alert in self.ask("alerts")["data"]["alerts"]
+                if alert["state"] == "firing"]
+
+    def query(self, expression):
+        answer = self.ask("query", query=expression)
+        if answer["status"] != "success":
+            raise service.Failed(f"{expression}: {answer['error']}")
+        return answer["data"]["result"]
+
+
+class Caller(threading.Thread):
+    """Payments at an even rate until it is closed, each on a connection of its own."""
+
+    def __init__(self, path, certificate="authority/ec.pem"):
+        super().__init__(daemon=True)
+        self.path, self.statuses, self.rate, self.ended = path, collections.Counter(), RATE, threading.Event()
+        self.minter = service.Minter(certificate=certificate)
+        self.start()
+
+    def run(self):
+        number = 0
+        while not self.ended.wait(1 / self.rate if self.rate else 0.2):
+            if not self.rate:
+                continue
+            number += 1
+            token = self.minter.take(1)[0]
+            with contextlib.suppress(OSError):
+                status, _ = load.once(self.path, load.decrypt(token, b"load-%d" % number))
+                self.statuses[status] += 1
+
+    def close(self):
+        self.ended.set()
+
+
+class Test:
+    """What fired, and after how long."""
+
+    def __init__(self, prometheus):
+        self.prometheus, self.rows, self.wrong, self.left_out = prometheus, [], [], []
+
+    def fires(self, alert, fault, limit=90, since=None, **labels):
+        """Waits for it, whatever else fires meanwhile."""
+        since = since or time.monotonic()
+        while True:
+            for found, summary in self.prometheus.firing():
+                if found["alertname"] == alert and all(found.get(name) == value for name, value in labels.items()):
+                    seconds = time.monotonic() - since
+                    self.rows.append((alert, fault))
+                    print(f"{alert:31} {fault:75} {seconds:6.1f} s   {summary}", flush=True)
+                    if "error" in summary or "<no value>" in summary:
+                        self.wrong.append(f"{alert}: its summary has a mistake: {summary}")
+                    return
+            if time.monotonic() - since > limit:
+                print(f"{alert:31} {fault:75} NOT WITHIN {limit} s", flush=True)
+                self.wrong.append(f"{alert} did not fire: {fault}")
+                return
+            time.sleep(0.2)
+
+    def omit(self, alert, why):
+        print(f"{alert:31} left out: {why}", flush=True)
+        self.left_out.append(alert)
+
+    def wait(self, what, has_come, limit=120):
+        until = time.monotonic() + limit
+        while not has_come():
+            if time.monotonic() > until:
+                raise service.Failed(f"{what} did not come within {limit} s")
+            time.sleep(0.1)
+
+
+def ledger_section(path):
+    """A ledger in a file, and two callers: this account, and one that has never called."""
+    return (f"ledger:\n  url: sqlite:{os.path.abspath(path)}\n"
+            f"access:\n  - {{ name: shop, user: \"{os.geteuid()}\", roles: [decrypt, monitor, audit, admin] }}\n"
+            f"  - {{ name: newcomer, user: \"{NEWCOMER}\", roles: [decrypt] }}\n")
+
+
+def kill_workers(there):
+    for process in there.workers():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def move_away(there, token):
+    """The token's directory, and the workers that have it open. Returns what brings it back."""
+    os.rename(token.tokens, token.tokens + ".away")
+    kill_workers(there)
+    return lambda: os.rename(token.tokens + ".away", token.tokens)
+
+
+def send(there, tokens, reference=None):
+    for token in tokens:
+        load.once(there.socket, load.decrypt(token, reference))
+
+
+def faults_of_callers(test, main, caller):
+    send(main, service.mint(10, "--deviation", "unknown-public-key-hash", certificate="authority/ec.pem"))
+    test.fires("PaytokendUnknownKeys", "10 payment tokens for a key that is not here", instance="main")
+    send(main, service.mint(10, "--deviation", "bad-tag", certificate="authority/ec.pem"))
+    test.fires("PaytokendFailedDecryptions", "10 payment tokens with a wrong GCM tag", instance="main")
+    send(main, service.mint(1, certificate="authority/ec.pem") * 11)
+    test.fires("PaytokendReplays", "one payment token sent 11 times without a reference", instance="main")
+    if os.geteuid() == 0:
+        token = service.mint(1, certificate="authority/ec.pem")[0]
+        subprocess.run(
+            ["setpriv", f"--reuid={NEWCOMER}", f"--regid={NEWCOMER}", "--clear-groups", "curl", "--silent", "--fail",
+             "--output", "/dev/null", "--unix-socket", os.path.abspath(main.socket), "--header",
+             "Content-Type: application/json", "--data-binary", "@-", "http://localhost/v1/decrypt"],
+            input=b'{"token":' + token + b"}", check=True)
+        test.fires("PaytokendNewCaller", f"uid {NEWCOMER} decrypts for the first time", instance="main", uid=str(NEWCOMER))
+    else:
+        test.omit("PaytokendNewCaller", "only root can call as another uid")
+    old = service.mint(40, "--signing-time", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3 * 86400)),
+                       certificate="authority/ec.pem")
+    caller.rate = 0
+    send(main, old)
+    test.fires("PaytokendClockOff", "40 payment tokens, signed three days ago by this host's clock", instance="main",
+               direction="unknown")
+    caller.rate = RATE
+
+
+def faults_of_certificates(test, main):
+    for days, severity in ((20, "warning"), (3, "critical")):
+        name = f"days-{days}"
+        service.run("token-forge", "merchant", "authority", "--merchant-identifier", f"merchant.com.example.{name}",
+                    "--name", name, "--days-left", days)
+        main.daemon.ctl("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate",
+                        f"authority/{name}.pem")
+        test.fires("PaytokendCertificateEnds", f"a certificate with {days} days left is imported ({severity})",
+                   merchant=f"merchant.com.example.{name}", severity=severity)
+
+
+def faults_of_the_token(test, main):
+    since = time.monotonic()
+    for number in range(3):
+        before = main.restarts(reason="died")
+        kill_workers(main)
+        test.wait("a new worker", lambda: main.restarts(reason="died") > before and main.daemon.is_ready())
+    test.fires("PaytokendWorkerRestarts", "kill -9 of the worker, three times", instance="main", since=since)
+    back = move_away(main, main.tokens[0])
+    since = time.monotonic()
+    test.fires("PaytokendTokenAway", "SoftHSM's directory moved away, and a worker killed", instance="main", since=since)
+    test.fires("PaytokendNotReady", "the same: it was the only token", instance="main", since=since)
+    back()
+    test.wait("the token's return", main.daemon.is_ready)
+
+
+def faults_of_settings(test, main):
+    path = pathlib.Path(main.configuration)
+    before = path.read_text()
+    path.write_text(before.replace("signing_time_window: 1d", "signing_time_window: off"))
+    main.daemon.process.send_signal(signal.SIGHUP)
+    test.fires("PaytokendInsecureSettings", "signing_time_window: off, and SIGHUP", instance="main",
+               setting="signing_time_window_off")
+    path.write_text(before)
+    main.daemon.process.send_signal(signal.SIGHUP)
+
+
+def fault_of_the_disk(test, main):
+    if not os.path.ismount("small"):
+        return test.omit("PaytokendLedgerFull", "only root can mount a small disk")
+    with open("small/filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+        for size in (1 << 20, 4096):
+            with contextlib.suppress(OSError):
+                while True:
+                    filler.write(bytes(size))
+    test.fires("PaytokendLedgerFull", "the ledger's file system is full", instance="main")
+    os.unlink("small/filler")
+    test.wait("the ledger's return", main.daemon.is_ready)
+
+
+def faults_of_the_clock_and_record(test, other):
+    """At a daemon that nothing else needs."""
+    other.daemon.stop()
+    path = f"{other.place}/ledger.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as ledger, ledger:
+        ledger.execute("INSERT INTO ledger_meta VALUES ('forgotten_before', ?)", (str(int((time.time() + 3600) * 1000)),))
+    other.daemon.start(ready=False)
+    test.fires("PaytokendClockOff", "the ledger has forgotten claims up to an hour ahead of the clock", instance="other",
+               direction="behind")
+    other.daemon.stop()
+    with contextlib.closing(sqlite3.connect(path)) as ledger, ledger:
+        # One digit of its time.
+        line = bytes(ledger.execute("SELECT line FROM audit_record WHERE sequence = 1").fetchone()[0])
+        ledger.execute("UPDATE audit_record SET line = ? WHERE sequence = 1", (line.replace(b'"time":"2', b'"time":"3', 1),))
+    other.daemon.start(ready=False)
+    test.fires("PaytokendRecordBroken", "one stored line of the record is changed by hand", limit=150, instance="other")
+
+
+def faults_of_the_server(test, hosts, servers):
+    """The ledger in PostgreSQL: slow, without its standby, and frozen."""
+    ended = threading.Event()
+
+    def slow_down():
+        # Half a second without a commit, again and again.
+        while not ended.is_set():
+            with contextlib.suppress(service.Failed):
+                servers.primary.sql("BEGIN; SET LOCAL search_path = paytokend; LOCK TABLE claim IN ACCESS EXCLUSIVE MODE; "
+                                    "SELECT pg_sleep(0.6); COMMIT", "ledger")
+            ended.wait(0.1)
+    thread = threading.Thread(target=slow_down, daemon=True)
+    thread.start()
+    test.fires("PaytokendLedgerSlow", "the table of claims is locked for 0.6 s again and again", instance="hosts")
+    ended.set()
+    thread.join()
+    servers.standby.kill()
+    test.fires("PaytokendStandbyAway", "the synchronous standby is killed", instance="hosts")
+    servers.standby.start()
+    servers.wait_for_standby()
+    stopped = servers.primary.stop()
+    test.fires("PaytokendNodeLeaseOld", "PostgreSQL's processes stand still (SIGSTOP)", instance="frozen")
+    service.go_on(stopped)
+
+
+def faults_of_the_gateway(test, counter):
+    payments = [shop.Payment(token, 1084, counter.key) for token in service.mint(1, "--amount", "1084", certificate="authority/ec.pem")]
+    # Read and not answered: the simulator keeps the connection open. Then it cannot be asked either.
+    thread = threading.Thread(target=lambda: counter.send(payments, 1), daemon=True)
+    since = time.monotonic()
+    thread.start()
+    test.wait("the submission", lambda: os.path.exists("simulator.log") and payments[0].identifier in
+              pathlib.Path("simulator.log").read_text())
+    counter.simulator.kill()
+    test.fires("PaytokenGatewayPendingPayments", "the processor takes a payment, never answers, and ends", instance="gateway",
+               since=since)
+    counter.gateway.kill()
+    test.fires("PaytokenGatewayDown", "kill -9 of the gateway", instance="gateway")
+
+
+class TLSGateway(shop.Program):
+    """A second gateway, for its certificate. A context."""
+
+    def __init__(self, counter):
+        self.certify(90)
+        configuration = pathlib.Path(f"{counter.name}.yaml").read_text()
+        address = f"address: '127.0.0.1:{free_port()}', tls: {{ certificate: tls.pem, private_key: tls.key }}"
+        pathlib.Path("tls.yaml").write_text(
+            configuration.replace(f"address: 'unix:{counter.socket}'", address).replace(counter.admin, "tls-admin.sock")
+            .replace("payments.sqlite", "tls.sqlite"))
+        super().__init__("tls-admin.sock", "paytoken-gateway", "--config", "tls.yaml")
+
+    def certify(self, days):
+        service.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", days,
+                    "-subj", "/CN=localhost", "-keyout", "tls.key", "-out", "tls.pem")
+        os.chmod("tls.key", 0o600)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *error):
+        self.abandon()
+
+
+def fault_of_the_certificate(test, gateway):
+    gateway.certify(5)
+    gateway.process.send_signal(signal.SIGHUP)
+    test.fires("PaytokenGatewayCertificateEnds", "a certificate with 5 days left, and SIGHUP", instance="tls")
+
+
+def ask_the_board(test, when, titles=None):
+    """Every expression of every panel, or of these: no error, and something to show."""
+    count = 0
+    for title, expression in board():
+        if titles is not None and title not in titles:
+            continue
+        try:
+            found = test.prometheus.query(expression)
+        except service.Failed as failure:
+            test.wrong.append(f"the board's panel {title}: {failure}")
+            continue
+        count += 1
+        if not found and (titles or title not in EMPTY):
+            test.wrong.append(f"the board's panel {title} shows nothing {when}: {expression}")
+    print(f"board       {count} expressions asked {when}", flush=True)
+    if titles is None:
+        for title, why in EMPTY.items():
+            print(f"            {title} may show nothing: {why}", flush=True)
+
+
+def healthy(test, expected):
+    """None fires but what this test is by itself; callers that are an hour old (here a minute) are no news any more."""
+    def others():
+        return [(labels, summary) for labels, summary in test.prometheus.firing() if not expected(labels)]
+    test.wait("the first callers' alert", lambda: {"main", "hosts"} <= {
+        labels["instance"] for labels, _ in test.prometheus.firing() if labels["alertname"] == "PaytokendNewCaller"})
+    test.wait("a time without alerts", lambda: not others(), limit=180)
+    until, count = time.monotonic() + HEALTHY, 0
+    while time.monotonic() < until:
+        count += 1
+        for labels, summary in others():
+            test.wrong.append(f"{labels['alertname']} fires without a fault: {summary}")
+            return
+        time.sleep(0.5)
+    print(f"healthy     {HEALTHY} s under load, asked {count} times: no alert fires")
+
+
+def main():
+    deployment.make_merchants()
+    with contextlib.ExitStack() as ending:
+        enter = ending.enter_context
+        softhsm = deployment.SoftHSMToken
+        daemon = enter(deployment.Deployment(
+            "main", {"first": softhsm}, listener={"mode": '"0666"'},
+            ledger=ledger_section("small/ledger.sqlite" if os.path.ismount("small") else "ledger.sqlite")))
+        os.chmod("main", 0o711)
+        sealing = enter(deployment.Deployment("sealing", {"first": softhsm, "second": softhsm}))
+        other = enter(deployment.Deployment("other", {"first": softhsm}, merchants=("ec",)))
+        # Without the right to lock any: root has it in spite of the limit.
+        limited = ["prlimit", "--memlock=0:0"]
+        if os.geteuid() == 0:
+            limited = ["setpriv", "--bounding-set=-ipc_lock", *limited]
+        unlocked = enter(deployment.Deployment("unlocked", {"first": softhsm}, merchants=("ec",),
+                                               program=(*limited, "paytokend", "--config")))
+        servers = enter(cluster.Cluster(network.Machine()))
+        servers.primary.sql("GRANT pg_read_all_stats TO paytokend")
+        hosts = enter(deployment.Deployment("hosts", {"first": softhsm}, ledger=servers.ledger.settings("one")))
+        daemons = {"main": daemon, "sealing": sealing, "other": other, "unlocked": unlocked, "hosts": hosts}
+
+        counter = shop.Shop(daemon.daemon, random.Random(1))
+        counter.simulator.start()
+        counter.gateway.start()
+        ending.callback(counter.gateway.abandon)
+        ending.callback(counter.simulator.abandon)
+
+        exporters = {name: enter(Exporter(there.daemon.admin)) for name, there in daemons.items()}
+        tls = enter(TLSGateway(counter))
+        gateways = {"gateway": enter(Exporter(counter.admin)), "tls": enter(Exporter(tls.socket))}
+        prometheus = enter(Prometheus(
+            {"paytokend": {name: exporter.port for name, exporter in exporters.items()},
+             "paytoken-gateway": {name: exporter.port for name, exporter in gateways.items()}},
+            exporters["hosts"].port))
+        test = Test(prometheus)
+        callers = {name: Caller(daemons[name].socket) for name in ("main", "sealing", "hosts")}
+        for caller in callers.values():
+            ending.callback(caller.minter.__exit__)
+            ending.callback(caller.join, 5)
+            ending.callback(caller.close)
+        counter.send([shop.Payment(token, 1000, counter.key) for token in service.mint(5, certificate="authority/ec.pem")], 1)
+
+        # What is broken from the beginning, since it takes its time: the token with the audit key, beside one that serves.
+        test.wait("payments", lambda: callers["sealing"].statuses[200] > 5)
+        move_away(sealing, sealing.tokens[0])
+        late = time.monotonic()
+
+        def expected(labels):
+            # Its root is not Apple's, and one daemon may lock no memory.
+            return (labels.get("instance") == "sealing" or labels["alertname"] == "PaytokendInsecureSettings"
+                    or labels.get("instance") == "unlocked" and labels["alertname"] == "PaytokendSecretsNotLocked")
+        healthy(test, expected)
+        ask_the_board(test, "under load")
+        test.fires("PaytokendSecretsNotLocked", "a daemon that may lock no memory (RLIMIT_MEMLOCK 0)", instance="unlocked")
+        for fault, *things in (
+                (faults_of_callers, daemon, callers["main"]), (ask_the_board, "after the refusals", AFTER_REFUSALS),
+                (faults_of_certificates, daemon), (faults_of_the_token, daemon), (fault_of_the_disk, daemon),
+                (faults_of_settings, daemon), (faults_of_the_server, hosts, servers), (fault_of_the_certificate, tls),
+                (faults_of_the_gateway, counter), (faults_of_the_clock_and_record, other)):
+            try:
+                fault(test, *things)
+            except service.Failed as failure:
+                test.wrong.append(f"{fault.__name__}: {failure}")
+        test.fires("PaytokendCheckpointLate", "the token with the audit key is away; another one serves", limit=400,
+                   since=late, instance="sealing")
+        daemon.daemon.kill()
+        test.fires("PaytokendDown", "kill -9 of the daemon", instance="main")
+        for alert in alerts_of((RULES / "paytokend.rules.yaml").read_text()):
+            if alert not in test.left_out and alert not in {name for name, _ in test.rows} | {
+                    wrong.partition(" ")[0] for wrong in test.wrong}:
+                test.wrong.append(f"{alert} was not tried")
+        for line in test.wrong:
+            print(f"test-monitoring: {line}", file=sys.stderr)
+        print(f"{len(test.rows)} faults, each with its alert, {len(test.wrong)} wrong, {len(test.left_out)} left out")
+        return 1 if test.wrong else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--form", action="store_true")
+    if parser.parse_args().form:
+        sys.exit(check_form())
+    with service.cleaning("test-monitoring"):
+        sys.exit(main())
