@@ -62,4 +62,25 @@ struct ActivatedSocketTests {
         #expect(FileManager.default.fileExists(atPath: harness.socket))
         #expect(FileManager.default.fileExists(atPath: harness.adminSocket))
     }
+
+    /// systemd would start it again at once for the caller who waits, and give the socket up after a few starts.
+    @Test(
+        "what passes, such as a ledger that another daemon uses, is waited for before an activated daemon ends with 75")
+    func pause() async throws {
+        let harness = try await DaemonHarness(prepared: DaemonConfiguration())
+        try await harness.start()
+        let directory = try FreshDirectory()
+        try directory.write("", to: "go")
+        let before = ContinuousClock.now
+        let second = try RunningProgram(
+            "/usr/bin/env",
+            [
+                "python3", "-c", Self.activation, directory.path, try Program.built("paytokend"), "--config",
+                harness.configurationFile,
+            ], environment: ["STATE_DIRECTORY": harness.directory.path])
+        let ended = try await second.result()
+        #expect(ended.status == 75, "\(ended)")
+        #expect(before.duration(to: .now) >= .seconds(3))
+        #expect(try await harness.stop().status == 0)
+    }
 }

@@ -11,6 +11,9 @@ struct InheritedSockets: Sendable, Equatable {
     /// The first inherited descriptor, by convention.
     private static let firstDescriptor: CInt = 3
 
+    /// Whether there is anything for ``takeFromEnvironment()``.
+    static var areInEnvironment: Bool { unsafe getenv("LISTEN_FDS") != nil }
+
     /// Reads LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES and clears them, so that no child believes they are meant for it.
     /// Call once, before other threads use the environment.
     static func takeFromEnvironment() throws(ListenerError) -> InheritedSockets {

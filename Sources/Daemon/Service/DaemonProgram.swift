@@ -42,14 +42,21 @@ public enum DaemonProgram {
     private static func run(
         configurationFile: String, awaitsRestore: Bool, _ openLedger: LedgerOpening
     ) async -> ExitStatus {
+        let isActivated = InheritedSockets.areInEnvironment
         do throws(StartFailure) {
             try await serve(configurationFile: configurationFile, awaitsRestore: awaitsRestore, openLedger)
             return .done
         } catch {
             say(error.message)
+            if isActivated, error.exitStatus == .tryAgainLater { try? await Task.sleep(for: pauseOfActivated) }
             return error.exitStatus
         }
     }
+
+    /// Where a caller waits in a socket of the service manager's, this starts the daemon again at once, without
+    /// `RestartSec=`, and closes the socket after some starts (TriggerLimitBurst=5 in 10 s in the socket units). What passes,
+    /// a server that is away say, is therefore waited for here as well.
+    private static let pauseOfActivated = Duration.seconds(3)
 
     private static func serve(
         configurationFile: String, awaitsRestore: Bool, _ openLedger: LedgerOpening
