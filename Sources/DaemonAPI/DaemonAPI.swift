@@ -70,3 +70,29 @@ extension KeyedDecodingContainer {
         Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
     }
 }
+
+/// What a key is for. A daemon that says no use is one that knows `processing` keys only.
+@propertyWrapper
+public struct StatedUse: Codable, Sendable, Equatable {
+    public var wrappedValue: String
+
+    public init(wrappedValue: String) {
+        self.wrappedValue = wrappedValue
+    }
+
+    public init(from decoder: any Decoder) throws {
+        wrappedValue = try decoder.singleValueContainer().decode(String.self)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var member = encoder.singleValueContainer()
+        try member.encode(wrappedValue)
+    }
+}
+
+extension KeyedDecodingContainer {
+    /// What synthesised reading calls for a ``StatedUse`` member.
+    func decode(_ type: StatedUse.Type, forKey key: Key) throws -> StatedUse {
+        StatedUse(wrappedValue: try decodeIfPresent(String.self, forKey: key) ?? "processing")
+    }
+}

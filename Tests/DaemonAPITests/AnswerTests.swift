@@ -127,4 +127,24 @@ struct AnswerTests {
         text.insert(contentsOf: #""somethingNew":{"a":1},"#, at: text.index(after: text.startIndex))
         #expect(try JSONCoding.decode(StatusAnswer.self, from: Array(text.utf8)) == status)
     }
+
+    @Test("A key's use is processing where an older daemon, which knows no other, says none")
+    func olderDaemon() throws {
+        let key = KeySummary(
+            publicKeyHash: "AAAA", merchantIdentifier: nil, algorithm: "EC", state: "active", notAfter: nil,
+            daysLeft: nil, tier: nil, lastUse: nil, uses: 0, condition: "served", remark: nil, tokens: [])
+        let rotation = RotationStatus(
+            merchantIdentifier: "m", algorithm: "EC", phase: "none", next: "n", newKey: nil, oldKeys: [], steps: [],
+            remarks: [])
+        let planned = KeyGenerationDryRun(merchantIdentifier: "m", algorithm: "EC", token: "primary")
+        func older(_ value: some Encodable) throws -> [UInt8] {
+            let text = String(decoding: try JSONCoding.encode(value), as: UTF8.self)
+            let without = text.replacing(#""use":"processing""#, with: #""somethingNew":1"#)
+            #expect(without != text)
+            return Array(without.utf8)
+        }
+        #expect(try JSONCoding.decode(KeySummary.self, from: older(key)) == key)
+        #expect(try JSONCoding.decode(RotationStatus.self, from: older(rotation)) == rotation)
+        #expect(try JSONCoding.decode(KeyGenerationDryRun.self, from: older(planned)) == planned)
+    }
 }

@@ -12,7 +12,7 @@ public struct KeySummary: Codable, Sendable, Equatable {
     /// `EC` or `RSA`.
     public var algorithm: String
     /// `processing` (decrypts) or `identity` (signs TLS handshakes for merchant sessions).
-    public var use: String
+    @StatedUse public var use: String
     /// The state's name, SP 800-57 part 1 §7: `pre-activation`, `active`, `suspended`, `deactivated`, `compromised`,
     /// `destroyed`.
     public var state: String
@@ -189,7 +189,7 @@ public struct KeyGenerationDryRun: Codable, Sendable, Equatable {
     /// `EC` or `RSA`.
     public var algorithm: String
     /// `processing` or `identity`.
-    public var use: String
+    @StatedUse public var use: String
     /// The token that the key would be made in.
     public var token: String
 

@@ -20,7 +20,7 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     /// `EC` or `RSA`; keys of both are rotated apart.
     public var algorithm: String
     /// `processing` or `identity`, rotated apart.
-    public var use: String
+    @StatedUse public var use: String
     /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
     public var phase: String
     /// What is to be done now, for people.
