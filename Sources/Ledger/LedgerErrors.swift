@@ -130,6 +130,8 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case missingRights(server: String, missing: String)
     /// An older program made the schema, and the daemon's role cannot change it.
     case olderSchema(server: String, found: Int, known: Int)
+    /// The schema is about to be upgraded, and daemons of these nodes still write to the older one.
+    case nodesServe(server: String, nodes: [String])
     /// The file's content is on its way into a database, and the file does not know whether it has been taken over there.
     case moving(path: String, server: String)
     /// The file's content was moved into a database, and goes on there.
@@ -174,8 +176,13 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
             "The daemon's role lacks rights in the ledger on \(server): \(missing). Give them with its owner's account: paytokenctl "
                 + "ledger create URL --grant ROLE"
         case .olderSchema(let server, let found, let known):
-            "The ledger on \(server) has schema \(found), and this program needs schema \(known). Upgrade it with its owner's "
-                + "account: paytokenctl ledger create URL --grant ROLE"
+            "The ledger on \(server) has schema \(found), and this program needs schema \(known). Nothing was changed. Upgrade "
+                + "it with its owner's account, once the daemons of all hosts are stopped or wait for it as this one does: "
+                + "paytokenctl ledger create URL --grant ROLE"
+        case .nodesServe(let server, let nodes):
+            "The ledger on \(server) was not upgraded: daemons of \(nodes.joined(separator: ", ")) serve with its older schema, "
+                + "and would release nothing more. Stop them, or start the newer program there, which waits for the upgrade. After "
+                + "a crash a node counts as serving for the rest of its lease."
         case .moving(let path, let server):
             "The ledger \(path) is being moved to \(server), and only a look there tells whether it was taken over: repeat "
                 + "paytokenctl ledger move, or take it back with --give-up. It does not serve before."

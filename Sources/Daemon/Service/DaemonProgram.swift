@@ -189,7 +189,9 @@ struct StartFailure: Error, Sendable, Equatable {
     init(ledger error: LedgerOpeningError) {
         let status: ExitStatus =
             switch error {
-            case .inUse, .notNow, .unreachable, .nodeInUse: .tryAgainLater
+            // An older schema too: a newer program that is started before the upgrade waits for it, while its callers wait in the
+            // socket, and needs no second start by hand.
+            case .inUse, .notNow, .unreachable, .nodeInUse, .olderSchema: .tryAgainLater
             default: .configuration
             }
         self.init(status, error.description)

@@ -17,15 +17,39 @@ enum ConfiguredLedger {
                         path: path, node: settings.node, repeatFor: settings.repeatFor, timeout: settings.timeout),
                     observe: observe)
             case .postgresql(let place):
-                return try await PostgreSQLLedger.open(
-                    PostgreSQLLedger.Settings(
-                        url: place.url, passwordFile: place.passwordFile, node: settings.node ?? "",
-                        version: ProductVersion.current, repeatFor: settings.repeatFor, timeout: settings.timeout,
-                        requiresStandby: place.requiresStandby),
-                    observe: observe)
+                let wanted = PostgreSQLLedger.Settings(
+                    url: place.url, passwordFile: place.passwordFile, node: settings.node ?? "",
+                    version: ProductVersion.current, repeatFor: settings.repeatFor, timeout: settings.timeout,
+                    requiresStandby: place.requiresStandby)
+                return try await SchemaUpgrade.awaited { () async throws(LedgerOpeningError) in
+                    try await PostgreSQLLedger.open(wanted, observe: observe)
+                }
             }
         } catch {
             throw StartFailure(ledger: error)
+        }
+    }
+}
+
+/// Has a program that was started before the upgrade of the database's schema wait for it, so that callers who wait in the socket
+/// lose no second to another start. Behind ``longest`` the daemon exits 75, and its service manager starts it again.
+enum SchemaUpgrade {
+    /// A start by hand is not to look stuck.
+    static let longest = Duration.seconds(10)
+    private static let pause = Duration.milliseconds(100)
+
+    static func awaited<Opened>(
+        atMost longest: Duration = longest, _ open: () async throws(LedgerOpeningError) -> Opened
+    ) async throws(LedgerOpeningError) -> Opened {
+        let end = ContinuousClock.now + longest
+        while true {
+            do throws(LedgerOpeningError) {
+                return try await open()
+            } catch .olderSchema(let server, let found, let known) {
+                guard ContinuousClock.now < end, (try? await Task.sleep(for: pause)) != nil else {
+                    throw .olderSchema(server: server, found: found, known: known)
+                }
+            }
         }
     }
 }

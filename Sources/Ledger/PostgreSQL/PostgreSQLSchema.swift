@@ -24,7 +24,7 @@ public enum PostgreSQLSchema {
     }
 
     /// Makes the schema where there is none, brings an older one up to date, and grants a role the least that the daemon
-    /// needs. All in one transaction: done, or nothing of it.
+    /// needs. All in one transaction: done, or nothing of it. An older schema is not upgraded while a daemon serves with it.
     ///
     /// - Parameters:
     ///   - url: with an account that may create a schema in the database, or owns the one there.
@@ -111,6 +111,7 @@ public enum PostgreSQLSchema {
         } else {
             _ = try change.run("CREATE SCHEMA \(schema)")
         }
+        if let found, found < PostgreSQLTables.version { try requireNoServingNode(change.run, url) }
         try change.take(PostgreSQLTables.steps.dropFirst(found ?? 0))
         _ = try change.run(
             """
@@ -143,6 +144,20 @@ public enum PostgreSQLSchema {
                     "its schema \(PostgreSQLTables.schema) belongs to another role: log in as that one, or give it to this one."
             )
         }
+    }
+
+    /// A daemon that knows the older schema alone releases nothing once there is a newer one, and none that knows the newer one
+    /// serves before. So whoever still holds a lease would be cut off.
+    private static func requireNoServingNode(
+        _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
+    ) throws {
+        let nodes = try run(
+            """
+            SELECT name FROM \(PostgreSQLTables.schema).node WHERE lease_until >= clock_timestamp()
+            ORDER BY name COLLATE "C" LIMIT 100
+            """, []
+        ).map { try $0.text(0) }
+        guard nodes.isEmpty else { throw LedgerOpeningError.nodesServe(server: url.server, nodes: nodes) }
     }
 
     /// The daemon's role is bound by its grants: not everybody, no superuser, and none that can act as the owner.

@@ -21,13 +21,14 @@ struct LedgerCreateCommand: AsyncParsableCommand {
                   "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full&sslrootcert=/etc/db-ca.pem"
 
             All of it is one transaction: done, or nothing of it. Done once more it changes nothing but the role's rights. \
-            After an upgrade of paytokend it brings the tables up to date: stop the daemons first.
+            After an upgrade of paytokend it brings the tables up to date, which is refused while a daemon serves with the older \
+            ones: stop the daemons first, or start the newer ones, which wait for it.
 
             The URL is libpq's, without a password, since others see the arguments of a program. A password comes from \
             --password-file, or is asked for (--ask-password), or from where libpq looks by itself: PGPASSFILE, ~/.pgpass, a \
             service file. None is needed where PostgreSQL knows the account (peer).
 
-            Exit status: 0 done; 1 the schema is newer, or somebody else's; 66 or 77 the password's file; 75 no server \
+            Exit status: 0 done; 1 the schema is newer, somebody else's, or older and in use; 66 or 77 the password's file; 75 no server \
             takes writes now, try again; 78 the login, TLS, the database, or a right that the account lacks.
             """)
 

@@ -68,7 +68,7 @@ extension CommandFailure {
     init(owner error: LedgerOpeningError) {
         switch error {
         case .unreachable, .notNow, .inUse, .nodeInUse: self.init(.tryAgainLater, error.description)
-        case .newerSchema: self.init(.no, error.description)
+        case .newerSchema, .nodesServe: self.init(.no, error.description)
         case .noDirectory: self.init(.unreadable, error.description)
         case .notPrivate: self.init(.notPermitted, error.description)
         default: self.init(.configuration, error.description)

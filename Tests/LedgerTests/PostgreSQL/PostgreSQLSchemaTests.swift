@@ -73,6 +73,31 @@ struct PostgreSQLSchemaTests {
         }
     }
 
+    @Test("An older schema is not upgraded while a daemon serves with it, which would release nothing more")
+    func servingNodes() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let (database, known) = (fixture.database, PostgreSQLSchema.version)
+        let second = try await fixture.node("node-2")
+        // What an older program's daemons look like from here.
+        let older = "UPDATE ledger_state SET schema_version = \(known - 1)"
+        let owner = try database.url(as: LedgerDatabases.owner)
+        let nodes = { (names: [String]) in LedgerOpeningError.nodesServe(server: owner.server, nodes: names) }
+        try await database.sql(older)
+        for isDryRun in [true, false] {
+            await #expect(throws: nodes(["node-1", "node-2"])) {
+                try await PostgreSQLSchema.create(owner, dryRun: isDryRun)
+            }
+        }
+        #expect(try await database.sql("SELECT schema_version FROM ledger_state") == "\(known - 1)")
+        // Where nothing is upgraded daemons go on.
+        try await database.sql("UPDATE ledger_state SET schema_version = \(known)")
+        _ = try await PostgreSQLSchema.create(owner)
+        await second.close()
+        try await database.sql(older)
+        await #expect(throws: nodes(["node-1"])) { try await PostgreSQLSchema.create(owner) }
+        await fixture.ledger.close()
+    }
+
     @Test(
         "A database that version 1 made is refused until create has upgraded it, and then goes on with all that it held"
     )

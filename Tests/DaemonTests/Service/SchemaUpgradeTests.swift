@@ -1,0 +1,43 @@
+import Ledger
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite("A database whose schema is older than the program")
+struct SchemaUpgradeTests {
+    private static let older = LedgerOpeningError.olderSchema(server: "db1/paytokend", found: 4, known: 5)
+
+    @Test("it is waited for, and then opened")
+    func awaited() async throws {
+        var tries = 0
+        let opened = try await SchemaUpgrade.awaited { () async throws(LedgerOpeningError) in
+            tries += 1
+            if tries < 3 { throw Self.older }
+            return "the ledger"
+        }
+        #expect(opened == "the ledger")
+    }
+
+    @Test("it is not waited for without an end, and is an exit after which the daemon is started again")
+    func bounded() async {
+        await #expect(throws: Self.older) {
+            try await SchemaUpgrade.awaited(atMost: .zero) { () async throws(LedgerOpeningError) in throw Self.older }
+        }
+        #expect(StartFailure(ledger: Self.older).exitStatus == .tryAgainLater)
+    }
+
+    @Test("nothing else is waited for: a newer schema ends the start, and no start by itself follows")
+    func others() async {
+        let newer = LedgerOpeningError.newerSchema(path: "db1/paytokend", found: 6, known: 5)
+        var tries = 0
+        await #expect(throws: newer) {
+            try await SchemaUpgrade.awaited { () async throws(LedgerOpeningError) in
+                tries += 1
+                throw newer
+            }
+        }
+        #expect(tries == 1)
+        #expect(StartFailure(ledger: newer).exitStatus == .configuration)
+    }
+}
