@@ -15,7 +15,7 @@ import tempfile
 import time
 
 SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "keys", "faults", "storm", "derives",
-         "boundary", "differential", "sessions", "payments", "gateways"]
+         "boundary", "differential", "sessions", "payments", "gateways", "upgrade"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
           ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],
           ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],

@@ -1,0 +1,104 @@
+"""A paytokend on sockets that outlive it, as systemd's socket units make them, and versions of its programs that are installed
+in one another's place."""
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+
+import load
+import service
+
+PROGRAMS = ["paytokend", "paytokend-hsm", "paytokenctl"]
+# Where a daemon expects its sockets (sd_listen_fds(3)); they are kept elsewhere, out of the shell's way.
+ACTIVATION = """exec 3<&"$1" 4<&"$2"; shift 2; export LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=paytokend:admin; exec "$@" """
+# Exit statuses: to be started again later, and not to be started again.
+LATER, REFUSED = 75, 78
+# systemd's RestartSec= in hsm-config/paytokend.service.
+RESTART = 1.0
+
+
+def install(version, place):
+    """As a package manager does: each file beside its name, then in its place, while what was there runs."""
+    os.makedirs(place, exist_ok=True)
+    for name in PROGRAMS:
+        shutil.copy(f"{version}/{name}", f"{place}/{name}.new")
+        os.rename(f"{place}/{name}.new", f"{place}/{name}")
+
+
+class Activated(service.Service):
+    """The daemon of a deployment, in its place. programs: the directory that `install` fills."""
+
+    def __init__(self, there, programs):
+        daemon = there.daemon
+        self.socket, self.admin, self.log, self.process = daemon.socket, daemon.admin, daemon.log, None
+        self.programs = os.path.abspath(programs)
+        self.listening = [self._listen(path) for path in (self.socket, self.admin)]
+        self.command = ["bash", "-c", ACTIVATION, "bash", *map(str, self.listening), *daemon.command]
+
+    @staticmethod
+    def _listen(path):
+        """The descriptor; nobody closes it while the soak runs."""
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path)
+            listening.listen(512)
+            # 3 and 4 are the daemon's.
+            return fcntl.fcntl(listening.fileno(), fcntl.F_DUPFD_CLOEXEC, 100)
+
+    def spawn(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL, pass_fds=self.listening)
+
+    def start(self, limit=service.GUARD, ready=True):
+        began = time.monotonic()
+        self.spawn()
+        while not self.is_ready():
+            if self.process.poll() is not None:
+                raise service.Failed(f"the daemon ended while it started, with {self.process.returncode}: {self.last_words()}")
+            if time.monotonic() - began > limit:
+                raise service.Failed(f"the daemon was not ready within {limit} s")
+            time.sleep(0.01)
+        return time.monotonic() - began
+
+    def start_again_and_again(self):
+        """As systemd does: again after a second while it ends with 75. Returns how often that was, when it serves."""
+        times = 0
+        while True:
+            self.spawn()
+            while not self.is_ready():
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.01)
+            else:
+                return times
+            if self.process.returncode != LATER:
+                raise service.Failed(f"the daemon ended with {self.process.returncode}: {self.last_words()}")
+            times += 1
+            time.sleep(RESTART)
+
+    def start_refused(self):
+        """Started, it must end by itself: its exit status and its last line."""
+        self.spawn()
+        return self.process.wait(service.GUARD), self.last_words()
+
+    def is_ready(self):
+        # Where no daemon is, the question waits in the socket.
+        answers = []
+        load.drive(self.socket, 1, [(None, service.GET_READY)],
+                   lambda tag, status, body, began, ended: answers.append(status), limit=1)
+        return answers == [200]
+
+    def last_words(self):
+        return " ".join(pathlib.Path(self.log).read_text(errors="replace").splitlines()[-1:])
+
+    def schema(self):
+        return json.loads(self.ctl("status", "--output", "json"))["ledger"]["schemaVersion"]
+
+    @property
+    def environment(self):
+        """paytokenctl is the installed version's."""
+        known = super().environment
+        return {**known, "PATH": f"{self.programs}:{known['PATH']}"}

@@ -1,0 +1,172 @@
+"""Callers who do what Calling.md asks of them: each payment has a reference, a 503 is asked again after the time that it names,
+and a connection that was closed before its answer is made anew, and the payment repeated under its reference."""
+import collections
+import json
+import re
+import select
+import threading
+import time
+
+import load
+import outcome
+import proof
+import service
+
+RETRY = re.compile(rb"\r\nretry-after: *([0-9]+)", re.I)
+
+
+class Payment:
+    __slots__ = ("number", "node", "payload", "request", "due", "after", "ended", "closed", "unavailable", "answered")
+
+    def __init__(self, number, node, payload, token, due):
+        self.number, self.node, self.payload, self.due = number, node, payload, due
+        self.request = load.decrypt(token, b"upgrade-%d" % number)
+        # Not to be sent earlier; when it was answered for good, and by whom.
+        self.after, self.ended, self.answered = due, None, None
+        # How often its connection was closed before the answer; how often it was answered 503.
+        self.closed = self.unavailable = 0
+
+
+class Connection(load.Connection):
+    """Keeps the head of an answer: Retry-After stands there."""
+
+    def receive(self):
+        found = super().receive()
+        return found and (*found, self.received[:self.received.find(b"\r\n\r\n") + 2])
+
+
+class Callers(threading.Thread):
+    """So many payments a second, each due at its time, however late the answers of others are; at each node over that many kept
+    connections at most. Until `finish`, in a thread of its own.
+
+    sockets: by node.
+    """
+
+    def __init__(self, sockets, rate, connections):
+        super().__init__(daemon=True)
+        self.sockets, self.rate, self.connections = sockets, rate, connections
+        self.nodes = list(sockets)
+        self.poll, self.busy = select.epoll(), {}
+        self.idle = {node: [] for node in sockets}
+        self.waiting = {node: collections.deque() for node in sockets}
+        self.payments, self.answers, self.refused, self.wrong = [], proof.Answers(), collections.Counter(), []
+        # When each node's latest payments were released.
+        self.released = {node: 0.0 for node in sockets}
+        self.is_finishing, self.failure = False, None
+
+    # The soak's side.
+
+    def finish(self):
+        """No more payments; returns when all of them have their answers."""
+        self.is_finishing = True
+        self.join(service.GUARD)
+        if self.is_alive() or self.failure:
+            raise service.Failed(f"payments had no answer {service.GUARD} s after the last restart: {self.failure or ''}")
+
+    def steady(self, seconds):
+        """So long, and until each node has released something since."""
+        began = time.monotonic()
+        time.sleep(seconds)
+        self.wait_for_releases(self.nodes, began)
+
+    def wait_for_releases(self, nodes, since):
+        """Until each of them has released something after that moment: the last one's time."""
+        until = time.monotonic() + service.GUARD
+        while min(self.released[node] for node in nodes) <= since:
+            if self.failure or not self.is_alive():
+                raise service.Failed(f"the load has ended: {self.failure}")
+            if time.monotonic() > until:
+                raise service.Failed(f"nothing was released for {service.GUARD} s: {dict(self.refused)} {self.wrong[:1]}")
+            time.sleep(0.005)
+        return max(self.released[node] for node in nodes)
+
+    # The thread's.
+
+    def run(self):
+        try:
+            with service.Minter(certificate="authority/ec.pem", with_payloads=True) as minter:
+                following = time.monotonic()
+                while not self.is_finishing or self.busy or any(self.waiting.values()):
+                    now = time.monotonic()
+                    while following <= now and not self.is_finishing:
+                        (payload, token), = minter.take(1)
+                        number = len(self.payments)
+                        payment = Payment(number, self.nodes[number % len(self.nodes)], payload, token, following)
+                        self.payments.append(payment)
+                        self.waiting[payment.node].append(payment)
+                        following += 1 / self.rate
+                    for node in self.nodes:
+                        self._send(node, now)
+                    for descriptor, _ in self.poll.poll(0.002):
+                        self._receive(self.busy[descriptor])
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _send(self, node, now):
+        waiting = self.waiting[node]
+        for _ in range(len(waiting)):
+            under_way = sum(connection.tag.node == node for connection in self.busy.values())
+            if under_way >= self.connections:
+                return
+            payment = waiting.popleft()
+            if payment.after > now:
+                waiting.append(payment)
+                continue
+            connection = self.idle[node].pop() if self.idle[node] else Connection(self.sockets[node])
+            try:
+                connection.send(payment, payment.request)
+            except OSError:
+                # The daemon had closed it while it was idle.
+                connection.socket.close()
+                self._closed(payment)
+                continue
+            self.busy[connection.socket.fileno()] = connection
+            self.poll.register(connection.socket, select.EPOLLIN)
+
+    def _closed(self, payment):
+        payment.closed += 1
+        self.waiting[payment.node].appendleft(payment)
+
+    def _receive(self, connection):
+        payment, answer = connection.tag, None
+        try:
+            answer = connection.receive()
+            if answer is None:
+                return
+        except OSError:
+            pass
+        self.poll.unregister(connection.socket)
+        del self.busy[connection.socket.fileno()]
+        if answer is None:
+            connection.socket.close()
+            self._closed(payment)
+            return
+        status, body, closes, head = answer
+        if closes:
+            connection.socket.close()
+        else:
+            self.idle[payment.node].append(connection)
+        self._answered(payment, status, body, head, time.monotonic())
+
+    def _answered(self, payment, status, body, head, now):
+        if status == 503:
+            retry = RETRY.search(head)
+            if retry is None:
+                self.wrong.append("a 503 came without Retry-After")
+            payment.unavailable += 1
+            payment.after = now + (int(retry[1]) if retry else 1)
+            self.waiting[payment.node].append(payment)
+            return
+        payment.ended = now
+        if status != 200:
+            self.refused[json.loads(body).get("code", status)] += 1
+            return
+        self.released[payment.node] = now
+        answer = json.loads(body)
+        payment.answered = answer["audit"]["node"]
+        self.answers.take(f"upgrade-{payment.number}", body)
+        if outcome.opened(body) != payment.payload:
+            self.wrong.append(f"upgrade-{payment.number} was answered with other payment data")
+        if answer["repeated"] and not payment.closed + payment.unavailable:
+            self.wrong.append(f"upgrade-{payment.number} was sent once and answered as a repeat")

@@ -1,0 +1,366 @@
+"""Upgrades, and the way back, under load through sockets that outlive the daemon: first one daemon with a ledger in a file, then
+three with a ledger in PostgreSQL; and for how long a gateway that is restarted answers nobody.
+
+`--old DIR` has the programs paytokend, paytokend-hsm and paytokenctl of the version before; without it the present ones stand in
+for them, which tries the procedure alone. To build the version before:
+
+    git worktree add ../before REVISION && cd ../before && swift build -c release
+
+Programs are replaced on the disk while the daemon runs, as a package manager does; then the daemon is drained and started anew, as
+systemd does. With the same schema that is done old, new, old, new, on three hosts one after the other, so that both versions serve
+at once. With another schema the way back must be refused, with exit status 78 and a ledger that has not changed; in PostgreSQL
+`paytokenctl ledger create` must refuse while an older daemon serves, and daemons of the new version must wait for it.
+
+A connection that was closed before its answer is made anew and the payment repeated under its reference; a 503 is asked again. Both
+are counted. Wrong is a payment that was refused, had no answer, or another's content, or was released twice; an answer that is
+not in the record; and a record that does not verify. `doubled` says for how many tenths of a second, from the signal to three
+seconds after the first release, the 99th percentile of the payments that were due then was more than twice that of the quiet
+times before; its last line says how much of the quiet times themselves that was. No verdict depends on it.
+"""
+import argparse
+import collections
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import activated
+import callers
+import database
+import deployment
+import load
+import proof
+import service
+import shop
+
+NODES = ["node-1", "node-2", "node-3"]
+# After a restart, until the load is taken for quiet again; of windows by the time at which payments were due. In seconds.
+SETTLING, WINDOW = 3.0, 0.1
+
+Restart = collections.namedtuple("Restart", "label nodes struck ended released")
+
+
+class Upgrade:
+    """Daemons with their callers, and the restarts. A context.
+
+    there: by node, the deployments. old, new: directories with programs. start: of the first daemons, which are the old ones.
+    """
+
+    def __init__(self, there, old, new, rate, quiet):
+        self.there, self.versions, self.quiet = there, {"old": old, "new": new}, quiet
+        for each in there.values():
+            each.daemon = activated.Activated(each, f"{each.place}/installed")
+            activated.install(old, each.daemon.programs)
+        self.units = {node: each.daemon for node, each in there.items()}
+        self.callers = callers.Callers({node: unit.socket for node, unit in self.units.items()}, rate, 32)
+        self.restarts, self.wrong = [], []
+
+    def __enter__(self):
+        with contextlib.ExitStack() as ending:
+            for each in self.there.values():
+                ending.enter_context(each)
+            self.callers.start()
+            self.began = time.monotonic()
+            self.callers.steady(self.quiet)
+            self.ending = ending.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        self.ending.__exit__(*error)
+
+    def stop(self, nodes):
+        """All at the same time."""
+        for node in nodes:
+            self.units[node].process.terminate()
+        for node in nodes:
+            if (status := self.units[node].process.wait(service.GUARD)) != 0:
+                self.wrong.append(f"{node} ended with {status} at SIGTERM")
+
+    def _noted(self, label, nodes, struck, ended):
+        self.restarts.append(Restart(label, nodes, struck, ended, self.callers.wait_for_releases(nodes, ended)))
+        self.callers.steady(SETTLING + self.quiet)
+
+    def restart(self, node, version):
+        """Another version in its place, and the daemon anew."""
+        unit = self.units[node]
+        activated.install(self.versions[version], unit.programs)
+        struck = time.monotonic()
+        self.stop([node])
+        ended = time.monotonic()
+        unit.spawn()
+        self._noted(f"{version}, {node}", [node], struck, ended)
+
+    def go_back_refused(self, nodes, content):
+        """The old version on a ledger that it does not know. content: of the ledger, whatever must not change."""
+        for node in nodes:
+            activated.install(self.versions["old"], self.units[node].programs)
+        struck = time.monotonic()
+        self.stop(nodes)
+        before = content()
+        for node in nodes:
+            status, said = self.units[node].start_refused()
+            if status != activated.REFUSED or "schema" not in said:
+                self.wrong.append(f"the old version ended with {status} on {node}'s newer ledger: {said}")
+            print(f"refused     {node}, the old version on the newer ledger: exit {status}")
+        if content() != before:
+            self.wrong.append("the old version has changed the newer ledger")
+        for node in nodes:
+            activated.install(self.versions["new"], self.units[node].programs)
+        ended = time.monotonic()
+        for node in nodes:
+            self.units[node].spawn()
+        self._noted("back refused, new", nodes, struck, ended)
+
+    def upgrade_together(self, create):
+        """All nodes to the version that needs another schema. create: `paytokenctl ledger create` of the new version."""
+        refused = create()
+        named = refused.stderr.decode(errors="replace")
+        if refused.returncode != 1 or not all(node in named for node in self.units):
+            self.wrong.append(f"ledger create ended with {refused.returncode} while the old version served: {named}")
+        print(f"refused     ledger create while the old version serves: exit {refused.returncode}")
+        self.callers.steady(self.quiet)
+        for unit in self.units.values():
+            activated.install(self.versions["new"], unit.programs)
+        struck = time.monotonic()
+        self.stop(self.units)
+        ended, waits = time.monotonic(), {}
+
+        def serve(node):
+            waits[node] = self.units[node].start_again_and_again()
+        starting = [threading.Thread(target=serve, args=[node], daemon=True) for node in self.units]
+        for thread in starting:
+            thread.start()
+        done = create()
+        if done.returncode != 0:
+            raise service.Failed(f"ledger create: exit {done.returncode}: {done.stderr.decode(errors='replace')}")
+        for thread in starting:
+            thread.join(service.GUARD)
+        if len(waits) < len(self.units):
+            raise service.Failed("a daemon did not serve after ledger create")
+        print(f"waited      the new version for ledger create: ended with 75 {sum(waits.values())} times")
+        self._noted("new, all, schema", list(self.units), struck, ended)
+
+    # What came of it.
+
+    def _percentile(self, payments):
+        return load.percentile(sorted(payment.ended - payment.due for payment in payments), 0.99)
+
+    def _doubled(self, payments, limit):
+        """For how many seconds."""
+        windows = collections.defaultdict(list)
+        for payment in payments:
+            windows[int(payment.due / WINDOW)].append(payment)
+        return sum(self._percentile(window) > limit for window in windows.values()) * WINDOW
+
+    def table(self):
+        payments = [payment for payment in self.callers.payments if payment.ended]
+        rows, spans = [], [(each.struck - 1, each.released + SETTLING) for each in self.restarts]
+        still = [each for each in payments if not any(since <= each.due < until for since, until in spans)]
+        print(f"{'':22}{'drained':>9}{'serves':>9}{'closed':>8}{'503':>6}{'p99 before':>12}{'during':>10}{'after':>10}"
+              f"{'doubled':>9}")
+        for each in self.restarts:
+            until = each.released + SETTLING
+            mine = [payment for payment in payments if payment.node in each.nodes]
+            before = [payment for payment in mine if each.struck - 1 - self.quiet <= payment.due < each.struck - 1]
+            during = [payment for payment in mine if each.struck <= payment.due < each.released]
+            after = [payment for payment in mine if each.released <= payment.due < until]
+            touched = [payment for payment in mine if each.struck - 1 <= payment.due < until]
+            limit = 2 * self._percentile(before)
+            doubled = self._doubled([payment for payment in mine if each.struck <= payment.due < until], limit)
+            rows.append(doubled)
+            print(f"{each.label:22}{each.ended - each.struck:7.2f} s{each.released - each.ended:7.2f} s"
+                  f"{sum(payment.closed for payment in touched):8}{sum(payment.unavailable for payment in touched):6}"
+                  f"{self._percentile(before):9.0f} ms{self._percentile(during):7.0f} ms{self._percentile(after):7.0f} ms"
+                  f"{doubled:7.1f} s")
+        quiet = 2 * self._percentile(still)
+        print(f"quiet times {self._percentile(still):.0f} ms p99, doubled in {self._doubled(still, quiet):.1f} s of "
+              f"{len({int(payment.due / WINDOW) for payment in still}) * WINDOW:.0f} s")
+
+    def finish(self, ledger):
+        """What is wrong."""
+        self.callers.finish()
+        self.table()
+        everybody, answers = self.callers.payments, self.callers.answers
+        unanswered = sum(payment.ended is None for payment in everybody)
+        found, counts = proof.compare(ledger, answers)
+        wrong = self.wrong + self.callers.wrong + answers.wrong + found
+        wrong += [f"{count} payments were refused: {code}" for code, count in self.callers.refused.items()]
+        if unanswered:
+            wrong.append(f"{unanswered} payments were never answered")
+        print(f"payments    {len(everybody)}: refused {sum(self.callers.refused.values())}, lost {unanswered + counts['lost']}, "
+              f"wrong {len(self.callers.wrong) + len(answers.wrong)}, released twice {counts['twice']}")
+        print(f"repeated    {sum(payment.closed for payment in everybody)} after a closed connection, "
+              f"{sum(payment.unavailable for payment in everybody)} after a 503; "
+              f"{len(answers.repeated)} had been released before")
+        for node, unit in self.units.items():
+            print(f"verified    {node}")
+            wrong += proof.verify(unit)
+        self.stop(self.units)
+        return wrong
+
+
+def in_file(options, old, new):
+    there = deployment.Deployment(
+        "file", {"a": deployment.SoftHSMToken}, merchants=("ec",), call_timeout="60s",
+        program=(os.path.abspath("file/installed/paytokend"), "--config"))
+    path = pathlib.Path("file/ledger.sqlite")
+
+    def content():
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    with Upgrade({"file": there}, old, new, options.rate, options.quiet) as upgrade:
+        unit = upgrade.units["file"]
+        before = unit.schema()
+        upgrade.restart("file", "new")
+        after = unit.schema()
+        print(f"a file      schema {before}, then {after}")
+        if after > before:
+            if not path.with_name(f"ledger.sqlite.schema-{before}").exists():
+                upgrade.wrong.append("the older ledger was not copied")
+            upgrade.go_back_refused(["file"], content)
+        else:
+            for version in ["old", "new"] * options.rounds:
+                upgrade.restart("file", version)
+        return upgrade.finish(proof.LedgerFile(path))
+
+
+def in_database(options, old, new):
+    with contextlib.ExitStack() as ending:
+        server = ending.enter_context(database.Server())
+        server.sql(f"CREATE DATABASE ledger OWNER {database.OWNER}")
+        ledger = database.Ledger(server, "ledger")
+
+        def create(programs, *further):
+            return subprocess.run(
+                [f"{programs}/paytokenctl", "ledger", "create", server.url("ledger", database.OWNER), "--grant", database.DAEMON,
+                 "--output", "json", *further], capture_output=True)
+        before = json.loads(create(old).stdout)["version"]
+        after = json.loads(create(new, "--dry-run").stdout)["wouldBecome"]
+        print(f"PostgreSQL  schema {before}, then {after}")
+        there = {node: deployment.Deployment(
+            node, {"a": deployment.SoftHSMToken}, merchants=("ec",), call_timeout="60s",
+            program=(os.path.abspath(f"{node}/installed/paytokend"), "--config"), ledger=ledger.settings(node))
+            for node in NODES}
+        with Upgrade(there, old, new, options.rate, options.quiet) as upgrade:
+            if after > before:
+                upgrade.upgrade_together(lambda: create(new))
+                upgrade.go_back_refused(NODES[:1], lambda: ledger.sql("SELECT schema_version FROM ledger_state"))
+            else:
+                for version in ["new", *["old", "new"] * options.rounds]:
+                    for node in NODES:
+                        upgrade.restart(node, version)
+            return upgrade.finish(ledger)
+
+
+class Knocks(threading.Thread):
+    """Somebody who connects to a gateway again and again, and asks for a payment that there is none of."""
+
+    def __init__(self, port, key):
+        super().__init__(daemon=True)
+        self.address, self.request = ("127.0.0.1", port), shop.ASK % (b"/payments/apple-pay/" + b"0" * 64, key)
+        # When each began, and its status; None where it was not answered.
+        self.answers, self.is_finishing, self.refused = [], False, collections.Counter()
+
+    def run(self):
+        while not self.is_finishing:
+            began, status = time.monotonic(), None
+            try:
+                with socket.create_connection(self.address, timeout=service.GUARD) as connection:
+                    connection.sendall(self.request)
+                    head = connection.recv(4096)
+                    status = int(head[9:12]) if head else None
+                    self.refused["closed"] += not head
+            except ConnectionRefusedError:
+                self.refused["refused"] += 1
+            except OSError:
+                self.refused["closed"] += 1
+            self.answers.append((began, status))
+            time.sleep(0.002)
+
+    def gap(self, since):
+        """Waits for an answer to what began after that moment: the seconds from the last answer before the first knock without one."""
+        until = time.monotonic() + service.GUARD
+        while not (self.answers and self.answers[-1][0] > since and self.answers[-1][1]):
+            if time.monotonic() > until:
+                raise service.Failed("the gateway did not answer again")
+            time.sleep(0.01)
+        missed = [number for number, (_, status) in enumerate(self.answers) if status is None]
+        found = self.answers[missed[-1] + 1][0] - self.answers[max(0, missed[0] - 1)][0] if missed else 0.0
+        self.answers.clear()
+        return found
+
+
+def at_gateway(options, old, new):
+    """How long a gateway's address answers nobody while it is restarted. Nothing is paid: that what was not answered is not
+    paid twice is what `scripts/soak payments` and `gateways` show."""
+    name = "paytoken-gateway"
+    if not os.path.exists(f"{old}/{name}"):
+        old = new
+    with service.Service() as daemon, socket.socket() as free:
+        daemon.start()
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        there = shop.Shop(daemon, None)
+        path = pathlib.Path("gateway.yaml")
+        path.write_text(path.read_text().replace(f"address: 'unix:{there.socket}'", f"address: '127.0.0.1:{port}'"))
+
+        def start(version):
+            program = shop.Program(there.admin, f"{version}/{name}", "--config", str(path))
+            program.socket = there.admin
+            program.start()
+            return program
+        gateway, knocks = start(old), Knocks(port, there.key)
+        knocks.start()
+        try:
+            for version in (new, old, new):
+                time.sleep(options.quiet)
+                gateway.stop()
+                gateway = start(version)
+                print(f"gateway     {'old' if version == old != new else 'new'}: its address answered nobody for "
+                      f"{knocks.gap(time.monotonic()):.2f} s")
+        finally:
+            knocks.is_finishing = True
+            gateway.abandon()
+        print(f"gateway     {knocks.refused['refused']} connections were refused, {knocks.refused['closed']} closed without an answer")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak upgrade", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--old", metavar="DIR", help="the programs of the version before (the present ones)")
+    parser.add_argument("--rounds", type=int, help="how often back and forth, with the same schema (3; 1 with --short)")
+    parser.add_argument("--rate", type=float, help="payments a second (100; 20 with --short)")
+    parser.add_argument("--quiet", type=float, help="seconds of load between the restarts (5; 1 with --short)")
+    parser.add_argument("--ledger", choices=["file", "postgresql", "none"],
+                        help="only this one; none: only the gateway")
+    options = service.arguments(parser)
+    options.rounds = options.rounds or (1 if options.short else 3)
+    options.rate = options.rate or (20 if options.short else 100)
+    options.quiet = options.quiet or (1 if options.short else 5)
+    new = str(deployment.programs())
+    old = os.path.abspath(os.path.join(os.environ.get("SOAK_FROM", "."), options.old)) if options.old else new
+    if lacking := [name for name in activated.PROGRAMS if not os.path.exists(f"{old}/{name}")]:
+        parser.error(f"{old} has no {', '.join(lacking)}")
+    print(f"{options.rate:g} payments a second, from {'the present version' if old == new else options.old}")
+    wrong = []
+    if options.ledger in (None, "file"):
+        wrong += in_file(options, old, new)
+    if options.ledger in (None, "postgresql"):
+        if database.is_installed():
+            wrong += in_database(options, old, new)
+        else:
+            print("PostgreSQL  skipped: it is not installed")
+    if options.ledger in (None, "none"):
+        at_gateway(options, old, new)
+    return proof.verdict(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())
