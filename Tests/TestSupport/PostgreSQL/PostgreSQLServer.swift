@@ -146,6 +146,17 @@ public final class PostgreSQLServer: Sendable {
         return result.outputBytes
     }
 
+    /// What pg_dump writes of a schema's tables, indexes, functions and triggers, without their owners and rights.
+    public func definitions(of schema: String, in database: String) async throws -> String {
+        let result = try await Program.run(
+            try ServerAccount.program("pg_dump"),
+            ["-s", "-n", schema, "--no-owner", "--no-privileges", "-d", url(database, user: Self.superuser)],
+            waitsForTurn: false)
+        guard result.status == 0 else { throw HarnessFailure(description: "pg_dump: \(result.error)") }
+        // Newer ones begin and end with a word that is another each time.
+        return result.output.split(separator: "\n").filter { !$0.hasPrefix("\\") }.joined(separator: "\n")
+    }
+
     /// The files in its data directory, and its log, that contain one of the texts: `base/5/1259`, `log`. It is stopped first, which
     /// writes what only its memory had, and no file goes while it is searched.
     ///
