@@ -43,6 +43,8 @@ public enum AuditEvent: Sendable, Equatable {
     case auditExport(format: AuditExportFormat, first: Int?, last: Int?, ofNode: AuditText? = nil)
     case auditVerify(verdict: AuditVerificationVerdict?, records: Int?, ofNode: AuditText? = nil)
     case auditPublicKey(ofNode: AuditText? = nil)
+    /// The newest checkpoint was given, to be kept elsewhere.
+    case auditHead(ofNode: AuditText? = nil)
     /// The checkpoint key that was taken into service, by its keyId, and the one before.
     case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
 
@@ -89,6 +91,7 @@ public enum AuditEvent: Sendable, Equatable {
         case auditExport = "audit_export"
         case auditVerify = "audit_verify"
         case auditPublicKey = "audit_public_key"
+        case auditHead = "audit_head"
         case auditKeyChange = "audit_key_change"
         case auditKeyPrepare = "audit_key_prepare"
         case auditKeyPinned = "audit_key_pinned"
@@ -124,6 +127,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .auditExport: .auditExport
         case .auditVerify: .auditVerify
         case .auditPublicKey: .auditPublicKey
+        case .auditHead: .auditHead
         case .auditKeyChange: .auditKeyChange
         case .auditKeyPrepare: .auditKeyPrepare
         case .auditKeyPinned: .auditKeyPinned
@@ -198,7 +202,7 @@ extension AuditEvent {
             writer.member("ofNode", node?.text)
             writer.member("verdict", verdict?.rawValue)
             writer.member("records", records)
-        case .auditPublicKey(let node):
+        case .auditPublicKey(let node), .auditHead(let node):
             writer.member("ofNode", node?.text)
         case .auditKeyChange(let from, let to, let reason, let approval):
             writer.member("from", from?.hex)

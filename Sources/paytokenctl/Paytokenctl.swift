@@ -174,8 +174,8 @@ struct AuditCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit", abstract: "The record of who used which key when, and its verification.",
         subcommands: [
-            AuditListCommand.self, AuditVerifyCommand.self, AuditExportCommand.self, AuditPublicKeyCommand.self,
-            AuditChangeKeyCommand.self,
+            AuditListCommand.self, AuditVerifyCommand.self, AuditExportCommand.self, AuditHeadCommand.self,
+            AuditPublicKeyCommand.self, AuditChangeKeyCommand.self,
         ])
 }
 

@@ -74,6 +74,8 @@ struct AuditEventTests {
             ),
             (.auditVerify(verdict: .broken, records: 7), "audit_verify", #","verdict":"broken","records":7"#),
             (.auditPublicKey(ofNode: AuditText("all")), "audit_public_key", #","ofNode":"all""#),
+            (.auditHead(), "audit_head", ""),
+            (.auditHead(ofNode: AuditText("node-2")), "audit_head", #","ofNode":"node-2""#),
             (
                 .auditKeyChange(from: digest, to: digest, reason: nil, approval: nil), "audit_key_change",
                 #","from":"\#(hex)","to":"\#(hex)""#

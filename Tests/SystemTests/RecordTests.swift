@@ -92,13 +92,56 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
+    @Test(
+        "heads are kept one after the other and fit the record, for both verifiers; after a restore they do not",
+        .everyLedger)
+    func heads() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let heads = harness.directory.path("heads")
+        try FileManager.default.createDirectory(atPath: heads, withIntermediateDirectories: true)
+        func keep() async throws -> ProgramResult {
+            try await harness.paytokenctl(["audit", "head", "--directory", heads, "--output", "json"])
+        }
+        var files: [String] = []
+        for _ in 0..<3 {
+            #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+            let kept = try await keep()
+            #expect(kept.status == 0, "\(kept)")
+            let head = try #require(
+                try JSONValue(parsing: kept.outputBytes).objectValue?["heads"]?.arrayValue?.first?.objectValue)
+            files.append(try #require(head["file"]?.stringValue))
+            #expect((head["after"]?.numberValue != nil) == (files.count > 1), "\(kept)")
+        }
+        #expect(Set(files).count == 3)
+        let (export, key) = (harness.directory.path("record.jsonl"), harness.directory.path("key.pem"))
+        #expect(try await harness.paytokenctl(["audit", "export", "--out", export]).status == 0)
+        try harness.directory.write(try await harness.paytokenctl(["audit", "public-key"]).outputBytes, to: "key.pem")
+        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+        for file in files {
+            let ours = try await harness.paytokenctl([
+                "audit", "verify", "--export", export, "--public-key", key, "--head", file,
+            ])
+            #expect(ours.status == 0, "\(ours)")
+            let theirs = try await Program.run(script, [export, key, "--head", file])
+            #expect(theirs.status == 0, "\(theirs)")
+        }
+        let events = try await records(harness).compactMap { $0["event"]?.stringValue }
+        #expect(events.count { $0 == "audit_head" } == 3)
+        #expect(try await harness.stop().status == 0)
+    }
+
     @Test("with an older or lost ledger the daemon exits 78 and says what to do; once accepted, it serves and says so")
     func restored() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let backup = harness.directory.path("backup.sqlite")
+        let heads = harness.directory.path("heads")
+        try FileManager.default.createDirectory(atPath: heads, withIntermediateDirectories: true)
+        let keep = ["audit", "head", "--directory", heads]
         #expect(try await harness.paytokenctl(["ledger", "backup", backup]).status == 0)
         let paymentToken = try SharedForge.paymentToken()
         #expect(try await harness.decrypt(paymentToken).status == 200)
+        #expect(try await harness.paytokenctl(keep).status == 0)
         #expect(try await harness.stop().status == 0)
         let paytokend = try Program.built("paytokend")
         for (kind, words) in [("older", "is an older copy"), ("lost", "a ledger was lost")] {
@@ -123,6 +166,9 @@ import TokenForge
         }
         let held = try await harness.decrypt(paymentToken)
         #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
+        // There is no head of a ledger that nobody has accepted.
+        let withheld = try await harness.paytokenctl(keep)
+        #expect(withheld.status == 75 && withheld.error.contains("hsm_unavailable"), "\(withheld)")
         let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk failed"])
         #expect(accepted.status == 0, "\(accepted)")
         // What the backup forgot is not released again, nor is what may have been: only what was signed later.
@@ -134,6 +180,10 @@ import TokenForge
         #expect(try await harness.decrypt(harness.paymentToken(signedAt: fence)).status == 200)
         let events = try await records(harness).compactMap { $0["event"]?.stringValue }
         #expect(events.contains("ledger_accept_restore") && events.contains("ledger_backup") == false)
+        // The head of what was forgotten does not fit any more, however long the record becomes.
+        let unfit = try await harness.paytokenctl(keep)
+        #expect(unfit.status == 1 && unfit.error.hasPrefix("chain_broken: "), "\(unfit)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: heads).count == 1)
         #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
         #expect(try await harness.stop().status == 0)
         // A later process keeps to it.

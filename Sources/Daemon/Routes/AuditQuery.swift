@@ -74,6 +74,8 @@ struct AuditExportQuery: Sendable, Equatable {
     var format = AuditExportFormat.jsonl
     var follows = false
     var purpose = Purpose.export
+    /// The sequence of the first record that is wanted; nil: the filter's times say it.
+    var from: Int?
 
     /// - Throws: malformed_request, which names the parameter.
     init(_ query: [String: String]) throws(Refusal) {
@@ -96,7 +98,19 @@ struct AuditExportQuery: Sendable, Equatable {
         case "true": follows = true
         default: throw .parameter("follow", "must be true or false.")
         }
+        if let text = conditions.removeValue(forKey: "from") {
+            guard let sequence = Int(text), sequence >= 1 else {
+                throw .parameter("from", "must be a record's sequence, from 1.")
+            }
+            from = sequence
+        }
         filter = try AuditFilter(query: conditions, known: AuditPageQuery.conditions)
+        if from != nil, filter != AuditFilter() || follows || node == .all || format == .csv {
+            throw .parameter(
+                "from",
+                "is of one node's chain to its end, as JSON lines: leave out follow, node=all, csv, and all conditions."
+            )
+        }
         if filter.leavesGaps, follows || purpose == .verify {
             throw Refusal(
                 .malformedRequest,
@@ -118,7 +132,9 @@ struct AuditExportQuery: Sendable, Equatable {
 }
 
 extension AuditExportQuery {
-    static let parameters = AuditPageQuery.conditions.union(["format", "follow", "purpose", NodeQuery.parameter])
+    static let parameters = AuditPageQuery.conditions.union([
+        "format", "follow", "from", "purpose", NodeQuery.parameter,
+    ])
 }
 
 extension AuditFilter {

@@ -6,8 +6,8 @@ import Ledger
 import Refusals
 import StrictJSON
 
-/// `GET /v1/audit/records`, `/v1/audit/export` and `/v1/audit/public-key`. That somebody looked is recorded before anything
-/// is shown.
+/// `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`. That somebody looked is
+/// recorded before anything is shown.
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
     let nodes: any NodeRecords
@@ -45,7 +45,7 @@ struct AuditRoutes: Sendable {
         let chosen = try await chains.chosen(query.node)
         var wanted: [ClosedRange<Int>?] = []
         for chain in chosen {
-            wanted.append(try await NodeChains.reading(await Self.extent(query.filter, chain.chain)))
+            wanted.append(try await NodeChains.reading(await Self.extent(query, chain.chain)))
         }
         let look = try await looks.look(
             Self.event(query, wanted.count == 1 ? wanted[0] : nil, ofNode: Self.name(query.node, chosen)), by: request)
@@ -60,6 +60,28 @@ struct AuditRoutes: Sendable {
         return Self.answer(query) { writer in
             for part in parts { try await part.write(to: writer) }
         }
+    }
+
+    /// The newest checkpoint, a line for each node that is asked for. This node's is made now and so seals the look itself;
+    /// another node's is the last that it made, and there is no line of one that has made none.
+    func head(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        request.draft.is(.auditHead())
+        var parameters = request.query
+        let query = try NodeQuery(takenFrom: &parameters)
+        let chosen = try await chains.chosen(query)
+        try await looks.look(.auditHead(ofNode: Self.name(query, chosen)), by: request)
+        var lines: [UInt8] = []
+        for chain in chosen {
+            let head =
+                if chain.isOwn { try await checkpoints.seal() } else {
+                    try await NodeChains.reading(await chain.chain.latestCheckpoint())
+                }
+            if let head { lines += head.line + [0x0A] }
+        }
+        return EndpointAnswer(
+            http: HTTPAnswer(
+                status: 200, headers: [HTTPAnswer.Header(name: "Content-Type", value: "application/jsonl")], body: lines
+            ))
     }
 
     /// What a verifier needs beside an export. Other nodes' keys are those that the ledger gives: its word alone.
@@ -114,10 +136,12 @@ struct AuditRoutes: Sendable {
         return chosen.first.flatMap { $0.isOwn ? nil : AuditText($0.node.name) }
     }
 
-    /// What of a chain meets the filter's times; nil when nothing does.
+    /// What of a chain meets the query's first sequence or times; nil when nothing does.
     private static func extent(
-        _ filter: AuditFilter, _ chain: any ChainReading
+        _ query: AuditExportQuery, _ chain: any ChainReading
     ) async throws(LedgerFailure) -> ClosedRange<Int>? {
+        let filter = query.filter
+        if let from = query.from { return from...max(from, try await chain.head().sequence) }
         if filter.since == nil, filter.until == nil { return 1...max(1, try await chain.head().sequence) }
         return try await chain.extent(since: filter.since, until: filter.until)
     }

@@ -122,6 +122,8 @@ struct RouteTable: Sendable {
                 "GET", "/v1/audit/export", on: [.admin], role: .audit, query: AuditExportQuery.parameters,
                 respond: audit.export),
             Endpoint(
+                "GET", "/v1/audit/head", on: [.admin], role: .audit, query: [NodeQuery.parameter], respond: audit.head),
+            Endpoint(
                 "GET", "/v1/audit/public-key", on: [.admin], role: .audit, query: [NodeQuery.parameter],
                 respond: audit.publicKey),
             Endpoint(

@@ -3,17 +3,18 @@ import Glibc
 
 /// A file that is there whole or not at all, and never in another one's place.
 ///
-/// It grows under its name with `.partial` behind it, readable by its owner only. ``publish()`` gives it its name when
+/// It grows under its name with `.partial` behind it, readable by its owner only unless it is said otherwise. ``publish()`` gives it its name when
 /// all of it is on the disk. Whatever ends before that takes the partial file away.
 final class NewFile {
     let path: String
     private let partial: String
     private var descriptor: Int32
 
-    init(_ path: String) throws(CommandFailure) {
+    /// - Parameter mode: its permission bits, less those of the umask.
+    init(_ path: String, mode: mode_t = 0o600) throws(CommandFailure) {
         guard !Self.isThere(path) else { throw Self.taken(path) }
         let partial = path + ".partial"
-        let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
         guard descriptor >= 0 else {
             guard errno == EEXIST else { throw Self.failure("\(partial) cannot be made", errno) }
             throw CommandFailure(

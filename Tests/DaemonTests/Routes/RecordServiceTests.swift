@@ -13,7 +13,8 @@ import Testing
 struct RecordServiceTests {
     private static let paths = [
         ("GET", "/v1/audit/records", Role.audit), ("GET", "/v1/audit/export", .audit),
-        ("GET", "/v1/audit/public-key", .audit), ("POST", "/v1/ledger/backup", .admin),
+        ("GET", "/v1/audit/public-key", .audit), ("GET", "/v1/audit/head", .audit),
+        ("POST", "/v1/ledger/backup", .admin),
         ("POST", "/v1/ledger/accept-restore", .admin), ("POST", "/v1/ledger/accept-clock", .admin),
     ]
 

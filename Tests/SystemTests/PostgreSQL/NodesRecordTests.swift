@@ -177,6 +177,31 @@ struct TwoNodes {
         #expect(try await first.stop().status == 0)
     }
 
+    @Test("either host keeps the heads of all, which go on from one another; another node's is the last that it made")
+    func heads() async throws {
+        let nodes = try await TwoNodes()
+        let first = nodes.first
+        for daemon in [first, nodes.second] {
+            #expect(try await daemon.decrypt(SharedForge.paymentToken()).status == 200)
+            #expect(try await daemon.paytokenctl(["audit", "head"]).status == 0)
+        }
+        let heads = first.directory.path("heads")
+        try FileManager.default.createDirectory(atPath: heads, withIntermediateDirectories: true)
+        let keep = ["audit", "head", "--node", "all", "--directory", heads]
+        for count in [2, 4] {
+            let kept = try await first.paytokenctl(keep)
+            #expect(kept.status == 0, "\(kept)")
+            #expect(kept.output.contains("node node-1, record ") && kept.output.contains("node node-2, record "))
+            #expect(kept.output.contains("intact from record") == (count == 4), "\(kept)")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: heads).count == count)
+            // Its next head, which the first one then finds.
+            #expect(try await nodes.second.paytokenctl(["audit", "head"]).status == 0)
+        }
+        let own = try await nodes.second.paytokenctl(["audit", "head", "--node", "node-1"])
+        #expect(own.status == 0 && own.output.hasPrefix(#"{"checkpoint":{"node":"node-1","#), "\(own)")
+        for daemon in [first, nodes.second] { #expect(try await daemon.stop().status == 0) }
+    }
+
     @Test("with a ledger in a file there is its one node, and others are refused")
     func file() async throws {
         let harness = try await DaemonHarness()

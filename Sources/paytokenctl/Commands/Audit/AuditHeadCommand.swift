@@ -1,0 +1,190 @@
+import ArgumentParser
+import AuditChain
+import DaemonAPI
+import StrictJSON
+
+struct AuditHeadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "head",
+        abstract: "Prints the record's newest checkpoint, made now, to be kept on another host.",
+        discussion: """
+            One line, the same as an export ends with, without the export. Whoever has it can show for ever that no record \
+            up to it was changed or removed: audit verify and scripts/verify-audit take it with --head. Keep heads where \
+            this host's administrators cannot change them.
+
+              paytokenctl audit head | ssh auditor@archive 'cat >> heads.jsonl'
+              paytokenctl audit head --out head.json
+
+            With --directory each head becomes a new file there, named by node, time and sequence. First the record is \
+            verified from the newest head in the directory to the new one: a record that went back or was written anew \
+            is refused with chain_broken, and nothing is kept. --compare does so with a head from elsewhere. The systemd unit \
+            paytokend-audit-head.timer runs this each hour:
+
+              paytokenctl audit head --directory /var/lib/paytokend-heads
+
+            --node asks for another node's head, or all: this node's is made now, another node's is the last that it made.
+
+            Exit status: 0 done; 1 the record does not go on from the head that was kept, or there is no head; 66 a file \
+            cannot be used; 75 the HSM token or the ledger is away: try again later.
+            """)
+
+    @Option(
+        help: ArgumentHelp("A new file to write to; default standard output.", valueName: "file"), completion: .file())
+    var out: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A directory in which each head is kept in a new file, once it is compared with the newest there.",
+            valueName: "directory"), completion: .directory)
+    var directory: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A checkpoint that was kept, from which the record must go on: a file of them, or the line itself.",
+            valueName: "checkpoint"))
+    var compare: String?
+
+    @OptionGroup var whose: NodeOption
+    @OptionGroup var report: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        if out != nil, directory != nil { throw ValidationError("Give --out or --directory, not both.") }
+        if compare != nil, directory != nil {
+            throw ValidationError("--directory compares with the newest head in it: leave out --compare.")
+        }
+        if report.output == .json, out == nil, directory == nil {
+            throw ValidationError(
+                "--output json tells of the files that --out or --directory make; a head by itself is JSON already.")
+        }
+    }
+
+    func run() async throws {
+        let kept = try directory.map { path throws(CommandFailure) in try KeptHeads(directory: path) }
+        let known = try compare.map { argument throws(CommandFailure) in try VerificationInputs.heads(argument) } ?? []
+        let heads = try await newest()
+        var reports: [HeadReport] = []
+        for head in heads {
+            let node = head.checkpoint.node
+            let former = try kept?.newest(of: node)
+            for earlier in former.map({ [$0.head] }) ?? known.filter({ $0.checkpoint.node == node }) {
+                try await requireContinuation(of: earlier, by: head, keptIn: former?.file ?? "--compare")
+            }
+            reports.append(HeadReport(head: head, file: out, after: former?.head.checkpoint.sequence))
+        }
+        if let stray = known.first(where: { earlier in !heads.contains { $0.checkpoint.node == earlier.checkpoint.node }
+        }) {
+            throw CommandFailure(
+                .no,
+                "The head of --compare is of node \(stray.checkpoint.node.name), which was not asked for; see --node.")
+        }
+        // All are compared before one is kept.
+        if let kept {
+            for index in reports.indices { reports[index].file = try reports[index].file(in: kept) }
+        } else if let out {
+            try KeptHeads.write(heads, to: out)
+        } else {
+            return try Console.output(lines: heads)
+        }
+        switch report.output {
+        case .table: for head in reports { try Console.output(head.sentence + "\n") }
+        case .json: try Console.output(json: HeadReport.json(reports))
+        }
+    }
+
+    private func newest() async throws(CommandFailure) -> [SignedCheckpoint] {
+        let connection = socket.connection
+        let answer = try await connection.send(.get("/v1/audit/head" + QueryText.of(whose.query)))
+        guard !answer.body.isEmpty else {
+            throw CommandFailure(
+                .no, "There is no head: the node has sealed nothing yet, and only that node can seal its record.")
+        }
+        guard let heads = SignedCheckpoint.list(parsing: answer.body),
+            Set(heads.map(\.checkpoint.node)).count == heads.count
+        else { throw connection.notOurs(answer.status) }
+        return heads
+    }
+
+    /// Verifies the record from one head to the other: only the records between them are read.
+    private func requireContinuation(
+        of earlier: SignedCheckpoint, by head: SignedCheckpoint, keptIn file: String
+    ) async throws(CommandFailure) {
+        let (old, new) = (earlier.checkpoint, head.checkpoint)
+        guard new.sequence >= old.sequence else {
+            throw Self.broken(old, file, "its newest checkpoint is of record \(new.sequence): the ledger was put back")
+        }
+        let connection = socket.connection
+        let node = [("node", old.node.name)]
+        let answer = try await connection.send(
+            .get("/v1/audit/public-key" + QueryText.of(node)), for: AuditPublicKeyAnswer.self
+        ).answer
+        var verification = ExportVerification(
+            keys: try VerificationInputs.keys(answer), heads: [earlier, head], size: nil)
+        let between = node + [("from", String(old.sequence + 1)), ("purpose", "verify")]
+        let export = try await connection.stream(.get("/v1/audit/export" + QueryText.of(between)))
+        try await export.forEachPiece { piece throws(CommandFailure) in verification.consume(piece) }
+        guard case .intact = verification.verdict() else {
+            throw Self.broken(old, file, verification.verdict().description)
+        }
+    }
+
+    private static func broken(_ kept: Checkpoint, _ file: String, _ what: String) -> CommandFailure {
+        CommandFailure(
+            .no,
+            "chain_broken: node \(kept.node.name)'s record does not go on from record \(kept.sequence) of "
+                + "\(kept.time.text), whose head was kept (\(file)): \(what)",
+            more: [
+                "No head was kept. Either an older ledger was put back, or somebody has changed the record: look for "
+                    + "ledger_accept_restore in paytokenctl audit list, and compare an export with the heads on the other host. "
+                    + "After a restore that you know of, move the heads of records that it has lost to another directory; keep "
+                    + "them, since they prove what was lost."
+            ])
+    }
+}
+
+/// What became of a head, for people and for programs.
+///
+///     {"heads":[{"node":…,"sequence":…,"time":…,"file":…,"after":…}]}
+private struct HeadReport {
+    let head: SignedCheckpoint
+    var file: String?
+    /// The sequence of the kept head from which the record goes on to this one; nil when none was kept.
+    let after: Int?
+
+    /// Keeps it, unless the same is there already: a node that has sealed nothing since.
+    func file(in kept: KeptHeads) throws(CommandFailure) -> String {
+        if let same = try kept.newest(of: head.checkpoint.node), same.head == head { return same.file }
+        return try kept.keep(head)
+    }
+
+    var sentence: String {
+        let checkpoint = head.checkpoint
+        return "\(file ?? "-"): node \(checkpoint.node.name), record \(checkpoint.sequence), "
+            + (after.map { "intact from record \($0), whose head was kept" } ?? "the first head here")
+    }
+
+    static func json(_ reports: [HeadReport]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.member("heads")
+        writer.beginArray()
+        for report in reports {
+            writer.beginObject()
+            writer.member("node", report.head.checkpoint.node.name)
+            writer.member("sequence", report.head.checkpoint.sequence)
+            writer.member("time", report.head.checkpoint.time.text)
+            writer.member("file", report.file)
+            writer.member("after", report.after)
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+}
+
+extension Console {
+    fileprivate static func output(lines heads: [SignedCheckpoint]) throws(CommandFailure) {
+        try output(heads.map { String(decoding: $0.line, as: UTF8.self) + "\n" }.joined())
+    }
+}

@@ -1,0 +1,99 @@
+import AuditChain
+import Ledger
+import Refusals
+import Testing
+
+@testable import Daemon
+
+@Suite("GET /v1/audit/head, and the export that goes on from a head")
+struct AuditHeadTests {
+    private func head(_ fixture: RecordRoutesFixture, _ query: [String: String] = [:]) async throws -> [UInt8] {
+        try await fixture.audit.head(RecordRoutesFixture.request(query)).bytes
+    }
+
+    private func export(_ fixture: RecordRoutesFixture, _ query: [String: String]) async throws -> [UInt8] {
+        try await fixture.audit.export(RecordRoutesFixture.request(query)).bytes
+    }
+
+    @Test("it is the line with which an export ends, made now, and seals the look at it")
+    func newest() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let answer = try await fixture.audit.head(RecordRoutesFixture.request())
+        #expect(answer.header("Content-Type") == "application/jsonl")
+        let line = try await answer.bytes
+        let head = try #require(SignedCheckpoint(line: line.dropLast()))
+        #expect(line.last == 0x0A)
+        #expect(head.checkpoint.sequence == 31)
+        #expect(fixture.seals.publicKey.verifies(head))
+        #expect(try await fixture.newest.event == "audit_head")
+        // The record until then has it as its last line; an export later contains it.
+        let later = try await export(fixture, [:])
+        #expect(later.split(separator: 0x0A).contains { Array($0) == line.dropLast() })
+        #expect(fixture.verdict(later, head: head).intact?.last == 32)
+    }
+
+    @Test("of a record without a line before it the look is the first, and is sealed")
+    func empty() async throws {
+        let fixture = try await RecordRoutesFixture()
+        #expect(SignedCheckpoint(line: try await head(fixture).dropLast())?.checkpoint.sequence == 1)
+    }
+
+    @Test("nothing is given that is not recorded, or while the HSM token cannot sign")
+    func unavailable() async throws {
+        let fixture = try await RecordRoutesFixture()
+        fixture.seals.refuse(Refusal(.hsmUnavailable, "The token is away."))
+        await #expect(throws: Refusal.self) { _ = try await head(fixture) }
+        fixture.seals.refuse(nil)
+        fixture.looks.breakDown()
+        let error = await #expect(throws: Refusal.self) { _ = try await head(fixture) }
+        #expect(error?.code == .ledgerUnavailable)
+    }
+
+    @Test("another node's name is refused where there is none")
+    func node() async throws {
+        let fixture = try await RecordRoutesFixture()
+        for query in [["node": "all"], ["node": "node-1"]] {
+            #expect(SignedCheckpoint.list(parsing: try await head(fixture, query))?.count == 1)
+        }
+        let error = await #expect(throws: Refusal.self) { _ = try await head(fixture, ["node": "node-2"]) }
+        #expect(error?.code == .malformedRequest)
+    }
+
+    @Test("from the record behind a head the export begins with that head, and shows that the record goes on from it")
+    func continuation() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let kept = try #require(try await fixture.ledger.latestCheckpoint())
+        #expect(kept.checkpoint.sequence == 20)
+        let bytes = try await export(fixture, ["from": "21", "purpose": "verify"])
+        #expect(bytes.starts(with: kept.line))
+        let range = try #require(fixture.verdict(bytes, head: kept).intact)
+        #expect((range.start, range.last) == (20, 31))
+        // In the midst of two checkpoints it begins with the one before.
+        #expect(fixture.verdict(try await export(fixture, ["from": "15"])).intact?.start == 10)
+        #expect(fixture.verdict(try await export(fixture, ["from": "1"])).intact?.start == 0)
+    }
+
+    @Test("from behind the record's end there is the newest checkpoint alone, which ends before a head of there")
+    func behindTheEnd() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let bytes = try await export(fixture, ["from": "900"])
+        #expect(bytes.split(separator: 0x0A).count == 1)
+        #expect(SignedCheckpoint(line: bytes.dropLast())?.checkpoint.sequence == 31)
+    }
+
+    @Test(
+        "from is a sequence, and goes with no condition",
+        arguments: [
+            ["from": "0"], ["from": "-1"], ["from": "x"], ["from": ""], ["from": "99999999999999999999"],
+            ["from": "1", "since": "2026-01-31T12:00:00Z"], ["from": "1", "key": "00010203"],
+            ["from": "1", "follow": "true"], ["from": "1", "node": "all"], ["from": "1", "format": "csv"],
+        ])
+    func query(query: [String: String]) async throws {
+        let error = #expect(throws: Refusal.self) { _ = try AuditExportQuery(query) }
+        #expect(error?.code == .malformedRequest)
+        #expect(error?.details == "from")
+    }
+}

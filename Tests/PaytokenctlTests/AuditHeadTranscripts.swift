@@ -1,0 +1,224 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Transcripts: audit head")
+struct AuditHeadTranscripts {
+    private static let head = "GET /v1/audit/head"
+    private static let key = "GET /v1/audit/public-key?node=backend-1"
+
+    /// The record's ten lines and two checkpoints: of record 5, and of record 10.
+    private let record: SealedRecord
+    private let directory: FreshDirectory
+    private var early: [UInt8] { record.lines[5] }
+    private var late: [UInt8] { record.lines[11] }
+    private let earlyName = "backend-1-2026-01-31T120005Z-5.json"
+    private let lateName = "backend-1-2026-01-31T120010Z-10.json"
+
+    init() throws {
+        record = try SealedRecord()
+        directory = try FreshDirectory()
+    }
+
+    private static func line(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) + "\n" }
+
+    /// - Parameter between: what it gives of the record behind record `from` - 1.
+    private func daemon(
+        newest: [[UInt8]], from: Int = 6, between: [[UInt8]]? = nil
+    ) async throws -> FakeDaemon {
+        var answers: [String: FakeDaemon.Answer] = [
+            Self.head: newest.isEmpty ? .ok("") : .stream(SealedRecord.export(newest)),
+            Self.key: .ok(try record.publicKeyAnswer(head: nil)),
+        ]
+        if let between {
+            answers["GET /v1/audit/export?node=backend-1&from=\(from)&purpose=verify"] = .stream(
+                SealedRecord.export(between))
+        }
+        return try await FakeDaemon(answers)
+    }
+
+    private func keep(_ arguments: [String] = [], from daemon: FakeDaemon) async throws -> ProgramResult {
+        try await Command.paytokenctl(
+            ["audit", "head", "--directory", directory.path] + arguments, socket: daemon.path)
+    }
+
+    private func kept() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted()
+    }
+
+    @Test("the newest checkpoint is printed byte for byte, and --head takes it")
+    func printed() async throws {
+        let daemon = try await daemon(newest: [late])
+        let result = try await Command.paytokenctl(["audit", "head"], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == Self.line(late))
+        #expect(result.error == "")
+        #expect(daemon.asked.map(\.target) == ["/v1/audit/head"])
+        let (export, key) = (
+            try directory.write(record.export, to: "record.jsonl"),
+            try directory.write(record.publicKey.pem, to: "key.pem")
+        )
+        let verified = try await Command.paytokenctl([
+            "audit", "verify", "--export", export, "--public-key", key, "--head", result.output,
+        ])
+        #expect(verified.status == 0, "\(verified)")
+    }
+
+    @Test("--out makes a file that others may read and copy, and never replaces one")
+    func out() async throws {
+        let daemon = try await daemon(newest: [late])
+        let path = directory.path("head.json")
+        let result = try await Command.paytokenctl(["audit", "head", "--out", path], socket: daemon.path)
+        #expect(result.status == 0)
+        #expect(result.output == "\(path): node backend-1, record 10, the first head here\n")
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == Self.line(late))
+        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        #expect((mode ?? 0) & 0o644 == 0o644 && (mode ?? 0o777) & 0o133 == 0)
+        let again = try await Command.paytokenctl(["audit", "head", "--out", path], socket: daemon.path)
+        #expect(again.status == 66 && again.error.contains("is not overwritten"), "\(again)")
+    }
+
+    @Test("a directory gets a file for each head, and the record between two of them is verified first")
+    func keptInDirectory() async throws {
+        let first = try await keep(from: daemon(newest: [early]))
+        #expect(first.status == 0)
+        #expect(first.output == "\(directory.path)/\(earlyName): node backend-1, record 5, the first head here\n")
+        let between = Array(record.lines[5...])
+        let second = try await keep(["--output", "json"], from: daemon(newest: [late], between: between))
+        #expect(second.status == 0, "\(second)")
+        #expect(
+            second.output == #"{"heads":[{"node":"backend-1","sequence":10,"time":"2026-01-31T12:00:10.000Z","file":"#
+                + #""\#(directory.path)/\#(lateName)","after":5}]}"# + "\n")
+        #expect(try kept() == [earlyName, lateName])
+        #expect(try String(contentsOfFile: directory.path(lateName), encoding: .utf8) == Self.line(late))
+        // The newest is the one of the highest sequence, and the same head again is the same file.
+        let again = try await keep(from: daemon(newest: [late], from: 11, between: [late]))
+        #expect(again.status == 0 && again.output.contains("intact from record 10"), "\(again)")
+        #expect(try kept() == [earlyName, lateName])
+    }
+
+    @Test("a record that ends before the head that was kept is refused, and nothing is kept")
+    func wentBack() async throws {
+        try directory.write(Self.line(late), to: lateName)
+        let result = try await keep(from: daemon(newest: [early]))
+        #expect(result.status == 1)
+        #expect(result.output == "")
+        #expect(
+            result.error.hasPrefix(
+                "chain_broken: node backend-1's record does not go on from record 10 of 2026-01-31T12:00:10.000Z, whose "
+                    + "head was kept (\(directory.path)/\(lateName)): its newest checkpoint is of record 5: "),
+            "\(result)")
+        #expect(result.error.contains("ledger_accept_restore"))
+        #expect(try kept() == [lateName])
+    }
+
+    @Test("a record that was written anew is refused, and so is one that was changed between the heads")
+    func forked() async throws {
+        try directory.write(Self.line(early), to: earlyName)
+        // Longer, and sealed by another key; one record taken out; cut off before the head.
+        let other = try SealedRecord(records: 12, checkpointEvery: 6)
+        let answers: [([[UInt8]], Int, [[UInt8]])] = [
+            ([other.lines[13]], 6, Array(other.lines[..<14])),
+            ([late], 6, [early] + record.lines[7...]),
+            ([late], 6, Array(record.lines[..<5])),
+        ]
+        for (newest, from, between) in answers {
+            let result = try await keep(from: daemon(newest: newest, from: from, between: between))
+            #expect(result.status == 1, "\(result)")
+            #expect(result.error.hasPrefix("chain_broken: node backend-1's record does not go on from record 5"))
+            #expect(result.error.contains(": broken: "), "\(result)")
+            #expect(try kept() == [earlyName])
+        }
+        // Of the same sequence.
+        let changed = try record.changing(record: 5).split(separator: 0x0A).map { Array($0) }
+        let result = try await keep(from: daemon(newest: [early], between: Array(changed[..<5]) + [early]))
+        #expect(result.status == 1 && result.error.contains("chain_broken"), "\(result)")
+    }
+
+    @Test("a kept file that was changed is not compared with, and nothing is kept")
+    func changedFile() async throws {
+        for (name, text) in [
+            (lateName, Self.line(early)), (lateName, "{}\n"), (lateName, Self.line(late) + Self.line(late)),
+            ("backend-1-2026-01-31T120010Z-999.json", Self.line(late)),
+        ] {
+            let fresh = try FreshDirectory()
+            try fresh.write(text, to: name)
+            let daemon = try await daemon(newest: [late], from: 11, between: [late])
+            let result = try await Command.paytokenctl(
+                ["audit", "head", "--directory", fresh.path], socket: daemon.path)
+            #expect(result.status == 66, "\(result)")
+            #expect(result.error.contains("does not hold the checkpoint that its name says"))
+            #expect(try FileManager.default.contentsOfDirectory(atPath: fresh.path) == [name])
+        }
+    }
+
+    @Test("other files in the directory count for nothing, nor does what an interrupted run has left")
+    func otherFiles() async throws {
+        for name in ["README", "\(lateName).partial", "backend-1-99.json", "x-2026-01-31T120010Z-0.json"] {
+            try directory.write("something", to: name)
+        }
+        let result = try await keep(from: daemon(newest: [early]))
+        #expect(result.status == 0 && result.output.contains("the first head here"), "\(result)")
+    }
+
+    @Test("several nodes: each is compared with its own head, and while one is wrong none is kept")
+    func nodes() async throws {
+        let other = try SealedRecord(node: "backend-2")
+        let answer = try SealedRecord.allKeysAnswer([("backend-2", other, 10)])
+        func daemon(_ second: [UInt8]) async throws -> FakeDaemon {
+            try await FakeDaemon([
+                "GET /v1/audit/head?node=all": .stream(SealedRecord.export([late, second])),
+                Self.key: .ok(try record.publicKeyAnswer(head: nil)),
+                "GET /v1/audit/public-key?node=backend-2": .ok(answer),
+                "GET /v1/audit/export?node=backend-1&from=6&purpose=verify": .stream(
+                    SealedRecord.export(Array(record.lines[5...]))),
+                "GET /v1/audit/export?node=backend-2&from=11&purpose=verify": .stream(
+                    SealedRecord.export([other.lines[11]])),
+            ])
+        }
+        try directory.write(Self.line(early), to: earlyName)
+        let second = "backend-2-2026-01-31T120010Z-10.json"
+        try directory.write(Self.line(other.lines[11]), to: second)
+        let back = try await keep(["--node", "all"], from: daemon(other.lines[5]))
+        #expect(back.status == 1 && back.error.contains("node backend-2's record does not go on"), "\(back)")
+        #expect(try kept() == [earlyName, second])
+        let whole = try await keep(["--node", "all"], from: daemon(other.lines[11]))
+        #expect(whole.status == 0 && whole.output.split(separator: "\n").count == 2, "\(whole)")
+        #expect(try kept() == [earlyName, lateName, second])
+    }
+
+    @Test("--compare takes a head from elsewhere; one of a node that was not asked for is said")
+    func compare() async throws {
+        let between = Array(record.lines[5...])
+        let daemon = try await daemon(newest: [late], between: between)
+        let head = String(decoding: early, as: UTF8.self)
+        let result = try await Command.paytokenctl(["audit", "head", "--compare", head], socket: daemon.path)
+        #expect(result.status == 0 && result.output == Self.line(late), "\(result)")
+        let other = String(decoding: try SealedRecord(node: "backend-2").lines[5], as: UTF8.self)
+        let strange = try await Command.paytokenctl(["audit", "head", "--compare", other], socket: daemon.path)
+        #expect(strange.status == 1 && strange.error.contains("node backend-2, which was not asked for"), "\(strange)")
+        #expect(strange.output == "")
+    }
+
+    @Test("without a head, without a directory, and with what is no head, it says what is wrong")
+    func refused() async throws {
+        let none = try await Command.paytokenctl(["audit", "head"], socket: daemon(newest: []).path)
+        #expect(none.status == 1 && none.error.hasPrefix("There is no head"), "\(none)")
+        let absent = try await Command.paytokenctl(
+            ["audit", "head", "--directory", directory.path("none")], socket: daemon(newest: [late]).path)
+        #expect(absent.status == 66 && absent.error.contains("make it first"), "\(absent)")
+        for body in [[record.lines[0]], [late, late]] {
+            let strange = try await Command.paytokenctl(["audit", "head"], socket: daemon(newest: body).path)
+            #expect(strange.status == 69 && strange.output == "", "\(strange)")
+        }
+        let away = try await FakeDaemon([Self.head: .refusal(503, "hsm_unavailable", "The token is away.")])
+        let refused = try await Command.paytokenctl(["audit", "head"], socket: away.path)
+        #expect(refused.status == 75 && refused.error == "hsm_unavailable: The token is away.\n", "\(refused)")
+        for arguments in [
+            ["--out", "a", "--directory", "b"], ["--compare", "a", "--directory", "b"], ["--output", "json"],
+        ] {
+            #expect(try await Command.paytokenctl(["audit", "head"] + arguments).status == 64)
+        }
+    }
+}
