@@ -1,16 +1,22 @@
 /// Plain text in columns that line up: two blanks between them, none at the end of a line.
+///
+/// A list in a terminal that is too narrow for it gives way: cells are shortened where their columns allow it, then the
+/// columns that matter least are left out (``fitted(to:)``).
 package struct Table {
     private var rows: [[String]] = []
+    private let columns: [Column]
     private let hasHeader: Bool
 
     /// Rows under column names.
-    package init(columns: [String]) {
-        rows = [columns]
+    package init(columns: [Column]) {
+        self.columns = columns
+        rows = [columns.map(\.name)]
         hasHeader = true
     }
 
     /// Names and values, one pair a line.
     package init(pairs: [(String, String)]) {
+        columns = []
         rows = pairs.map { [$0.0, $0.1] }
         hasHeader = false
     }
@@ -21,15 +27,67 @@ package struct Table {
 
     package var isEmpty: Bool { rows.count == (hasHeader ? 1 : 0) }
 
-    /// Every line with a newline at its end.
-    package var text: String {
+    /// All of it, every line with a newline at its end.
+    package var text: String { Self.text(rows.map { $0.map(Printable.text) }) }
+
+    /// Lines of at most `width` characters, as far as the columns allow that.
+    ///
+    /// Cells are shortened first, those of the columns that matter least before others, and only as much as is needed. Where
+    /// that is not enough, the column that matters least goes, and the others are tried again at their full widths. The columns
+    /// that always stay are shortened when all others have gone.
+    ///
+    /// - Returns: the text, and the names of the columns that it does not have.
+    package func fitted(to width: Int) -> (text: String, omitted: [String]) {
         let safe = rows.map { $0.map(Printable.text) }
-        let columns = safe.map(\.count).max() ?? 0
-        let widths = (0..<columns).map { column in
-            safe.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+        // The least important first; of equal ones the last.
+        let leaving = columns.indices.filter { columns[$0].importance != nil }
+            .sorted { (columns[$0].importance ?? 0, -$0) < (columns[$1].importance ?? 0, -$1) }
+        for count in 0...leaving.count {
+            let omitted = Set(leaving.prefix(count))
+            let kept = columns.indices.filter { !omitted.contains($0) }
+            let cells = safe.map { row in kept.map { $0 < row.count ? row[$0] : "" } }
+            let (narrowed, isNarrowEnough) = Self.narrow(
+                cells, kept.map { columns[$0] }, to: width, shortensAll: count == leaving.count)
+            if isNarrowEnough || count == leaving.count {
+                return (Self.text(narrowed), columns.indices.filter(omitted.contains).map { columns[$0].name })
+            }
         }
+        return (text, [])
+    }
+
+    private static func narrow(
+        _ rows: [[String]], _ columns: [Column], to width: Int, shortensAll: Bool
+    ) -> (rows: [[String]], isNarrowEnough: Bool) {
+        var rows = rows
+        func excess() -> Int { widths(rows).reduce(0, +) + 2 * max(0, columns.count - 1) - width }
+        let order = columns.indices.filter { shortensAll || columns[$0].importance != nil }.sorted {
+            (columns[$0].importance ?? .max, -$0) < (columns[$1].importance ?? .max, -$1)
+        }
+        for index in order {
+            let excess = excess()
+            guard excess > 0 else { break }
+            let values = rows.dropFirst().map { $0[index] }
+            guard let least = columns[index].leastWidth(of: values) else { continue }
+            let limit = max(least, widths(rows)[index] - excess, columns[index].name.count)
+            for row in rows.indices.dropFirst() { rows[row][index] = shortened(rows[row][index], to: limit) }
+        }
+        return (rows, excess() <= 0)
+    }
+
+    fileprivate static func shortened(_ text: String, to limit: Int) -> String {
+        text.count <= limit ? text : text.prefix(limit - 1) + "…"
+    }
+
+    private static func widths(_ rows: [[String]]) -> [Int] {
+        (0..<(rows.map(\.count).max() ?? 0)).map { column in
+            rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+        }
+    }
+
+    private static func text(_ rows: [[String]]) -> String {
+        let widths = widths(rows)
         var text = ""
-        for row in safe {
+        for row in rows {
             var line = ""
             for (column, cell) in row.enumerated() {
                 line += cell
@@ -40,5 +98,49 @@ package struct Table {
             text += line + "\n"
         }
         return text
+    }
+}
+
+extension Table {
+    /// A column's name, and how it gives way.
+    package struct Column: ExpressibleByStringLiteral {
+        package enum Shortening: Sendable {
+            /// Shown in full or not at all.
+            case none
+            /// An identifier or a name: its beginning, with so many characters that no two values of the table look alike.
+            case beginning
+            /// Words: as many as fit.
+            case words
+        }
+
+        let name: String
+        /// Columns with the lowest number go first; nil: this one stays.
+        let importance: Int?
+        let shortening: Shortening
+
+        package init(_ name: String, importance: Int? = nil, shortening: Shortening = .none) {
+            self.name = name
+            self.importance = importance
+            self.shortening = shortening
+        }
+
+        package init(stringLiteral name: String) { self.init(name) }
+
+        /// Characters that are shown at least, the ellipsis among them.
+        private static let (leastBeginning, leastWords) = (9, 16)
+
+        /// How narrow the column may become with these values; nil: not narrower than it is.
+        func leastWidth(of values: [String]) -> Int? {
+            switch shortening {
+            case .none: return nil
+            case .words: return Self.leastWords
+            case .beginning:
+                let distinct = Set(values)
+                let longest = distinct.map(\.count).max() ?? 0
+                return (Self.leastBeginning...max(Self.leastBeginning, longest)).first { width in
+                    Set(distinct.map { Table.shortened($0, to: width) }).count == distinct.count
+                }
+            }
+        }
     }
 }

@@ -44,6 +44,82 @@ struct AuditListTranscripts {
         #expect(json.output == "[\(items)]\n")
     }
 
+    /// The record of three events, in a terminal of so many columns.
+    private func list(columns: Int, _ more: [String] = [], environment: [String: String] = [:]) async throws
+        -> ProgramResult
+    {
+        let change = KeyStateChange(from: .active, to: .suspended, reason: AuditReason("a leak"))
+        let lines = try Self.lines([
+            SealedRecord.record(1),
+            AuditRecord(
+                time: SealedRecord.time(2), event: .keyStateChange(change),
+                caller: AuditCaller(name: nil, uid: 0, gid: 0), merchant: AuditText("merchant.com.example"),
+                publicKeyHash: AuditDigest(base64: Sample.hash)),
+            AuditRecord(time: SealedRecord.time(3), event: .stop),
+        ])
+        let daemon = try await FakeDaemon([
+            "GET /v1/audit/records?limit=100": .ok(
+                #"{"items":[\#(lines.reversed().joined(separator: ","))],"next":null}"#)
+        ])
+        return try await Command.inTerminal(
+            columns: columns, ["audit", "list"] + more, socket: daemon.path, environment: environment)
+    }
+
+    // Worked out by hand: in full the columns have 24, 9, 8, 16, 7, 8, 20, 8, 64 and 38 characters, with 18 blanks between
+    // them 220. The one node's column goes first. 132: details get 16, transactions 11 as their name has, merchants the rest,
+    // 18. 100: details and transactions have gone, merchants get 17. 80: keys have gone, and merchants, who would need 11.
+    @Test("a terminal's width is kept to, what is long is shortened, what matters less is left out, and that is said")
+    func widths() async throws {
+        let wide = try await list(columns: 132)
+        #expect(
+            wide.output == """
+                TIME                      SEQUENCE  EVENT             OUTCOME  CALLER    MERCHANT            KEY       TRANSACTION  DETAILS
+                2026-01-31T12:00:03.000Z  3         stop              ok       -         -                   -         -
+                2026-01-31T12:00:02.000Z  2         key_state_change  ok       0         merchant.com.exam…  00010203  -            from=active to=…
+                2026-01-31T12:00:01.000Z  1         decrypt           ok       checkout  merchant.com.exam…  00010203  \(AuditDigest.of(Array("transaction 1".utf8)).hex.prefix(10))…
+
+                """)
+        #expect(wide.error == "Left out, as the terminal is narrow: NODE. See --wide.\n")
+        let middle = try await list(columns: 100)
+        #expect(
+            middle.output == """
+                TIME                      SEQUENCE  EVENT             OUTCOME  CALLER    MERCHANT           KEY
+                2026-01-31T12:00:03.000Z  3         stop              ok       -         -                  -
+                2026-01-31T12:00:02.000Z  2         key_state_change  ok       0         merchant.com.exa…  00010203
+                2026-01-31T12:00:01.000Z  1         decrypt           ok       checkout  merchant.com.exa…  00010203
+
+                """)
+        #expect(middle.error == "Left out, as the terminal is narrow: NODE, TRANSACTION, DETAILS. See --wide.\n")
+        let narrow = try await list(columns: 80)
+        #expect(
+            narrow.output == """
+                TIME                      SEQUENCE  EVENT             OUTCOME  CALLER
+                2026-01-31T12:00:03.000Z  3         stop              ok       -
+                2026-01-31T12:00:02.000Z  2         key_state_change  ok       0
+                2026-01-31T12:00:01.000Z  1         decrypt           ok       checkout
+
+                """)
+        #expect(
+            narrow.error
+                == "Left out, as the terminal is narrow: NODE, MERCHANT, KEY, TRANSACTION, DETAILS. See --wide.\n")
+        for (result, columns) in [(wide, 132), (middle, 100), (narrow, 80)] {
+            #expect(result.status == 0)
+            #expect(result.output.split(separator: "\n").allSatisfy { $0.count <= columns })
+        }
+    }
+
+    @Test("--wide shows all in a terminal too, and so does one of which nobody knows the width; COLUMNS goes first")
+    func inFull() async throws {
+        let full = try await list(columns: 80, ["--wide"])
+        #expect(full.status == 0 && full.error == "")
+        #expect(full.output.contains("NODE") && full.output.contains("reason=a leak"))
+        #expect(full.output.contains(AuditDigest.of(Array("transaction 1".utf8)).hex))
+        #expect(try await list(columns: 0).output == full.output)
+        #expect(try await list(columns: 80, environment: ["COLUMNS": "220"]).output == full.output)
+        let exported = try await list(columns: 220, environment: ["COLUMNS": "80"])
+        #expect(exported.output == (try await list(columns: 80).output))
+    }
+
     @Test("every condition goes to the daemon, encoded")
     func conditions() async throws {
         let query =

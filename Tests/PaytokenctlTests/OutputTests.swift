@@ -25,6 +25,39 @@ struct OutputTests {
                 """)
     }
 
+    @Test("identifiers are shortened to what still tells them apart, and not at all where nothing shorter does")
+    func unambiguous() {
+        var table = Table(columns: ["NAME", Table.Column("ID", importance: 1, shortening: .beginning)])
+        for id in ["0123456789abXXXXXXXX", "0123456789acXXXXXXXX", "ffffffffffffffffffff"] { table.add(["n", id]) }
+        // 4 + 2 + 20. Twelve characters and the ellipsis tell the first two apart.
+        #expect(table.fitted(to: 26).text == table.text)
+        let narrow = table.fitted(to: 20)
+        #expect(
+            narrow.text == """
+                NAME  ID
+                n     0123456789abX…
+                n     0123456789acX…
+                n     fffffffffffff…
+
+                """)
+        #expect(narrow.omitted.isEmpty)
+        #expect(table.fitted(to: 19).text.contains("n     0123456789ab…\n"))
+        // One narrower, two would look alike: the column goes.
+        #expect(table.fitted(to: 18).text == "NAME\nn\nn\nn\n")
+        #expect(table.fitted(to: 18).omitted == ["ID"])
+    }
+
+    @Test("the columns that always stay are shortened last, and a terminal that is narrower still gets them")
+    func mostNarrow() {
+        var table = Table(columns: [
+            Table.Column("WORDS", shortening: .words), "FIXED", Table.Column("LESS", importance: 1),
+        ])
+        table.add(["a sentence of thirty characters", "fixed", "less"])
+        #expect(table.fitted(to: 23).text == "WORDS             FIXED\na sentence of t…  fixed\n")
+        #expect(table.fitted(to: 23).omitted == ["LESS"])
+        #expect(table.fitted(to: 1).text == table.fitted(to: 23).text)
+    }
+
     @Test("what would move a terminal's cursor, colour or reorder text is shown as its code point")
     func printable() {
         #expect(Printable.text("plain äöü 漢") == "plain äöü 漢")

@@ -12,6 +12,38 @@ enum Command {
     }
 }
 
+extension Command {
+    /// Runs it with its standard output on a pseudo-terminal of so many columns; 0: the terminal does not know.
+    static func inTerminal(
+        columns: Int, _ arguments: [String], socket: String, environment: [String: String] = [:]
+    ) async throws -> ProgramResult {
+        let terminal = """
+            import fcntl, os, pty, struct, subprocess, sys, termios
+            ours, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, int(sys.argv[1]), 0, 0))
+            settings = termios.tcgetattr(theirs)
+            settings[1] &= ~termios.OPOST
+            termios.tcsetattr(theirs, termios.TCSANOW, settings)
+            program = subprocess.Popen(sys.argv[2:], stdout=theirs)
+            os.close(theirs)
+            while True:
+                try:
+                    part = os.read(ours, 65536)
+                except OSError:
+                    break
+                if not part:
+                    break
+                sys.stdout.buffer.write(part)
+            sys.stdout.flush()
+            sys.exit(program.wait())
+            """
+        return try await Program.run(
+            "/usr/bin/python3",
+            ["-c", terminal, String(columns), Program.built("paytokenctl")] + arguments + ["--socket", socket],
+            environment: environment)
+    }
+}
+
 /// What the fake daemon says.
 enum Sample {
     static let hash = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="

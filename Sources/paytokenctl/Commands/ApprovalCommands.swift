@@ -8,6 +8,7 @@ struct ApprovalListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "What waits for a second person, and what waited.")
 
+    @OptionGroup var width: WideOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -20,8 +21,16 @@ struct ApprovalListCommand: AsyncParsableCommand {
             guard !list.items.isEmpty else { return Console.error("Nothing waits for a second person.") }
             let areOfNodes = list.items.contains { $0.node != nil }
             var table = Table(
-                columns: ["APPROVAL", "OPERATION", "STATUS", "KEY", "MERCHANT", "REQUESTED BY"]
-                    + (areOfNodes ? ["NODE"] : []) + ["EXPIRES", "REASON"])
+                columns: [
+                    "APPROVAL", "OPERATION", "STATUS", Table.Column("KEY", importance: 4),
+                    Table.Column("MERCHANT", importance: 3, shortening: .beginning),
+                    Table.Column("REQUESTED BY", importance: 6, shortening: .beginning),
+                ]
+                    + (areOfNodes ? [Table.Column("NODE", importance: 2)] : [])
+                    + [
+                        Table.Column("EXPIRES", importance: 5),
+                        Table.Column("REASON", importance: 1, shortening: .words),
+                    ])
             for item in list.items {
                 let asked = [
                     item.approval, item.operation, item.status,
@@ -31,7 +40,7 @@ struct ApprovalListCommand: AsyncParsableCommand {
                 table.add(
                     asked + (areOfNodes ? [item.node ?? "-"] : []) + [RFC3339.string(item.expires), item.reason])
             }
-            try Console.output(table.text)
+            try Console.output(table, width)
         }
     }
 

@@ -9,6 +9,16 @@ enum Console {
         try output(bytes: Array(text.utf8))
     }
 
+    /// A list: in a terminal as wide as that is, else, or when all is wanted, in full.
+    static func output(_ table: Table, _ width: WideOption) throws(CommandFailure) {
+        guard !width.isWide, let columns = TerminalWidth.ofStandardOutput() else { return try output(table.text) }
+        let (text, omitted) = table.fitted(to: columns)
+        try output(text)
+        if !omitted.isEmpty {
+            error("Left out, as the terminal is narrow: \(omitted.joined(separator: ", ")). See --wide.")
+        }
+    }
+
     /// A document that another program reads, with a newline at its end.
     static func output(json bytes: [UInt8]) throws(CommandFailure) {
         try output(bytes: bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")])

@@ -36,9 +36,14 @@ enum MerchantKeyTable {
         let areOfNodes = keys.contains { $0.nodes != nil }
         var table = Table(
             columns: [
-                "MERCHANT", "PUBLICKEYHASH", "USE", "TYPE", "STATE", "EXPIRES", "DAYS", "TIER", "LAST USE", "USES",
+                // A hash stays whole: commands take no other part of its base64.
+                Table.Column("MERCHANT", shortening: .beginning), "PUBLICKEYHASH",
+                Table.Column("USE", importance: 6), Table.Column("TYPE", importance: 5),
+                Table.Column("STATE", shortening: .words), Table.Column("EXPIRES", importance: 8),
+                Table.Column("DAYS", importance: 7), Table.Column("TIER", importance: 1),
+                Table.Column("LAST USE", importance: 3), Table.Column("USES", importance: 2),
             ]
-                + (areOfNodes ? ["NODES"] : []))
+                + (areOfNodes ? [Table.Column("NODES", importance: 4, shortening: .words)] : []))
         for key in keys {
             let nodes = key.nodes.map { $0.isEmpty ? "-" : $0.joined(separator: ",") } ?? "-"
             let row = [

@@ -21,6 +21,8 @@ struct AuditListCommand: AsyncParsableCommand {
             a clock that is wrong shows; each node's own order is that of its sequences:
 
               paytokenctl audit list --node all --transaction 3f0c…
+
+            In a terminal the list is made as narrow as that is: what is long ends with an ellipsis, and columns that matter less             are left out, which is said. --wide shows all; a file or a pipe gets all anyway.
             """)
 
     /// More is an export's work.
@@ -37,6 +39,7 @@ struct AuditListCommand: AsyncParsableCommand {
             valueName: "number"))
     var limit = 100
 
+    @OptionGroup var width: WideOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -56,7 +59,7 @@ struct AuditListCommand: AsyncParsableCommand {
             writer.value(.array(items))
             try Console.output(json: writer.bytes)
         case .table where items.isEmpty: Console.error("No record matches.")
-        case .table: try Console.output(try AuditRecordTable.of(items.map(Self.entry)).text)
+        case .table: try Console.output(AuditRecordTable.of(try items.map(Self.entry)), width)
         }
         if hasMore {
             Console.error(
@@ -104,8 +107,15 @@ struct AuditListCommand: AsyncParsableCommand {
 /// Records as people read them.
 enum AuditRecordTable {
     static func of(_ entries: [AuditEntry]) -> Table {
+        // Of one node all lines say the same.
+        let areOfOneNode = Set(entries.map(\.node)).count < 2
         var table = Table(columns: [
-            "TIME", "NODE", "SEQUENCE", "EVENT", "OUTCOME", "CALLER", "MERCHANT", "KEY", "TRANSACTION", "DETAILS",
+            "TIME", Table.Column("NODE", importance: areOfOneNode ? 0 : 6, shortening: .beginning), "SEQUENCE",
+            Table.Column("EVENT", shortening: .beginning), Table.Column("OUTCOME", shortening: .beginning),
+            Table.Column("CALLER", importance: 5, shortening: .beginning),
+            Table.Column("MERCHANT", importance: 4, shortening: .beginning), Table.Column("KEY", importance: 3),
+            Table.Column("TRANSACTION", importance: 2, shortening: .beginning),
+            Table.Column("DETAILS", importance: 1, shortening: .words),
         ])
         for entry in entries {
             table.add([

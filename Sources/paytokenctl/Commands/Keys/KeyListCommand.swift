@@ -25,6 +25,7 @@ struct KeyListCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Only certificates that end within this time: 60d, 12h.", valueName: "duration"))
     var expiring: ShortDuration?
 
+    @OptionGroup var width: WideOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -46,7 +47,7 @@ struct KeyListCommand: AsyncParsableCommand {
             if keys.isEmpty {
                 Console.error(expiring == nil ? "There are no keys." : "No certificate ends within that time.")
             } else {
-                try Console.output(MerchantKeyTable.several(keys).text)
+                try Console.output(MerchantKeyTable.several(keys), width)
                 let now = Date()
                 for use in ["processing", "identity"]
                 where keys.contains(where: { $0.use == use && Self.isExpiring($0, before: now) }) {
