@@ -11,6 +11,8 @@ public struct LedgerHold: Sendable, Equatable {
         case rolledBack = "rolled_back"
         /// The chain has another record in the place of the one that is remembered.
         case forked
+        /// A ledger in a file was put back from a copy, whatever the HSM token remembers.
+        case restored
     }
 
     /// What a node has found.
@@ -105,6 +107,7 @@ extension LedgerHold.Finding {
         return switch kind {
         case .lost: "no record of its own, and its HSM token remembers \(known ?? "an audit key")."
         case .rolledBack: "its record ends with \(ledgerSequence), and \(known ?? "a later one") is remembered."
+        case .restored: "a ledger that was restored from a copy, which ends with record \(ledgerSequence)."
         case .forked: "another record in the place of \(known ?? "the one that is remembered")."
         }
     }

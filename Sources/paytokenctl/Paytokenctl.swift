@@ -183,7 +183,7 @@ struct LedgerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ledger", abstract: "The daemon's store of released transactions, records and keys.",
         subcommands: [
-            LedgerCreateCommand.self, LedgerMoveCommand.self, LedgerBackupCommand.self,
+            LedgerCreateCommand.self, LedgerMoveCommand.self, LedgerBackupCommand.self, LedgerRestoreCommand.self,
             LedgerAcceptRestoreCommand.self, LedgerAcceptClockCommand.self,
         ])
 }

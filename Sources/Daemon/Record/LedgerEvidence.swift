@@ -78,7 +78,8 @@ enum LedgerDisagreement: Sendable, Equatable {
     case forked(remembered: Checkpoint)
     /// The key that seals this ledger's record is not in the HSM token.
     case anotherHSMToken(keyId: AuditDigest?)
-    /// The database became older while this daemon, or the one before it, was writing to it.
+    /// The database became older while this daemon, or the one before it, was writing to it; or the file was restored from a
+    /// copy, and says so.
     case foundBeneath(LedgerHold.Finding)
 
     /// The sequence that the HSM token remembers.
@@ -130,6 +131,9 @@ enum LedgerDisagreement: Sendable, Equatable {
             "The token does not hold the audit key that sealed this ledger's record"
                 + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that token back, or the ledger that belongs to "
                 + "this one; nothing is released before."
+        case .foundBeneath(let finding) where finding.kind == .restored:
+            "The ledger was restored from a copy that ends with record \(finding.ledgerSequence), which nobody has accepted. "
+                + Self.whatItMeans
         case .foundBeneath(let finding):
             "The database is older than what this node had written to it: \(finding.sentence) " + Self.whatItMeans
         }

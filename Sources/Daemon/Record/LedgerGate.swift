@@ -113,7 +113,10 @@ final class LedgerGate: Sendable {
     // MARK: Comparing
 
     private func ownPosition() async throws(Refusal) -> Position {
-        if let disagreement = try await disagreement() { .held(disagreement) } else { .open }
+        // A restored file says so itself: the HSM token may have been restored from the same day.
+        let hold = try await refusing(ledger: await ledger.standing()).holds.first
+        if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
+        return hold.map { .held(.foundBeneath($0.finding)) } ?? .open
     }
 
     /// The ledger is told when it changes: it bounds what a restored ledger may have forgotten.

@@ -70,6 +70,7 @@ struct SQLiteTransaction: LedgerTransaction {
 
     func carryOut(_ restore: AdministrativeChange.Restore, fence: Int64?, recordedAs sequence: Int) throws {
         if let fence { try SQLiteTimes(node: node.name).raise(restoreFence: fence, db) }
+        try SQLiteRestoreMark.remove(db)
     }
 }
 

@@ -20,8 +20,9 @@ struct LedgerBackupCommand: AsyncParsableCommand {
             A ledger in PostgreSQL is refused (invalid_state): its own tools copy it, pg_basebackup with an archive of its \
             log, or pg_dump.
 
-            To restore: stop paytokend, put the copy in the ledger's place (ledger.url), remove -wal and -shm beside \
-            it, start paytokend with --await-restore, then see: paytokenctl ledger accept-restore --help
+            Copy the HSM token's directory after it, never before: the token then remembers that there was more.
+
+            To restore see: paytokenctl ledger restore --help
             """)
 
     @Argument(help: ArgumentHelp("A new file.", valueName: "file"), completion: .file())

@@ -27,6 +27,11 @@ enum NextStep {
             + "ledger.node: \(node); then paytokend --check, and start it."
     }
 
+    /// To whoever has put a copy of a ledger in its place.
+    static let acceptRestore =
+        "Nothing is released from it before it is accepted. Start paytokend with --await-restore, then: paytokenctl ledger "
+        + "accept-restore --reason TEXT. Then suspend and compromise again the keys that were so after the copy."
+
     static let giveAuditorsTheKey =
         "Give auditors the new public key beside the old one: paytokenctl audit public-key > keys.pem"
 

@@ -1,0 +1,57 @@
+import Foundation
+import GRDB
+
+/// What a ledger's file says of its restore from a copy, until somebody has accepted it.
+///
+/// What was released after the copy was made is in no file any more. An HSM token tells of that only while it remembers a later
+/// record than the copy has, and it may have been restored too, from the same day. So the file itself says it.
+struct SQLiteRestoreMark: Sendable, Equatable {
+    /// Milliseconds, ``StoredTime``.
+    let restoredAt: Int64
+    /// The copy's last record; 0 for none.
+    let end: Int
+
+    private static let (timeName, endName) = ("restored_at", "restored_end")
+
+    /// Nil for a file that was not restored, or whose restore was accepted.
+    static func read(_ db: Database) throws -> SQLiteRestoreMark? {
+        guard let time = try value(timeName, db) else { return nil }
+        guard let restoredAt = Int64(time), let end = try value(endName, db).flatMap({ Int($0) }) else {
+            throw LedgerFailure.unavailable(reason: "What it says of its restore is not what this version knows.")
+        }
+        return SQLiteRestoreMark(restoredAt: restoredAt, end: end)
+    }
+
+    func write(_ db: Database) throws {
+        for (name, value) in [(Self.timeName, String(restoredAt)), (Self.endName, String(end))] {
+            try db.execute(
+                sql: """
+                    INSERT INTO ledger_meta (name, value) VALUES (?, ?)
+                    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                    """, arguments: [name, value])
+        }
+    }
+
+    static func remove(_ db: Database) throws {
+        try db.execute(sql: "DELETE FROM ledger_meta WHERE name IN (?, ?)", arguments: [timeName, endName])
+    }
+
+    private static func value(_ name: String, _ db: Database) throws -> String? {
+        try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = ?", arguments: [name])
+    }
+}
+
+extension SQLiteLedger {
+    /// Its one node's, with the hold that a restore has left.
+    public func standing() async throws(LedgerFailure) -> LedgerStanding {
+        var standing = LedgerStanding()
+        if nodeFacts.widestWindow == nil { standing.unboundedNodes = [node] }
+        guard let mark = try await read({ db in try SQLiteRestoreMark.read(db) }) else { return standing }
+        standing.holds = [
+            LedgerHold(
+                node: node, finding: LedgerHold.Finding(kind: .restored, ledgerSequence: mark.end, remembered: nil),
+                foundAt: StoredTime.date(mark.restoredAt))
+        ]
+        return standing
+    }
+}

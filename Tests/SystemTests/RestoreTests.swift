@@ -1,0 +1,118 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+/// A host whose ledger is put back from a copy. What was released after the copy must not be released again.
+@Suite struct RestoreTests {
+    private func restore(
+        _ copy: String, to harness: DaemonHarness, _ more: [String] = []
+    ) async throws -> ProgramResult {
+        try await harness.paytokenctl(
+            ["ledger", "restore", copy, "--to", "sqlite:" + harness.directory.path("ledger.sqlite")] + more)
+    }
+
+    /// Starts it on the restored ledger: nothing is released, then it is accepted, and what was released before is refused.
+    private func acceptAndRefuse(_ released: MintedToken, on harness: DaemonHarness) async throws {
+        let refused = try await Program.run(
+            Program.built("paytokend"), ["--config", harness.configurationFile],
+            environment: ["STATE_DIRECTORY": harness.directory.path])
+        #expect(refused.status == 78 && refused.error.contains("accept-restore"), "\(refused)")
+        try await harness.start(["--await-restore"], untilReady: false)
+        try await wait(for: "the finding") {
+            try await Curl.request("/readyz", socket: harness.socket).body.holds(Array("accept-restore".utf8))
+        }
+        let held = try await harness.decrypt(released)
+        #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
+        let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk lost"])
+        #expect(accepted.status == 0, "\(accepted)")
+        let fence = try await harness.restoreFence()
+        #expect(try await harness.decrypt(released).code == "transaction_replayed")
+        #expect(try await harness.decrypt(harness.paymentToken(signedAt: fence)).status == 200)
+        #expect(try await harness.decrypt(released).code == "transaction_replayed")
+        #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
+        #expect(try await harness.stop().status == 0)
+        // It was accepted once and for all.
+        try await harness.start(untilReady: false)
+        #expect(try await harness.restoreFence() == fence)
+        #expect(try await harness.decrypt(released).code == "transaction_replayed")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test(
+        "what was released after the copy is refused: on its host, and on another whose HSM token is as old as the copy",
+        arguments: [false, true])
+    func notTwice(onAnotherHost: Bool) async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.stop().status == 0)
+        // It remembers nothing that the copy has not, so it finds nothing wrong with the copy.
+        let (tokens, early) = (harness.directory.path("tokens"), harness.directory.path("early-tokens"))
+        try FileManager.default.copyItem(atPath: tokens, toPath: early)
+        try await harness.start()
+        let copy = harness.directory.path("backup.sqlite")
+        #expect(try await harness.paytokenctl(["ledger", "backup", copy]).status == 0)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken).status == 200)
+        // The daemon runs.
+        let inUse = try await restore(copy, to: harness)
+        #expect(inUse.status == 75 && inUse.error.contains("Another process uses the ledger"), "\(inUse)")
+        #expect(try await harness.stop().status == 0)
+
+        let host: DaemonHarness
+        if onAnotherHost {
+            host = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
+            try FileManager.default.removeItem(atPath: host.directory.path("tokens"))
+            try FileManager.default.copyItem(atPath: early, toPath: host.directory.path("tokens"))
+        } else {
+            host = harness
+        }
+        let restored = try await restore(copy, to: host, ["--output", "json"])
+        #expect(restored.status == 0 && restored.error.contains("Nothing is released from it"), "\(restored)")
+        let report = try #require(try JSONValue(parsing: restored.outputBytes).objectValue)
+        #expect(report["status"]?.stringValue == "restored")
+        #expect(report["claims"]?.numberValue?.int == 0)
+        let aside = report["setAside"]?.stringValue
+        #expect((aside == nil) == onAnotherHost)
+        if let aside { #expect(FileManager.default.fileExists(atPath: aside)) }
+        let mode = try FileManager.default.attributesOfItem(atPath: host.directory.path("ledger.sqlite"))
+        #expect(mode[.posixPermissions] as? Int == 0o600)
+        try await acceptAndRefuse(paymentToken, on: host)
+    }
+
+    @Test(
+        "a copy that is damaged, changed or none is refused, and the ledger stays as it was; a dry run changes nothing")
+    func refused() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken).status == 200)
+        let copy = harness.directory.path("backup.sqlite")
+        #expect(try await harness.paytokenctl(["ledger", "backup", copy]).status == 0)
+        #expect(try await harness.stop().status == 0)
+        let ledger = harness.directory.path("ledger.sqlite")
+        let before = try Data(contentsOf: URL(filePath: ledger))
+        let whole = try Data(contentsOf: URL(filePath: copy))
+        // Of the record's line nobody has signed "Decrypt".
+        var changed = whole
+        let place = try #require(changed.range(of: Data(#""event":"decrypt""#.utf8)))
+        changed[place.lowerBound + 9] = UInt8(ascii: "D")
+        let pages = whole.prefix(whole.count / 2)
+        for (name, bytes, words) in [
+            ("changed", changed, "was changed"), ("cut", Data(pages), "was not restored"),
+            ("none", Data("no ledger".utf8), "not a ledger"), ("empty", Data(), "not a ledger"),
+        ] {
+            let path = try harness.directory.write(Array(bytes), to: name)
+            let result = try await restore(path, to: harness)
+            #expect(result.status == 1 && result.error.contains(words), "\(name): \(result)")
+        }
+        let absent = try await restore(harness.directory.path("absent"), to: harness)
+        #expect(absent.status == 66, "\(absent)")
+        let dry = try await restore(copy, to: harness, ["--dry-run"])
+        #expect(dry.status == 0 && dry.error.contains("Nothing was changed"), "\(dry)")
+        #expect(try Data(contentsOf: URL(filePath: ledger)) == before)
+        let names = try FileManager.default.contentsOfDirectory(atPath: harness.directory.path)
+        #expect(!names.contains { $0.contains("restor") && $0.hasPrefix("ledger") }, "\(names)")
+        try await harness.start()
+        #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
+        #expect(try await harness.stop().status == 0)
+    }
+}
