@@ -215,7 +215,8 @@ let package = Package(
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "AuditChain", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener", "HostSystem", "KeyFiles",
+                "AuditChain", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener", "HostSystem",
+                "KeyFiles",
                 "KeySealing", "Ledger", "PostgreSQLClient", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON",
                 "Telemetry", arguments, crypto, logging, nioCore, nioPosix, signals,
             ],

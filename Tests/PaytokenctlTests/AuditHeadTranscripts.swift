@@ -203,14 +203,19 @@ struct AuditHeadTranscripts {
 
     @Test("without a head, without a directory, and with what is no head, it says what is wrong")
     func refused() async throws {
-        let none = try await Command.paytokenctl(["audit", "head"], socket: daemon(newest: []).path)
+        // Each is held while it is asked: its end closes its socket.
+        let empty = try await daemon(newest: [])
+        let none = try await Command.paytokenctl(["audit", "head"], socket: empty.path)
+        #expect(empty.asked.count == 1)
         #expect(none.status == 1 && none.error.hasPrefix("There is no head"), "\(none)")
         let absent = try await Command.paytokenctl(
             ["audit", "head", "--directory", directory.path("none")], socket: daemon(newest: [late]).path)
         #expect(absent.status == 66 && absent.error.contains("make it first"), "\(absent)")
         for body in [[record.lines[0]], [late, late]] {
-            let strange = try await Command.paytokenctl(["audit", "head"], socket: daemon(newest: body).path)
+            let daemon = try await daemon(newest: body)
+            let strange = try await Command.paytokenctl(["audit", "head"], socket: daemon.path)
             #expect(strange.status == 69 && strange.output == "", "\(strange)")
+            #expect(strange.error.contains("is not one that this program understands") && daemon.asked.count == 1)
         }
         let away = try await FakeDaemon([Self.head: .refusal(503, "hsm_unavailable", "The token is away.")])
         let refused = try await Command.paytokenctl(["audit", "head"], socket: away.path)

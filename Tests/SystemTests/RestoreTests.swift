@@ -2,6 +2,7 @@ import Foundation
 import StrictJSON
 import TestSupport
 import Testing
+import TokenForge
 
 /// A host whose ledger is put back from a copy. What was released after the copy must not be released again.
 @Suite struct RestoreTests {

@@ -112,6 +112,10 @@ public struct LedgerRestore: Sendable {
         } catch let error as LedgerMoveError {
             throw switch error {
             case .file(.notALedger): .broken(copy: copyName, fault: "It is not a ledger of paytokend.")
+            case .file(.cannotOpen(_, let reason)):
+                .broken(copy: copyName, fault: "It is damaged, or was not copied whole: \(reason)")
+            case .file(.newerSchema(_, let found, let known)):
+                .file(.newerSchema(path: copyName, found: found, known: known))
             case .file(let reason): .file(reason)
             case .olderFile(_, let found, let known): .olderCopy(copy: copyName, found: found, known: known)
             case .brokenChain(_, let fault): .broken(copy: copyName, fault: fault)

@@ -22,7 +22,8 @@ struct AuditListCommand: AsyncParsableCommand {
 
               paytokenctl audit list --node all --transaction 3f0c…
 
-            In a terminal the list is made as narrow as that is: what is long ends with an ellipsis, and columns that matter less             are left out, which is said. --wide shows all; a file or a pipe gets all anyway.
+            In a terminal the list is made as narrow as that is: what is long ends with an ellipsis, and columns that matter \
+            less are left out, which is said. --wide shows all; a file or a pipe gets all anyway.
             """)
 
     /// More is an export's work.
