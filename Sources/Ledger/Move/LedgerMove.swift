@@ -44,7 +44,8 @@ public struct LedgerMove: Sendable {
     public func look(_ progress: @escaping Progress = { _ in }) async throws(LedgerMoveError) -> LedgerMoveReport {
         try await onThread { () throws(LedgerMoveError) in
             try translating {
-                let (file, database) = (try MovedFile(path: path), try MoveDestination(url, passwordFile: passwordFile))
+                let file = try fileToMove()
+                let database = try MoveDestination(url, passwordFile: passwordFile)
                 return try self.look(file, database, progress).report
             }
         }
@@ -146,8 +147,15 @@ public struct LedgerMove: Sendable {
         }
     }
 
+    /// What a restored file has forgotten is refused from its acceptance on. Moved before, nobody would know of it.
+    private func fileToMove() throws -> MovedFile {
+        let file = try MovedFile(path: path)
+        guard !file.awaitsAcceptance else { throw LedgerMoveError.restored(path: path) }
+        return file
+    }
+
     private func blocking(_ progress: Progress) throws -> LedgerMoveReport {
-        let (file, database) = (try MovedFile(path: path), try MoveDestination(url, passwordFile: passwordFile))
+        let (file, database) = (try fileToMove(), try MoveDestination(url, passwordFile: passwordFile))
         var (report, _, head) = try look(file, database, progress)
         let node = file.node
         try faults.reached(.looked)

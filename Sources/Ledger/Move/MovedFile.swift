@@ -10,6 +10,8 @@ final class MovedFile {
     let path: String
     let node: AuditNode
     private(set) var mark: SQLiteMoveMark?
+    /// Put back from a copy, and not accepted yet.
+    let awaitsAcceptance: Bool
     private let lock: DatabaseFileLock
     private let reader: DatabaseQueue
 
@@ -31,7 +33,10 @@ final class MovedFile {
         }
         do {
             reader = try DurableSQLite.reading(path, label: "ledger.move", busyTimeout: Self.busyTimeout)
-            (node, mark) = try reader.read { db in try Self.identify(db, path: path) }
+            (node, mark, awaitsAcceptance) = try reader.read { db in
+                let (node, mark) = try Self.identify(db, path: path)
+                return (node, mark, try SQLiteRestoreMark.read(db) != nil)
+            }
         } catch {
             lock.release()
             throw Self.failure(error, path: path)

@@ -164,7 +164,8 @@ extension CommandFailure {
         case .noFile: self.init(.unreadable, error.description)
         case .anotherAccount: self.init(.notPermitted, error.description)
         case .file(let reason), .database(let reason): self.init(owner: reason)
-        case .olderFile, .brokenChain, .nodeKnown, .elsewhere, .key, .accepted: self.init(.no, error.description)
+        case .olderFile, .restored, .brokenChain, .nodeKnown, .elsewhere, .key, .accepted:
+            self.init(.no, error.description)
         case .nodeInUse, .overtaken, .brokenOff: self.init(.tryAgainLater, error.description)
         }
     }

@@ -43,6 +43,19 @@ struct MoveRulesTests {
         #expect(try becomes.stricter(with: one, at: Self.later) == becomes, "once more it changes nothing")
     }
 
+    /// The database would not know that it has forgotten what was released after the copy.
+    @Test("A file that was restored from a copy is moved only when that has been accepted")
+    func restored() async throws {
+        let fixture = try await MoveFixture()
+        try fixture.changeFile(
+            "INSERT INTO ledger_meta (name, value) VALUES ('restored_at', '1'), ('restored_end', '7')")
+        let refusal = LedgerMoveError.restored(path: fixture.path)
+        await #expect(throws: refusal) { _ = try await fixture.move().look() }
+        await #expect(throws: refusal) { _ = try await fixture.move().carryOut() }
+        try fixture.changeFile("DELETE FROM ledger_meta WHERE name IN ('restored_at', 'restored_end')")
+        #expect(try await fixture.move().carryOut().status == .moved)
+    }
+
     @Test("A key in both is released with by neither while the stricter side forbids it, and other nodes hear of it")
     func keyInBoth() async throws {
         let fixture = try await MoveFixture()
