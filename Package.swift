@@ -249,7 +249,7 @@ let package = Package(
             dependencies: [
                 "CLinux", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, nioCore, nioPosix,
                 nioSSL,
-                x509,
+                x509, logging,
             ],
             path: "Tests/TestSupport",
             swiftSettings: house),

@@ -128,6 +128,10 @@ public struct AuditTime: Sendable, Hashable, Comparable {
         self.init(milliseconds: Int64(moment.secondsSince1970 * 1000 + moment.nanoseconds / 1_000_000))
     }
 
+    /// In the name of a file, to the second: `2026-01-31T120002Z`, without colons, which some programs that copy files take
+    /// for a host's name.
+    public var fileNameText: String { text.prefix(19).replacing(":", with: "") + "Z" }
+
     /// RFC 3339 with three digits of fraction and Z, always 24 characters: `2026-01-31T12:00:00.000Z`.
     public var text: String { RFC3339.string(millisecondsSince1970: Int(milliseconds)) }
 

@@ -53,5 +53,10 @@ package struct NetworkAddress: Sendable, Equatable {
         return bytes.count == 4 ? bytes : nil
     }
 
+    /// With the port that the system chose, where this one's is 0.
+    package func served(by listener: Listener) -> NetworkAddress {
+        listener.networkAddresses.first?.port.flatMap { NetworkAddress(ip: ip, port: $0) } ?? self
+    }
+
     package var text: String { isIPv6 ? "[\(ip)]:\(port)" : "\(ip):\(port)" }
 }

@@ -40,15 +40,15 @@ package final class ServiceWatchdog: Sendable {
     package func stop() { stopping.store(true, ordering: .relaxed) }
 
     private func run() {
-        var wasAsked = true
+        var isForbiddenSaid = false
         while true {
             let answer = stopping.load(ordering: .relaxed) ? .answered : ask()
             switch answer {
             case .answered: notification.notify(.alive)
             case .forbidden(let error):
                 notification.notify(.alive)
-                guard wasAsked else { break }
-                wasAsked = false
+                guard !isForbiddenSaid else { break }
+                isForbiddenSaid = true
                 notification.logger.warning(
                     "the watchdog cannot ask this program's own socket, and trusts it; let the program's user connect",
                     metadata: ["socket": "\(path)", "reason": "\(error)"])

@@ -70,8 +70,11 @@ extension OneNodeLedger {
     /// The daemon holds this ledger itself, at every start anew: there is no other node.
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
 
-    public func standing() async throws(LedgerFailure) -> LedgerStanding {
+    public func standing() async throws(LedgerFailure) -> LedgerStanding { standing(withHolds: []) }
+
+    func standing(withHolds holds: [LedgerHold]) -> LedgerStanding {
         var standing = LedgerStanding()
+        standing.holds = holds
         if nodeFacts.widestWindow == nil { standing.unboundedNodes = [node] }
         return standing
     }

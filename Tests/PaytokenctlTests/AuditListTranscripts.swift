@@ -12,10 +12,10 @@ struct AuditListTranscripts {
         return records.map { String(decoding: head.append($0).bytes, as: UTF8.self) }
     }
 
-    @Test("times, events, callers, keys and details line up; json is the stored lines")
-    func list() async throws {
+    /// A release, a key's suspension, and the daemon's stop.
+    private static func threeLines() throws -> [String] {
         let change = KeyStateChange(from: .active, to: .suspended, reason: AuditReason("a leak"))
-        let lines = try Self.lines([
+        return try lines([
             SealedRecord.record(1),
             AuditRecord(
                 time: SealedRecord.time(2), event: .keyStateChange(change),
@@ -23,6 +23,11 @@ struct AuditListTranscripts {
                 publicKeyHash: AuditDigest(base64: Sample.hash)),
             AuditRecord(time: SealedRecord.time(3), event: .stop),
         ])
+    }
+
+    @Test("times, events, callers, keys and details line up; json is the stored lines")
+    func list() async throws {
+        let lines = try Self.threeLines()
         let items = lines.reversed().joined(separator: ",")
         let daemon = try await FakeDaemon([
             "GET /v1/audit/records?limit=100": .ok(#"{"items":[\#(items)],"next":null}"#)
@@ -48,15 +53,7 @@ struct AuditListTranscripts {
     private func list(columns: Int, _ more: [String] = [], environment: [String: String] = [:]) async throws
         -> ProgramResult
     {
-        let change = KeyStateChange(from: .active, to: .suspended, reason: AuditReason("a leak"))
-        let lines = try Self.lines([
-            SealedRecord.record(1),
-            AuditRecord(
-                time: SealedRecord.time(2), event: .keyStateChange(change),
-                caller: AuditCaller(name: nil, uid: 0, gid: 0), merchant: AuditText("merchant.com.example"),
-                publicKeyHash: AuditDigest(base64: Sample.hash)),
-            AuditRecord(time: SealedRecord.time(3), event: .stop),
-        ])
+        let lines = try Self.threeLines()
         let daemon = try await FakeDaemon([
             "GET /v1/audit/records?limit=100": .ok(
                 #"{"items":[\#(lines.reversed().joined(separator: ","))],"next":null}"#)

@@ -62,9 +62,7 @@ struct TokenDecryptor: Sendable {
         release.admitsNew = repeatability == nil
 
         // Step 2: the merchant's key.
-        await opening.pass { [keys, gate] in
-            keys.entry(paymentToken.publicKeyHash)?.condition != .missing && gate.position != .waiting
-        }
+        await opening.pass(for: paymentToken.publicKeyHash, in: keys, gate)
         guard let key = keys.entry(paymentToken.publicKeyHash) else {
             throw Refusal(
                 .unknownPublicKeyHash, "No merchant key here has the public key hash that the payment token names.",

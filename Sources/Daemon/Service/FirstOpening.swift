@@ -1,3 +1,5 @@
+import MerchantKeys
+import PaymentToken
 import Synchronization
 
 /// Has requests that need a key wait for it while the daemon opens its HSM tokens for the first time. So a restart, for an
@@ -37,6 +39,12 @@ final class FirstOpening: Sendable {
             }
             if isOver { continuation.resume() }
         }
+    }
+
+    /// Returns once an HSM token shows the key and the ledger was compared, or the first opening is over; at once for a key that
+    /// nobody knows.
+    func pass(for key: PublicKeyHash, in keys: KeyIndex, _ gate: LedgerGate) async {
+        await pass { keys.entry(key)?.condition != .missing && gate.position != .waiting }
     }
 
     /// - Parameter isOver: whether nothing is being opened any more.

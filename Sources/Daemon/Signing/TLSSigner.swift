@@ -72,9 +72,7 @@ struct TLSSigner: Sendable {
         draft.is(.tlsSignature(details))
         let input = try Self.read(bytes, algorithm)
 
-        await opening.pass { [keys, gate] in
-            keys.entry(hash)?.condition != .missing && gate.position != .waiting
-        }
+        await opening.pass(for: hash, in: keys, gate)
         guard let key = keys.entry(hash) else {
             throw Refusal(
                 .unknownPublicKeyHash, "No key here has this public key hash.", details: "publicKeyHash \(hash.hex)")

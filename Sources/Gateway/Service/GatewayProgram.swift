@@ -106,10 +106,10 @@ public enum GatewayProgram {
 
     /// With the port that the system chose, where the configuration says port 0.
     private static func address(of listener: Listener, _ configuration: GatewayConfiguration) -> String {
-        guard case .network(let ip, _) = configuration.listener.address,
-            let port = listener.networkAddresses.first?.port
+        guard case .network(let ip, let port) = configuration.listener.address,
+            let address = NetworkAddress(ip: ip, port: port)
         else { return configuration.listener.address.text }
-        return NetworkAddress(ip: ip, port: port)?.text ?? configuration.listener.address.text
+        return address.served(by: listener).text
     }
 
     static func load(_ file: String) throws(GatewayStartFailure) -> GatewayConfiguration {

@@ -44,14 +44,13 @@ struct SQLiteRestoreMark: Sendable, Equatable {
 extension SQLiteLedger {
     /// Its one node's, with the hold that a restore has left.
     public func standing() async throws(LedgerFailure) -> LedgerStanding {
-        var standing = LedgerStanding()
-        if nodeFacts.widestWindow == nil { standing.unboundedNodes = [node] }
-        guard let mark = try await read({ db in try SQLiteRestoreMark.read(db) }) else { return standing }
-        standing.holds = [
+        guard let mark = try await read({ db in try SQLiteRestoreMark.read(db) }) else {
+            return standing(withHolds: [])
+        }
+        return standing(withHolds: [
             LedgerHold(
                 node: node, finding: LedgerHold.Finding(kind: .restored, ledgerSequence: mark.end, remembered: nil),
                 foundAt: StoredTime.date(mark.restoredAt))
-        ]
-        return standing
+        ])
     }
 }

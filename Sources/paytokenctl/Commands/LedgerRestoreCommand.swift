@@ -55,10 +55,10 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
                     "\(copy) does not exist, or this user may not read it; then give it on standard input, with - .")
             }
         }
-        let restore = LedgerRestore(
+        let restore = LedgerFileRestore(
             copy: file, named: InputFile.name(copy), to: LedgerMoveCommand.path(to) ?? to)
-        let report: LedgerRestore.Report
-        do throws(LedgerRestoreError) {
+        let report: LedgerFileRestore.Report
+        do throws(LedgerFileRestoreError) {
             report = try restore.carryOut(changes: !dryRun.isDryRun)
         } catch {
             throw CommandFailure(restoring: error)
@@ -68,7 +68,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         if !dryRun.isDryRun { Console.error(NextStep.acceptRestore) }
     }
 
-    private static func json(_ report: LedgerRestore.Report, isDryRun: Bool) -> [UInt8] {
+    private static func json(_ report: LedgerFileRestore.Report, isDryRun: Bool) -> [UInt8] {
         var json = JSONWriter()
         json.beginObject()
         json.member("status", isDryRun ? "unchanged" : "restored")
@@ -82,7 +82,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         return json.bytes
     }
 
-    private static func text(_ report: LedgerRestore.Report) -> String {
+    private static func text(_ report: LedgerFileRestore.Report) -> String {
         Table(pairs: [
             ("Ledger", report.path), ("Node", report.node), ("Records", report.records.grouped),
             ("Released transactions", report.claims.grouped),
@@ -93,7 +93,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
 }
 
 extension CommandFailure {
-    fileprivate init(restoring error: LedgerRestoreError) {
+    fileprivate init(restoring error: LedgerFileRestoreError) {
         switch error {
         case .file(let reason): self.init(owner: reason)
         case .broken, .olderCopy: self.init(.no, error.description)

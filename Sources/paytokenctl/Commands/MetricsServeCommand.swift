@@ -85,11 +85,7 @@ struct MetricsServeCommand: AsyncParsableCommand {
         let service = ServiceNotification(logger: log.logger)
         log.logger.notice(
             "serving metrics",
-            metadata: [
-                "address":
-                    "\(address.ip.contains(":") ? "[\(address.ip)]" : address.ip):\(listener.networkAddresses.first?.port ?? address.port)",
-                "of": "\(path)",
-            ])
+            metadata: ["address": "\(address.served(by: listener).text)", "of": "\(path)"])
         service.notify(.ready)
         for await _ in signals { break }
         service.notify(.stopping)

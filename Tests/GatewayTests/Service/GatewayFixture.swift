@@ -6,24 +6,6 @@ import TestSupport
 @testable import Gateway
 @testable import HTTPListener
 
-/// Collects what is logged, one line an event.
-struct CapturedLog: LogHandler {
-    let lines: Shared<[String]>
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.debug
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-        let members = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { "\($0)=\($1)" }
-        let line = ([event.message.description] + members + ["level=\(event.level)"]).joined(separator: " ")
-        lines.change { $0.append(line) }
-    }
-}
-
 /// A gateway in a directory of its own, with routes that answer in tests' ways.
 struct GatewayFixture {
     let directory: FreshDirectory

@@ -19,14 +19,6 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { "\(engine.rawValue)-\(version)" }
 
-    var sql: String {
-        get throws {
-            let tests = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
-            return try String(
-                contentsOf: tests.appending(path: "OlderLedgers/\(testDescription).sql"), encoding: .utf8)
-        }
-    }
-
     /// Puts it where a ledger is kept.
     func placed() async throws -> PlacedLedger {
         switch engine {
@@ -37,7 +29,7 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
             var configuration = Configuration()
             configuration.foreignKeysEnabled = false
             let queue = try DatabaseQueue(path: path, configuration: configuration)
-            let sql = try sql.replacing("BEGIN TRANSACTION;", with: "").replacing("COMMIT;", with: "")
+            let sql = try OlderLedgers.sqlWithoutTransaction(testDescription)
             try await queue.write { try $0.execute(sql: sql) }
             try queue.close()
             return .file(directory, path)
@@ -45,7 +37,7 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
             let server = try await LedgerDatabases.shared.server
             let name = "o\(UInt64.random(in: .min ... .max))"
             try await server.sql("CREATE DATABASE \(name) OWNER \(LedgerDatabases.owner)")
-            try await server.sql(sql, in: name, as: LedgerDatabases.owner)
+            try await server.sql(OlderLedgers.sql(testDescription), in: name, as: LedgerDatabases.owner)
             return .database(LedgerDatabase(server: server, name: name))
         }
     }

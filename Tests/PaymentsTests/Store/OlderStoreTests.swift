@@ -15,14 +15,6 @@ struct OlderStoreTests {
         static let all = Engine.allCases.map { File(engine: $0, version: 1) }
 
         var testDescription: String { "payments-\(engine.rawValue)-\(version)" }
-
-        var sql: String {
-            get throws {
-                let tests = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardized
-                return try String(
-                    contentsOf: tests.appending(path: "OlderLedgers/\(testDescription).sql"), encoding: .utf8)
-            }
-        }
     }
 
     /// A store's place, looked into beside the program.
@@ -36,13 +28,14 @@ struct OlderStoreTests {
                 let directory = try FreshDirectory()
                 let path = try directory.write([], to: "payments.sqlite", mode: 0o600)
                 let queue = try DatabaseQueue(path: path)
-                let sql = try file.sql.replacing("BEGIN TRANSACTION;", with: "").replacing("COMMIT;", with: "")
+                let sql = try OlderLedgers.sqlWithoutTransaction(file.testDescription)
                 try await queue.write { try $0.execute(sql: sql) }
                 try queue.close()
                 return .file(directory, path)
             case .postgresql:
                 let database = try await PaymentDatabases.shared.make(empty: true)
-                try await database.server.sql(file.sql, in: database.name, as: PaymentDatabases.owner)
+                try await database.server.sql(
+                    OlderLedgers.sql(file.testDescription), in: database.name, as: PaymentDatabases.owner)
                 return .database(database)
             }
         }

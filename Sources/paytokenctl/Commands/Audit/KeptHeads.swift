@@ -63,16 +63,16 @@ struct KeptHeads {
     }
 }
 
-/// The name of a kept head's file: no colon, which some programs that copy files take for a host's name.
+/// The name of a kept head's file.
 struct KeptHeadName: Equatable {
     let node: AuditNode
-    /// To the second: `2026-01-31T120002Z`.
+    /// ``AuditTime/fileNameText``.
     private let time: String
     let sequence: Int
 
     init(_ checkpoint: Checkpoint) {
         node = checkpoint.node
-        time = checkpoint.time.text.prefix(19).replacing(":", with: "") + "Z"
+        time = checkpoint.time.fileNameText
         sequence = checkpoint.sequence
     }
 

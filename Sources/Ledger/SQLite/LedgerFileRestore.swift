@@ -11,7 +11,7 @@ import SQLiteFiles
 /// that its record follows from its first line to its last, with every checkpoint signed by a key of its own. The former ledger
 /// is moved aside with its side files. The file then says that it was restored, and nothing is released from it before that is
 /// accepted (``AdministrativeChange/Restore``).
-public struct LedgerRestore: Sendable {
+public struct LedgerFileRestore: Sendable {
     private let copy: FileHandle
     private let copyName: String
     private let path: String
@@ -42,7 +42,7 @@ public struct LedgerRestore: Sendable {
     /// Blocks. Durable when it returns; when it throws, the former ledger is where it was, or aside.
     ///
     /// - Parameter changes: false: all is verified, and nothing is put in place.
-    public func carryOut(changes: Bool = true) throws(LedgerRestoreError) -> Report {
+    public func carryOut(changes: Bool = true) throws(LedgerFileRestoreError) -> Report {
         let isNew = !Self.exists(path)
         let lock: DatabaseFileLock
         do throws(DatabaseFileError) {
@@ -78,7 +78,7 @@ public struct LedgerRestore: Sendable {
             setAside: aside)
     }
 
-    private func fill(_ partial: String) throws(LedgerRestoreError) {
+    private func fill(_ partial: String) throws(LedgerFileRestoreError) {
         let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.brokenOff("\(partial) cannot be made") }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
@@ -92,22 +92,22 @@ public struct LedgerRestore: Sendable {
 
     private func verify(
         _ partial: String
-    ) throws(LedgerRestoreError) -> (node: String, counts: (records: Int, claims: Int), newest: Date?, end: Int) {
+    ) throws(LedgerFileRestoreError) -> (node: String, counts: (records: Int, claims: Int), newest: Date?, end: Int) {
         do {
             let file = try MovedFile(path: partial)
             guard file.mark == nil else {
-                throw LedgerRestoreError.broken(copy: copyName, fault: "It was moved into a database.")
+                throw LedgerFileRestoreError.broken(copy: copyName, fault: "It was moved into a database.")
             }
             let found = try file.read { db in try String.fetchOne(db, sql: "PRAGMA integrity_check(1)") }
             guard found == "ok" else {
-                throw LedgerRestoreError.broken(copy: copyName, fault: "SQLite finds it damaged.")
+                throw LedgerFileRestoreError.broken(copy: copyName, fault: "SQLite finds it damaged.")
             }
             try file.verify(page: 500) { _ in }
             let (records, _, claims) = try file.counts()
             let node = file.node.name
             let newest = try file.read { db in try SQLiteTimes(node: node).newestRelease(db) }
             return (node, (records, claims), newest.map(StoredTime.date), try file.head().sequence)
-        } catch let error as LedgerRestoreError {
+        } catch let error as LedgerFileRestoreError {
             throw error
         } catch let error as LedgerMoveError {
             throw switch error {
@@ -141,9 +141,8 @@ public struct LedgerRestore: Sendable {
     }
 
     /// - Returns: its new name; nil when there was none.
-    private func setAside() throws(LedgerRestoreError) -> String? {
-        let time = AuditTime(now).text.prefix(19).replacing(":", with: "")
-        let aside = "\(path).before-restore-\(time)Z"
+    private func setAside() throws(LedgerFileRestoreError) -> String? {
+        let aside = "\(path).before-restore-\(AuditTime(now).fileNameText)"
         guard Self.sideFiles.allSatisfy({ !Self.exists(aside + $0) }) else {
             throw .brokenOff(reason: "\(aside) is there already, and is not overwritten.")
         }
@@ -166,7 +165,7 @@ public struct LedgerRestore: Sendable {
         return unsafe lstat(path, &status) == 0
     }
 
-    private func syncDirectory() throws(LedgerRestoreError) {
+    private func syncDirectory() throws(LedgerFileRestoreError) {
         let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
         let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.brokenOff("\(directory) cannot be opened") }
@@ -174,13 +173,13 @@ public struct LedgerRestore: Sendable {
         guard fsync(descriptor) == 0 else { throw Self.brokenOff("\(directory) cannot be synced") }
     }
 
-    private static func brokenOff(_ what: String) -> LedgerRestoreError {
+    private static func brokenOff(_ what: String) -> LedgerFileRestoreError {
         .brokenOff(reason: "\(what): \(unsafe String(cString: strerror(errno))).")
     }
 }
 
 /// Why a copy was not put in the ledger's place.
-public enum LedgerRestoreError: Error, Sendable, Equatable, CustomStringConvertible {
+public enum LedgerFileRestoreError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The ledger's place: in use, not private, or of another account.
     case file(LedgerOpeningError)
     /// The copy is damaged, no ledger, or its record is not whole.
