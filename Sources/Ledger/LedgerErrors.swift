@@ -132,6 +132,8 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     case olderSchema(server: String, found: Int, known: Int)
     /// The schema is about to be upgraded, and daemons of these nodes still write to the older one.
     case nodesServe(server: String, nodes: [String])
+    /// A restore from a copy broke off halfway; the former ledger is at `aside`.
+    case restoreBrokenOff(path: String, aside: String)
     /// The file's content is on its way into a database, and the file does not know whether it has been taken over there.
     case moving(path: String, server: String)
     /// The file's content was moved into a database, and goes on there.
@@ -183,6 +185,9 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
             "The ledger on \(server) was not upgraded: daemons of \(nodes.joined(separator: ", ")) serve with its older schema, "
                 + "and would release nothing more. Stop them, or start the newer program there, which waits for the upgrade. After "
                 + "a crash a node counts as serving for the rest of its lease."
+        case .restoreBrokenOff(let path, let aside):
+            "A restore of the ledger \(path) broke off, and \(aside) is the former ledger. Repeat it: paytokenctl ledger restore "
+                + "COPY. Nothing is released before."
         case .moving(let path, let server):
             "The ledger \(path) is being moved to \(server), and only a look there tells whether it was taken over: repeat "
                 + "paytokenctl ledger move, or take it back with --give-up. It does not serve before."

@@ -13,6 +13,18 @@ package struct PrivateDatabaseFile {
     /// In this order: closing any descriptor of a database gives up the locks that SQLite holds on it in the same
     /// process, so a file that is in use must not even be looked into.
     package func prepare() throws(DatabaseFileError) -> DatabaseFileLock {
+        let lock = try lock()
+        do throws(DatabaseFileError) {
+            close(try openPrivately(path))
+        } catch {
+            lock.release()
+            throw error
+        }
+        return lock
+    }
+
+    /// Checks the directory and takes the lock; what stands at the path is neither looked at nor made.
+    package func lock() throws(DatabaseFileError) -> DatabaseFileLock {
         try requirePrivateDirectory()
         let lock = DatabaseFileLock(descriptor: try openPrivately(path + ".lock"))
         guard flock(lock.descriptor, LOCK_EX | LOCK_NB) == 0 else {
@@ -20,12 +32,6 @@ package struct PrivateDatabaseFile {
             lock.release()
             if error == EWOULDBLOCK { throw .inUse(path: path) }
             throw .cannotOpen(path: path + ".lock", reason: "flock failed with error number \(error).")
-        }
-        do throws(DatabaseFileError) {
-            close(try openPrivately(path))
-        } catch {
-            lock.release()
-            throw error
         }
         return lock
     }

@@ -106,7 +106,14 @@ public final class SQLiteLedger: OneNodeLedger {
         let path = settings.path
         if let node = settings.node, AuditNode(node) == nil { throw .nodeName(node) }
         let lock: DatabaseFileLock
-        do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw LedgerOpeningError(error) }
+        do throws(DatabaseFileError) {
+            lock = try PrivateDatabaseFile(path: path).prepare()
+        } catch {
+            if case .brokenOff(let aside) = LedgerFileExchange.place(path) {
+                throw .restoreBrokenOff(path: path, aside: aside)
+            }
+            throw LedgerOpeningError(error)
+        }
         let schema = SQLiteSchema(path: path, node: settings.node)
         var prepared: AuditNode?
         let busyTimeout = Double(StoredTime.milliseconds(settings.busyTimeout)) / 1000
@@ -303,7 +310,7 @@ public final class SQLiteLedger: OneNodeLedger {
 
 extension DatabaseError {
     /// Whether room on the disk, or a lock that another program gives up, ends it without a change of the configuration.
-    fileprivate var isPassing: Bool {
+    var isPassing: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(resultCode)
     }
 }

@@ -47,9 +47,8 @@ struct SQLiteMoveMark: Sendable, Equatable {
     static func remove(_ db: Database) throws {
         try db.execute(
             sql: "DELETE FROM ledger_meta WHERE name IN (?, ?, ?)", arguments: [stateName, identityName, serverName])
-        try db.execute(
-            sql: "UPDATE ledger_meta SET value = ? WHERE name = 'schema_version'",
-            arguments: [String(SQLiteTables.version)])
+        // A restored file is not moved before its restore was accepted.
+        try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: false).write(db)
     }
 
     func refusal(path: String, node: String) -> LedgerOpeningError {

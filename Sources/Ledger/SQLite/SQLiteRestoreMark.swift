@@ -4,7 +4,8 @@ import GRDB
 /// What a ledger's file says of its restore from a copy, until somebody has accepted it.
 ///
 /// What was released after the copy was made is in no file any more. An HSM token tells of that only while it remembers a later
-/// record than the copy has, and it may have been restored too, from the same day. So the file itself says it.
+/// record than the copy has, and it may have been restored too, from the same day. So the file itself says it, in its schema's
+/// version too (``SQLiteSchemaVersion``), so that an older program put in this one's place does not release from it.
 struct SQLiteRestoreMark: Sendable, Equatable {
     /// Milliseconds, ``StoredTime``.
     let restoredAt: Int64
@@ -15,8 +16,10 @@ struct SQLiteRestoreMark: Sendable, Equatable {
 
     /// Nil for a file that was not restored, or whose restore was accepted.
     static func read(_ db: Database) throws -> SQLiteRestoreMark? {
-        guard let time = try value(timeName, db) else { return nil }
-        guard let restoredAt = Int64(time), let end = try value(endName, db).flatMap({ Int($0) }) else {
+        let isMarked = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
+        let time = try value(timeName, db)
+        if time == nil && !isMarked { return nil }
+        guard let restoredAt = time.flatMap({ Int64($0) }), let end = try value(endName, db).flatMap({ Int($0) }) else {
             throw LedgerFailure.unavailable(reason: "What it says of its restore is not what this version knows.")
         }
         return SQLiteRestoreMark(restoredAt: restoredAt, end: end)
@@ -30,10 +33,20 @@ struct SQLiteRestoreMark: Sendable, Equatable {
                     ON CONFLICT (name) DO UPDATE SET value = excluded.value
                     """, arguments: [name, value])
         }
+        try Self.setVersion(isRestored: true, db)
     }
 
     static func remove(_ db: Database) throws {
+        try setVersion(isRestored: false, db)
         try db.execute(sql: "DELETE FROM ledger_meta WHERE name IN (?, ?)", arguments: [timeName, endName])
+    }
+
+    private static func setVersion(isRestored: Bool, _ db: Database) throws {
+        guard var version = try SQLiteSchemaVersion.read(db) else {
+            throw LedgerFailure.unavailable(reason: "What it says of its schema is not what this version knows.")
+        }
+        version.isRestored = isRestored
+        try version.write(db)
     }
 
     private static func value(_ name: String, _ db: Database) throws -> String? {

@@ -24,13 +24,22 @@ struct SQLiteSchema {
         }
     }
 
+    /// Of a file that nobody else uses and that is a copy itself, so none is made of it.
+    ///
+    /// - Returns: the version that it had.
+    func bringUpToDate(_ db: Database) throws -> Int {
+        guard let (version, _) = try existing(db) else { throw LedgerOpeningError.notALedger(path: path) }
+        if version < SQLiteTables.version { try migrate(db, from: version) }
+        return version
+    }
+
     /// The version and node of the ledger in the database; nil when the database is empty.
     func existing(_ db: Database) throws -> (version: Int, node: AuditNode)? {
         let tables = try Set(String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'"))
         if tables.isEmpty { return nil }
         guard tables.contains("ledger_meta") else { throw LedgerOpeningError.notALedger(path: path) }
         if let mark = try SQLiteMoveMark.read(db) { throw mark.refusal(path: path, node: try value(db, "node") ?? "") }
-        guard let version = try value(db, "schema_version").flatMap({ Int($0) }), version > 0,
+        guard let version = try SQLiteSchemaVersion.read(db)?.number,
             let recorded = try value(db, "node").flatMap(AuditNode.init)
         else { throw LedgerOpeningError.notALedger(path: path) }
         guard version <= SQLiteTables.version else {
@@ -50,7 +59,8 @@ struct SQLiteSchema {
         let name = node ?? HostName.current
         guard let node = AuditNode(name) else { throw LedgerOpeningError.nodeName(name) }
         for statement in SQLiteTables.steps.joined() { try db.execute(sql: statement) }
-        for (name, value) in [("schema_version", String(SQLiteTables.version)), ("node", node.name), ("probed", "0")] {
+        try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: false).write(db)
+        for (name, value) in [("node", node.name), ("probed", "0")] {
             try db.execute(sql: "INSERT INTO ledger_meta (name, value) VALUES (?, ?)", arguments: [name, value])
         }
         return node
@@ -58,9 +68,9 @@ struct SQLiteSchema {
 
     private func migrate(_ db: Database, from version: Int) throws {
         for statement in SQLiteTables.steps[version...].joined() { try db.execute(sql: statement) }
-        try db.execute(
-            sql: "UPDATE ledger_meta SET value = ? WHERE name = 'schema_version'",
-            arguments: [String(SQLiteTables.version)])
+        // A restore stays to be accepted.
+        let isRestored = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
+        try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: isRestored).write(db)
     }
 
     /// A start that ended between the copy and the migration has left a copy behind. It may be older than what was written
@@ -87,6 +97,34 @@ struct SQLiteSchema {
     }
 }
 
+/// What a file says of its schema.
+///
+/// After a restore that nobody has accepted it is `restored-4`: programs from before there was such a mark know only numbers there,
+/// and refuse the file instead of releasing from it.
+struct SQLiteSchemaVersion: Sendable, Equatable {
+    var number: Int
+    var isRestored: Bool
+
+    private static let prefix = "restored-"
+
+    /// Nil for what no version has written.
+    static func read(_ db: Database) throws -> SQLiteSchemaVersion? {
+        let text = try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = 'schema_version'")
+        guard let text else { return nil }
+        let isRestored = text.hasPrefix(prefix)
+        guard let number = Int(isRestored ? String(text.dropFirst(prefix.count)) : text), number > 0 else { return nil }
+        return SQLiteSchemaVersion(number: number, isRestored: isRestored)
+    }
+
+    func write(_ db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO ledger_meta (name, value) VALUES ('schema_version', ?)
+                ON CONFLICT (name) DO UPDATE SET value = excluded.value
+                """, arguments: [(isRestored ? Self.prefix : "") + String(number)])
+    }
+}
+
 /// The tables. Types and STRICT are SQLite's; everything else here and nearly all statements elsewhere are SQL that
 /// PostgreSQL reads the same way. Times are milliseconds since 1970.
 enum SQLiteTables {
@@ -96,6 +134,34 @@ enum SQLiteTables {
 
     /// Counted up with every change of a table.
     static let version = steps.count
+
+    /// Whether the database has these tables, indexes and triggers and nothing else: a trigger of somebody else's could forget
+    /// what was released.
+    static func areThese(_ db: Database) throws -> Bool {
+        // What ALTER TABLE has made of a table's text is its SQLite's; names, columns and the texts of all else are not.
+        func definitions(_ db: Database) throws -> Set<[String?]> {
+            let objects = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT type, name, tbl_name, CASE type WHEN 'table' THEN NULL ELSE sql END FROM sqlite_master
+                    WHERE name NOT LIKE 'sqlite_stat_'
+                    """)
+            let columns = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT 'column', m.name, c.name, c.type || c."notnull" || c.pk || c.hidden
+                    FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c WHERE m.type = 'table'
+                    """)
+            return Set((objects + columns).map { row in row.map { String.fromDatabaseValue($0.1) } })
+        }
+        let new = try DatabaseQueue()
+        defer { try? new.close() }
+        let expected = try new.write { db in
+            for statement in steps.joined() { try db.execute(sql: statement) }
+            return try definitions(db)
+        }
+        return try definitions(db) == expected
+    }
 
     private static let version1 = [
         """

@@ -11,7 +11,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         abstract: "Puts a copy that ledger backup made in the place of a stopped daemon's ledger.",
         discussion: """
             The copy is verified as a whole: that it is not damaged, and that its record follows from the first line to the \
-            last, with signed checkpoints. The ledger that was there is moved aside, never overwritten. The HSM token's \
+            last, with signed checkpoints. A copy of an older version's ledger is brought up to date. The ledger that was there is moved aside, never overwritten. The HSM token's \
             directory and the PIN are in no copy: put your own copies back first.
 
               systemctl stop paytokend
@@ -76,6 +76,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         json.member("node", report.node)
         json.member("records", report.records)
         json.member("claims", report.claims)
+        json.member("schema", report.copySchema)
         json.member("newestRelease", report.newestRelease.map(RFC3339.string))
         json.member("setAside", report.setAside)
         json.endObject()
@@ -96,7 +97,7 @@ extension CommandFailure {
     fileprivate init(restoring error: LedgerFileRestoreError) {
         switch error {
         case .file(let reason): self.init(owner: reason)
-        case .broken, .olderCopy: self.init(.no, error.description)
+        case .broken: self.init(.no, error.description)
         case .brokenOff: self.init(.tryAgainLater, error.description)
         }
     }

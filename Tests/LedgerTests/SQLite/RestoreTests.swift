@@ -1,0 +1,199 @@
+import Foundation
+import GRDB
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// What a restore leaves when it ends early, and what is put in place when it does not.
+@Suite("Restoring a ledger's file")
+struct LedgerFileRestoreTests {
+    /// A ledger whose daemon was killed: its newest commits are in SQLite's log alone. The copy knows the first release only.
+    private struct Killed {
+        let fixture: LedgerFixture
+        let directory: FreshDirectory
+        let path: String
+        let copy: String
+
+        init() async throws {
+            fixture = try await LedgerFixture(engine: .sqlite)
+            #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+            copy = try await fixture.sqlite.backup(to: fixture.directory.path("copy.sqlite")).path
+            #expect(try await fixture.ledger.release(fixture.request(2)) == .released)
+            directory = try FreshDirectory()
+            path = directory.path("ledger.sqlite")
+            for suffix in ["", "-wal"] {
+                try FileManager.default.copyItem(atPath: fixture.settings.path + suffix, toPath: path + suffix)
+            }
+            #expect(try Data(contentsOf: URL(filePath: path + "-wal")).count > 0)
+        }
+
+        /// Closes it, so that its file says what it says.
+        func close() async { await fixture.ledger.close() }
+
+        func settings(_ path: String? = nil) -> SQLiteLedger.Settings {
+            var settings = fixture.settings
+            settings.path = path ?? self.path
+            return settings
+        }
+
+        func restore(_ copy: String? = nil) throws -> LedgerFileRestore.Report {
+            let file = try FileHandle(forReadingFrom: URL(filePath: copy ?? self.copy))
+            return try LedgerFileRestore(copy: file, named: "copy.sqlite", to: path, now: LedgerFixture.noon)
+                .carryOut()
+        }
+
+        /// What a ledger at the path says to the two releases, which it must know both.
+        func knowsBoth(_ path: String) async throws -> Bool {
+            let ledger = try await SQLiteLedger.open(settings(path))
+            var verdicts: [ReleaseVerdict] = []
+            for number in 1...2 {
+                verdicts.append(try await ledger.release(fixture.request(number, reference: nil)))
+            }
+            await ledger.close()
+            return verdicts == [.replayed, .replayed]
+        }
+    }
+
+    private static func version(_ path: String) throws -> String? {
+        let queue = try DatabaseQueue(path: path)
+        defer { try? queue.close() }
+        return try queue.read {
+            try String.fetchOne($0, sql: "SELECT value FROM ledger_meta WHERE name = 'schema_version'")
+        }
+    }
+
+    private static let steps = 8
+
+    @Test(
+        "After a power cut at any step nothing starts that has forgotten a release, and the next restore goes on from there",
+        arguments: 0...steps)
+    func brokenOff(after count: Int) async throws {
+        let killed = try await Killed()
+        defer { withExtendedLifetime(killed) {} }
+        let restored = killed.path + ".restoring"
+        try FileManager.default.copyItem(atPath: killed.copy, toPath: restored)
+        let aside = killed.path + ".before-restore-first"
+        let exchange = try LedgerFileExchange(path: killed.path, restored: restored, aside: aside)
+        #expect(exchange.steps.count == Self.steps)
+        for step in exchange.steps.prefix(count) { try step() }
+
+        let place = LedgerFileExchange.place(killed.path)
+        if place == .brokenOff(aside: aside) {
+            await #expect(throws: LedgerOpeningError.restoreBrokenOff(path: killed.path, aside: aside)) {
+                try await SQLiteLedger.open(killed.settings())
+            }
+            #expect(FileManager.default.fileExists(atPath: aside))
+        } else if FileManager.default.fileExists(atPath: restored) {
+            // The former ledger, with its log.
+            #expect(try await killed.knowsBoth(killed.path))
+        } else {
+            #expect(try Data(contentsOf: URL(filePath: killed.path)) == Data(contentsOf: URL(filePath: killed.copy)))
+            #expect(!FileManager.default.fileExists(atPath: killed.path + "-wal"))
+        }
+
+        let report = try killed.restore()
+        #expect(try Self.version(killed.path) == "restored-\(SQLiteTables.version)")
+        let left = try FileManager.default.contentsOfDirectory(atPath: killed.directory.path)
+        #expect(!left.contains { $0.contains(".restoring") }, "\(left)")
+        // Wherever the former ledger is now, nothing of it is lost.
+        let former = FileManager.default.fileExists(atPath: aside) ? aside : try #require(report.setAside)
+        #expect(try await killed.knowsBoth(former))
+        await killed.close()
+    }
+
+    @Test("A log or journal beside no ledger is moved aside: SQLite would play it into the restored one")
+    func strayLog() async throws {
+        let killed = try await Killed()
+        try FileManager.default.removeItem(atPath: killed.path)
+        let stray = try Data(contentsOf: URL(filePath: killed.path + "-wal"))
+        #expect(try killed.restore().setAside == nil)
+        #expect(!FileManager.default.fileExists(atPath: killed.path + "-wal"))
+        let names = try FileManager.default.contentsOfDirectory(atPath: killed.directory.path)
+        let aside = try #require(names.first { $0.contains("before-restore") && $0.hasSuffix("-wal") }, "\(names)")
+        #expect(try Data(contentsOf: URL(filePath: killed.directory.path(aside))) == stray)
+        await killed.close()
+    }
+
+    @Test("What stands in the ledger's place and is no file is refused, and stays")
+    func notAFile() async throws {
+        let killed = try await Killed()
+        for suffix in ["", "-wal"] { try FileManager.default.removeItem(atPath: killed.path + suffix) }
+        for target in ["elsewhere", "../elsewhere.restoring", "/elsewhere.restoring"] {
+            try FileManager.default.createSymbolicLink(atPath: killed.path, withDestinationPath: target)
+            #expect(
+                throws: LedgerFileRestoreError.file(.notPrivate(path: killed.path, why: "is not a regular file"))
+            ) { try killed.restore() }
+            #expect(try FileManager.default.destinationOfSymbolicLink(atPath: killed.path) == target)
+            try FileManager.default.removeItem(atPath: killed.path)
+        }
+        try FileManager.default.createDirectory(atPath: killed.path, withIntermediateDirectories: false)
+        #expect(throws: LedgerFileRestoreError.file(.notPrivate(path: killed.path, why: "is not a regular file"))) {
+            try killed.restore()
+        }
+        await killed.close()
+    }
+
+    @Test("Until it is accepted the schema is no number, so that programs that do not know the mark refuse the file")
+    func refusedByOlderPrograms() async throws {
+        let killed = try await Killed()
+        _ = try killed.restore()
+        #expect(try Self.version(killed.path).flatMap { Int($0) } == nil)
+        let ledger = try await SQLiteLedger.open(killed.settings())
+        let standing = try await ledger.standing()
+        #expect(standing.holds.map(\.finding.kind) == [.restored])
+        await ledger.close()
+        // Nor is it taken for one that nobody restored when a part of the mark is gone.
+        let queue = try DatabaseQueue(path: killed.path)
+        try await queue.write { try $0.execute(sql: "DELETE FROM ledger_meta WHERE name = 'restored_at'") }
+        try queue.close()
+        let half = try await SQLiteLedger.open(killed.settings())
+        await #expect(throws: LedgerFailure.self) { try await half.standing() }
+        await half.close()
+        await killed.close()
+    }
+
+    @Test("A copy of an older version's ledger is verified, brought up to date and marked; the copy stays as it is")
+    func olderCopy() async throws {
+        let killed = try await Killed()
+        guard case .file(let directory, let older) = try await OlderLedgerFile(engine: .sqlite, version: 3).placed()
+        else { return }
+        defer { withExtendedLifetime(directory) {} }
+        let claims = try await PlacedLedger.file(directory, older).claims()
+        let before = try Data(contentsOf: URL(filePath: older))
+        let report = try killed.restore(older)
+        #expect(report.copySchema == 3 && report.claims == claims.count && report.node == "node-1")
+        #expect(try Self.version(killed.path) == "restored-\(SQLiteTables.version)")
+        #expect(try await PlacedLedger.file(killed.directory, killed.path).claims() == claims)
+        #expect(try Data(contentsOf: URL(filePath: older)) == before)
+        await killed.close()
+    }
+
+    @Test(
+        "A copy with a table, column, index or trigger that is not the ledger's, or without one of its own, is refused",
+        arguments: [
+            "CREATE TRIGGER forget AFTER INSERT ON claim BEGIN DELETE FROM claim; END",
+            "CREATE TABLE another (value TEXT) STRICT",
+            "CREATE VIEW another AS SELECT 1",
+            "ALTER TABLE claim ADD COLUMN another TEXT",
+            "DROP INDEX audit_record_by_sequence",
+            """
+            DROP INDEX audit_record_by_sequence;
+            CREATE INDEX audit_record_by_sequence ON audit_record (node, sequence)
+            """,
+        ])
+    func foreignTables(_ statement: String) async throws {
+        let killed = try await Killed()
+        let queue = try DatabaseQueue(path: killed.copy)
+        try await queue.write { try $0.execute(sql: statement) }
+        try queue.close()
+        let before = try Data(contentsOf: URL(filePath: killed.path))
+        #expect(
+            throws: LedgerFileRestoreError.broken(
+                copy: "copy.sqlite", fault: "Its tables, indexes or triggers are not those of a ledger.")
+        ) { try killed.restore() }
+        #expect(try Data(contentsOf: URL(filePath: killed.path)) == before)
+        #expect(try await killed.knowsBoth(killed.path))
+        await killed.close()
+    }
+}
