@@ -181,12 +181,17 @@ public enum DurationText {
     public static func text(of duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let milliseconds = seconds * 1_000 + attoseconds / 1_000_000_000_000_000
-        for (unit, size) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
-        where milliseconds > 0 && milliseconds % Int64(size) == 0 {
-            return "\(milliseconds / Int64(size))\(unit)"
+        for (unit, size) in units where milliseconds > 0 && milliseconds % size == 0 {
+            return "\(milliseconds / size)\(unit)"
         }
         return "\(milliseconds)ms"
     }
+
+    /// Largest first. Stored: as a literal in the loop above the compiler unrolls it, and puts its constants in an order that differs
+    /// from one build to the next.
+    private static let units: [(unit: String, milliseconds: Int64)] = [
+        ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000),
+    ]
 
     public static func days(_ count: Int) -> Duration { .seconds(count * 86_400) }
 }

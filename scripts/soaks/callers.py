@@ -20,7 +20,9 @@ class Payment:
 
     def __init__(self, number, node, payload, token, due):
         self.number, self.node, self.payload, self.due = number, node, payload, due
-        self.request = load.decrypt(token, b"upgrade-%d" % number)
+        asked = json.loads(payload)
+        self.request = load.decrypt(token, b"upgrade-%d" % number, json.dumps(
+            {name: asked[name] for name in ("currencyCode", "transactionAmount")}).encode())
         # Not to be sent earlier; when it was answered for good, and by whom.
         self.after, self.ended, self.answered = due, None, None
         # How often its connection was closed before the answer; how often it was answered 503.
@@ -39,12 +41,12 @@ class Callers(threading.Thread):
     """So many payments a second, each due at its time, however late the answers of others are; at each node over that many kept
     connections at most. Until `finish`, in a thread of its own.
 
-    sockets: by node.
+    sockets: by node. certificate: of the merchant who is paid.
     """
 
-    def __init__(self, sockets, rate, connections):
+    def __init__(self, sockets, rate, connections, certificate="authority/ec.pem"):
         super().__init__(daemon=True)
-        self.sockets, self.rate, self.connections = sockets, rate, connections
+        self.sockets, self.rate, self.connections, self.certificate = sockets, rate, connections, certificate
         self.nodes = list(sockets)
         self.poll, self.busy = select.epoll(), {}
         self.idle = {node: [] for node in sockets}
@@ -84,7 +86,7 @@ class Callers(threading.Thread):
 
     def run(self):
         try:
-            with service.Minter(certificate="authority/ec.pem", with_payloads=True) as minter:
+            with service.Minter(certificate=self.certificate, with_payloads=True) as minter:
                 following = time.monotonic()
                 while not self.is_finishing or self.busy or any(self.waiting.values()):
                     now = time.monotonic()

@@ -36,16 +36,11 @@ import database
 import deployment
 import load
 import proof
+import restarts
 import service
 import shop
 
 NODES = ["node-1", "node-2", "node-3"]
-# After a restart, until the load is taken for quiet again; of windows by the time at which payments were due. In seconds.
-SETTLING, WINDOW = 3.0, 0.1
-
-Restart = collections.namedtuple("Restart", "label nodes struck ended released")
-
-
 class Upgrade:
     """Daemons with their callers, and the restarts. A context.
 
@@ -59,7 +54,7 @@ class Upgrade:
             activated.install(old, each.daemon.programs)
         self.units = {node: each.daemon for node, each in there.items()}
         self.callers = callers.Callers({node: unit.socket for node, unit in self.units.items()}, rate, 32)
-        self.restarts, self.wrong = [], []
+        self.restarts, self.wrong = restarts.Restarts(self.callers, quiet), []
 
     def __enter__(self):
         with contextlib.ExitStack() as ending:
@@ -82,10 +77,6 @@ class Upgrade:
             if (status := self.units[node].process.wait(service.GUARD)) != 0:
                 self.wrong.append(f"{node} ended with {status} at SIGTERM")
 
-    def _noted(self, label, nodes, struck, ended):
-        self.restarts.append(Restart(label, nodes, struck, ended, self.callers.wait_for_releases(nodes, ended)))
-        self.callers.steady(SETTLING + self.quiet)
-
     def restart(self, node, version):
         """Another version in its place, and the daemon anew."""
         unit = self.units[node]
@@ -94,7 +85,7 @@ class Upgrade:
         self.stop([node])
         ended = time.monotonic()
         unit.spawn()
-        self._noted(f"{version}, {node}", [node], struck, ended)
+        self.restarts.note(f"{version}, {node}", [node], struck, ended)
 
     def go_back_refused(self, nodes, content):
         """The old version on a ledger that it does not know. content: of the ledger, whatever must not change."""
@@ -115,7 +106,7 @@ class Upgrade:
         ended = time.monotonic()
         for node in nodes:
             self.units[node].spawn()
-        self._noted("back refused, new", nodes, struck, ended)
+        self.restarts.note("back refused, new", nodes, struck, ended)
 
     def upgrade_together(self, create):
         """All nodes to the version that needs another schema. create: `paytokenctl ledger create` of the new version."""
@@ -144,60 +135,11 @@ class Upgrade:
         if len(waits) < len(self.units):
             raise service.Failed("a daemon did not serve after ledger create")
         print(f"waited      the new version for ledger create: ended with 75 {sum(waits.values())} times")
-        self._noted("new, all, schema", list(self.units), struck, ended)
-
-    # What came of it.
-
-    def _percentile(self, payments):
-        return load.percentile(sorted(payment.ended - payment.due for payment in payments), 0.99)
-
-    def _doubled(self, payments, limit):
-        """For how many seconds."""
-        windows = collections.defaultdict(list)
-        for payment in payments:
-            windows[int(payment.due / WINDOW)].append(payment)
-        return sum(self._percentile(window) > limit for window in windows.values()) * WINDOW
-
-    def table(self):
-        payments = [payment for payment in self.callers.payments if payment.ended]
-        rows, spans = [], [(each.struck - 1, each.released + SETTLING) for each in self.restarts]
-        still = [each for each in payments if not any(since <= each.due < until for since, until in spans)]
-        print(f"{'':22}{'drained':>9}{'serves':>9}{'closed':>8}{'503':>6}{'p99 before':>12}{'during':>10}{'after':>10}"
-              f"{'doubled':>9}")
-        for each in self.restarts:
-            until = each.released + SETTLING
-            mine = [payment for payment in payments if payment.node in each.nodes]
-            before = [payment for payment in mine if each.struck - 1 - self.quiet <= payment.due < each.struck - 1]
-            during = [payment for payment in mine if each.struck <= payment.due < each.released]
-            after = [payment for payment in mine if each.released <= payment.due < until]
-            touched = [payment for payment in mine if each.struck - 1 <= payment.due < until]
-            limit = 2 * self._percentile(before)
-            doubled = self._doubled([payment for payment in mine if each.struck <= payment.due < until], limit)
-            rows.append(doubled)
-            print(f"{each.label:22}{each.ended - each.struck:7.2f} s{each.released - each.ended:7.2f} s"
-                  f"{sum(payment.closed for payment in touched):8}{sum(payment.unavailable for payment in touched):6}"
-                  f"{self._percentile(before):9.0f} ms{self._percentile(during):7.0f} ms{self._percentile(after):7.0f} ms"
-                  f"{doubled:7.1f} s")
-        quiet = 2 * self._percentile(still)
-        print(f"quiet times {self._percentile(still):.0f} ms p99, doubled in {self._doubled(still, quiet):.1f} s of "
-              f"{len({int(payment.due / WINDOW) for payment in still}) * WINDOW:.0f} s")
+        self.restarts.note("new, all, schema", list(self.units), struck, ended)
 
     def finish(self, ledger):
         """What is wrong."""
-        self.callers.finish()
-        self.table()
-        everybody, answers = self.callers.payments, self.callers.answers
-        unanswered = sum(payment.ended is None for payment in everybody)
-        found, counts = proof.compare(ledger, answers)
-        wrong = self.wrong + self.callers.wrong + answers.wrong + found
-        wrong += [f"{count} payments were refused: {code}" for code, count in self.callers.refused.items()]
-        if unanswered:
-            wrong.append(f"{unanswered} payments were never answered")
-        print(f"payments    {len(everybody)}: refused {sum(self.callers.refused.values())}, lost {unanswered + counts['lost']}, "
-              f"wrong {len(self.callers.wrong) + len(answers.wrong)}, released twice {counts['twice']}")
-        print(f"repeated    {sum(payment.closed for payment in everybody)} after a closed connection, "
-              f"{sum(payment.unavailable for payment in everybody)} after a 503; "
-              f"{len(answers.repeated)} had been released before")
+        wrong = self.wrong + self.restarts.finish(ledger)
         for node, unit in self.units.items():
             print(f"verified    {node}")
             wrong += proof.verify(unit)
