@@ -150,7 +150,8 @@ enum SQLiteTables {
                 db,
                 sql: """
                     SELECT 'column', m.name, c.name, c.type || c."notnull" || c.pk || c.hidden
-                    FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c WHERE m.type = 'table'
+                    FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c
+                    WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_stat_'
                     """)
             return Set((objects + columns).map { row in row.map { String.fromDatabaseValue($0.1) } })
         }

@@ -169,6 +169,16 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
+    @Test("A copy that SQLite keeps statistics in is restored")
+    func statistics() async throws {
+        let killed = try await Killed()
+        let queue = try DatabaseQueue(path: killed.copy)
+        try await queue.write { try $0.execute(sql: "ANALYZE") }
+        try queue.close()
+        #expect(try killed.restore().claims == 1)
+        await killed.close()
+    }
+
     @Test(
         "A copy with a table, column, index or trigger that is not the ledger's, or without one of its own, is refused",
         arguments: [
