@@ -37,7 +37,7 @@ import TokenForge
             "paytokend_hsm_call_seconds", "paytokend_ledger_commit_seconds", "paytokend_key_not_after_seconds",
             "paytokend_key_uses_total", "paytokend_connections", "paytokend_insecure_settings",
             "paytokend_clock_behind_ledger_seconds", "paytokend_locked_memory_bytes",
-            "paytokend_checkpoint_age_seconds",
+            "paytokend_checkpoint_age_seconds", "paytokend_ledger_free_bytes",
             "paytokend_record_check_verdict", "paytokend_caller_first_release_timestamp_seconds",
         ] {
             #expect(answer.text.contains("# TYPE \(name) "), "\(name)")

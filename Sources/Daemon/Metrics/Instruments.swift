@@ -59,6 +59,9 @@ struct Instruments: Sendable {
     let synchronousStandbys = Gauge(
         "paytokend_ledger_synchronous_standbys",
         help: "Synchronous standbys that the ledger's server streams to; absent where it cannot be asked.")
+    let ledgerFreeBytes = Gauge(
+        "paytokend_ledger_free_bytes",
+        help: "Room on the file system of the ledger's file; absent for a ledger on a server.")
     let checkpointAgeSeconds = Gauge(
         "paytokend_checkpoint_age_seconds",
         help: "Since the last signed checkpoint while records wait for the next one; 0 when it seals them all.")

@@ -25,6 +25,8 @@ final class RecordCheck: Sendable {
     }
 
     private struct State {
+        /// Of the record: a look that began before ``beginAnew()`` tells nothing of the one that came then.
+        var generation = 0
         var progress: Progress?
         /// The last checkpoint that was found to seal the chain, from which a look begins anew.
         var anchor: SignedCheckpoint?
@@ -76,35 +78,44 @@ final class RecordCheck: Sendable {
     /// Another ledger, or another part of one, is the record from now on.
     func beginAnew() {
         state.withLock { state in
-            state.progress = nil
-            state.anchor = nil
-            state.reached = 0
+            let (generation, finding) = (state.generation + 1, state.finding)
+            state = State(generation: generation, finding: finding)
         }
+    }
+
+    /// Changes the state, unless the record is another by now.
+    private func update(_ generation: Int, _ change: (inout State) -> Void) {
+        state.withLock { if $0.generation == generation { change(&$0) } }
     }
 
     /// Looks at what was recorded since the last look. A ledger that cannot be read leaves the last verdict as it is.
     func run() async {
         await lock.acquire()
         defer { lock.release() }
+        let generation = state.withLock { $0.generation }
         do throws(LedgerFailure) {
-            var fault = try await look()
+            var fault = try await look(generation)
             if fault != nil {
                 // Where the audit key was changed between the reading of keys and lines, a right signature looked wrong.
-                state.withLock { $0.progress = nil }
-                fault = try await look()
+                update(generation) { $0.progress = nil }
+                fault = try await look(generation)
             }
-            if fault != nil { state.withLock { $0.progress = nil } }
-            note(fault)
+            if fault != nil { update(generation) { $0.progress = nil } }
+            note(fault, generation)
         } catch {
             logger.warning("the record was not checked; it is tried again", metadata: ["reason": "\(error)"])
         }
     }
 
-    private func note(_ fault: String?) {
-        let before = state.withLock { state in
-            defer { state.finding = Finding(at: now(), fault: fault) }
-            return state.finding
+    private func note(_ fault: String?, _ generation: Int) {
+        let found = Finding(at: now(), fault: fault)
+        let (isSame, before) = state.withLock { state in
+            let before = state.finding
+            guard state.generation == generation else { return (false, before) }
+            state.finding = found
+            return (true, before)
         }
+        guard isSame else { return }
         if let fault, before?.fault != fault {
             logger.critical("the record's chain is not whole", metadata: ["found": "\(fault)"])
         } else if fault == nil, before?.fault != nil {
@@ -113,19 +124,19 @@ final class RecordCheck: Sendable {
     }
 
     /// - Returns: where the chain breaks; nil when it is whole as far as it was read.
-    private func look() async throws(LedgerFailure) -> String? {
+    private func look(_ generation: Int) async throws(LedgerFailure) -> String? {
         let head = try await ledger.head()
         let reached = state.withLock { $0.reached }
         guard head.sequence >= reached else {
             return "the record ends with record \(head.sequence), and had reached record \(reached)"
         }
         var progress = try await progress(upTo: head)
-        defer { state.withLock { $0.progress = progress } }
+        defer { update(generation) { $0.progress = progress } }
         // A checkpoint that was made since, of the record at which the last look ended.
         if let sealed = try await ledger.firstCheckpoint(from: progress.position),
             sealed.checkpoint.sequence == progress.position
         {
-            take(.checkpoint(sequence: progress.position, sealed.line), &progress)
+            take(.checkpoint(sequence: progress.position, sealed.line), &progress, generation)
         }
         let last = min(head.sequence, progress.position + Self.mostRecords)
         while progress.position < last, progress.verifier.fault == nil {
@@ -133,20 +144,20 @@ final class RecordCheck: Sendable {
             guard let read = lines.last?.sequence, read > progress.position else {
                 return "records \(progress.position + 1) to \(last) are missing"
             }
-            for line in lines { take(line, &progress) }
+            for line in lines { take(line, &progress, generation) }
             progress.position = read
         }
         if let fault = progress.verifier.fault { return fault.finding }
-        state.withLock { $0.reached = progress.position }
+        update(generation) { $0.reached = progress.position }
         return nil
     }
 
-    private func take(_ line: StoredLine, _ progress: inout Progress) {
+    private func take(_ line: StoredLine, _ progress: inout Progress, _ generation: Int) {
         progress.verifier.consume(line: line.bytes)
         guard case .checkpoint = line, progress.verifier.fault == nil,
             let checkpoint = SignedCheckpoint(line: line.bytes)
         else { return }
-        state.withLock { $0.anchor = checkpoint }
+        update(generation) { $0.anchor = checkpoint }
     }
 
     private func progress(upTo head: ChainHead) async throws(LedgerFailure) -> Progress {

@@ -106,6 +106,7 @@ struct MonitoringRoutes: Sendable {
         instruments.clockBehindLedgerSeconds.show(figures.clockBehind)
         instruments.checkpointAgeSeconds.show(figures.checkpointAge)
         instruments.synchronousStandbys.show(figures.standbys.map(Double.init))
+        instruments.ledgerFreeBytes.show(figures.freeBytes.map(Double.init))
     }
 
     /// What could be read of the ledger; nil is what could not.
@@ -113,12 +114,14 @@ struct MonitoringRoutes: Sendable {
         var clockBehind: Double?
         var checkpointAge: Double?
         var standbys: Int?
+        var freeBytes: UInt64?
     }
 
     private func ledgerFigures() async -> LedgerFigures {
         LedgerFigures(
             clockBehind: try? await ledgerClock.look().secondsBehind, checkpointAge: try? await checkpointAge(),
-            standbys: (try? await database?.synchronousStandbys()) ?? nil)
+            standbys: (try? await database?.synchronousStandbys()) ?? nil,
+            freeBytes: try? await (ledger as? any FileLedger)?.freeBytes())
     }
 
     private func checkpointAge() async throws(LedgerFailure) -> Double {

@@ -12,6 +12,7 @@ final class FirstOpening: Sendable {
     private static let pause = Duration.milliseconds(2)
 
     private struct Waiting {
+        let number: Int
         let isServed: @Sendable () -> Bool
         let continuation: CheckedContinuation<Void, Never>
     }
@@ -19,6 +20,7 @@ final class FirstOpening: Sendable {
     private struct State {
         var isOver = false
         var waiting: [Waiting] = []
+        var count = 0
     }
 
     private let state = Mutex(State())
@@ -34,8 +36,10 @@ final class FirstOpening: Sendable {
         guard !state.withLock({ $0.isOver }), !isServed() else { return }
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
-                if !state.isOver { state.waiting.append(Waiting(isServed: isServed, continuation: continuation)) }
-                return state.isOver
+                guard !state.isOver else { return true }
+                state.count += 1
+                state.waiting.append(Waiting(number: state.count, isServed: isServed, continuation: continuation))
+                return false
             }
             if isOver { continuation.resume() }
         }
@@ -54,13 +58,14 @@ final class FirstOpening: Sendable {
             let end = ContinuousClock.now + longest
             // Nothing tells when the last of several tokens, and the ledger's comparison, are done.
             while !isOver(), ContinuousClock.now < end, !Task.isCancelled {
-                let served = state.withLock { state -> [Waiting] in
-                    guard !state.waiting.isEmpty else { return [] }
-                    let boundary = state.waiting.partition { $0.isServed() }
+                // Asked without the lock, which every request takes.
+                let served = Set(state.withLock { $0.waiting }.filter { $0.isServed() }.map(\.number))
+                let passing = state.withLock { state in
+                    let boundary = state.waiting.partition { served.contains($0.number) }
                     defer { state.waiting.removeSubrange(boundary...) }
                     return Array(state.waiting[boundary...])
                 }
-                for request in served { request.continuation.resume() }
+                for request in passing { request.continuation.resume() }
                 try? await Task.sleep(for: Self.pause)
             }
             let rest = state.withLock { state in

@@ -28,6 +28,8 @@ public final class SQLiteLedger: OneNodeLedger {
     private let faults: LedgerFaults
     /// Whether a copy is being made. One whose deadline has passed is, until its thread returns.
     private let isCopying = Mutex(false)
+    /// Whether the disk is being asked for its room.
+    let isMeasuring = Mutex(false)
     let place: DatabaseFilePlace
     let claims: SQLiteClaims
     let keys: SQLiteKeyRecords

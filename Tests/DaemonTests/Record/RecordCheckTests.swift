@@ -149,6 +149,25 @@ import Testing
         await check.run()
         #expect(check.finding?.fault == nil && check.age == .seconds(60))
     }
+
+    @Test("a look that was under way when the record became another tells nothing of the other")
+    func anotherRecord() async throws {
+        try await fixture.append(5)
+        try change(4)
+        let begun = Mutex<RecordCheck?>(nil)
+        let check = RecordCheck(
+            ledger: fixture.ledger, logger: RecordFixture.quiet,
+            now: {
+                // Asked for when the look has ended, and before it is noted.
+                begun.withLock { $0.take() }?.beginAnew()
+                return .now
+            })
+        begun.withLock { $0 = check }
+        await check.run()
+        #expect(check.finding == nil)
+        await check.run()
+        #expect(check.finding?.fault?.hasPrefix("node node-1, record 4: ") == true)
+    }
 }
 
 /// Stands still until it is stepped.

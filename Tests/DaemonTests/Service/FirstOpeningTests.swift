@@ -52,4 +52,18 @@ struct FirstOpeningTests {
         task.cancel()
         try await held.value()
     }
+
+    @Test("two hundred that wait are all let through, and are asked without the lock, which what they ask may take")
+    func asked() async throws {
+        let task = opening.start(longest: .seconds(600)) { [isOver] in isOver.current }
+        let requests = (0..<200).map { _ in
+            Begun { [opening, isServed] in await opening.pass { opening.waitingCount >= 0 && isServed.current } }
+        }
+        try await wait(for: "all that wait") { opening.waitingCount == 200 }
+        isServed.change { $0 = true }
+        for request in requests { try await request.value() }
+        #expect(opening.waitingCount == 0)
+        isOver.change { $0 = true }
+        await task.value
+    }
 }

@@ -1,0 +1,33 @@
+import Dispatch
+import Glibc
+import Synchronization
+
+/// What tells before a disk is full.
+public protocol FileLedger: Sendable {
+    /// Bytes that are free for the daemon's account on the file system of the ledger's file.
+    ///
+    /// - Throws: `unavailable`, also while an earlier question has no answer: a disk that hangs keeps one thread, not one for each
+    ///   question; `timedOut`.
+    func freeBytes() async throws(LedgerFailure) -> UInt64
+}
+
+extension SQLiteLedger: FileLedger {
+    public func freeBytes() async throws(LedgerFailure) -> UInt64 {
+        let isMine = isMeasuring.withLock { isMeasuring in
+            defer { isMeasuring = true }
+            return !isMeasuring
+        }
+        guard isMine else { throw .unavailable(reason: "Its disk has not said yet how much room it has.") }
+        return try await deadlines.answer { (caller: LedgerCall<UInt64>) in
+            DispatchQueue.global().async {
+                var room = statvfs()
+                let isKnown = unsafe statvfs(self.path, &room) == 0
+                self.isMeasuring.withLock { $0 = false }
+                _ = caller.resume(
+                    isKnown
+                        ? .success(UInt64(room.f_bavail) * UInt64(room.f_frsize))
+                        : .failure(.unavailable(reason: "Its disk does not say how much room it has.")))
+            }
+        }
+    }
+}
