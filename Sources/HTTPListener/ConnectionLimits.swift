@@ -26,6 +26,8 @@ package final class ConnectionLimits: Sendable {
     private struct Place {
         let channel: any Channel
         var source: ConnectionSource
+        /// Counted up with each connection that is served.
+        let number: Int
     }
 
     private struct Count {
@@ -33,6 +35,25 @@ package final class ConnectionLimits: Sendable {
         var servedBySource: [ConnectionSource: Int] = [:]
         var overloaded = 0
         var isDraining = false
+        var admitted = 0
+
+        mutating func serve(_ channel: any Channel, _ source: ConnectionSource) {
+            admitted += 1
+            served[ObjectIdentifier(channel)] = Place(channel: channel, source: source, number: admitted)
+            servedBySource[source, default: 0] += 1
+        }
+
+        /// Takes the place of the oldest connection of that source.
+        mutating func dismissOldest(of source: ConnectionSource) -> (any Channel)? {
+            guard
+                let (identifier, place) = served.filter({ $0.value.source == source }).min(by: {
+                    $0.value.number < $1.value.number
+                })
+            else { return nil }
+            served[identifier] = nil
+            leave(source)
+            return place.channel
+        }
 
         mutating func leave(_ source: ConnectionSource) {
             let left = servedBySource[source, default: 1] - 1
@@ -50,11 +71,16 @@ package final class ConnectionLimits: Sendable {
         /// Kept free of everybody but root and the daemon's own user, beyond `total`: however many uids fill the
         /// socket, an administrator still gets in.
         package var reserved = 0
+        /// Whether a new connection takes the place of the oldest one of its source, or of the source that has the most, instead of
+        /// being refused: where those who hold connections and those who need one cannot be told from each other, and
+        /// a connection that was closed is made anew without harm.
+        package var oldestGivesWay = false
 
-        package init(total: Int, perSource: Int, reserved: Int = 0) {
+        package init(total: Int, perSource: Int, reserved: Int = 0, oldestGivesWay: Bool = false) {
             self.total = total
             self.perSource = perSource
             self.reserved = reserved
+            self.oldestGivesWay = oldestGivesWay
         }
     }
 
@@ -69,20 +95,27 @@ package final class ConnectionLimits: Sendable {
 
     /// Each `admit` is followed by one ``release(_:decision:)`` with its decision when the channel is closed.
     package func admit(_ channel: any Channel, from source: ConnectionSource) -> Decision {
-        count.withLock { count in
-            if count.isDraining { return .close }
+        let (decision, dismissed) = count.withLock { count -> (Decision, (any Channel)?) in
+            if count.isDraining { return (.close, nil) }
             let ofSource = count.servedBySource[source, default: 0]
             let mayUseReserve = source == .user(0) || source == .user(ownUID)
             let open = maximum.total + (mayUseReserve ? maximum.reserved : 0)
             if count.served.count < open, ofSource < maximum.perSource {
-                count.served[ObjectIdentifier(channel)] = Place(channel: channel, source: source)
-                count.servedBySource[source] = ofSource + 1
-                return .serve
+                count.serve(channel, source)
+                return (.serve, nil)
             }
-            guard count.overloaded < Self.overloadedMargin else { return .close }
+            if maximum.oldestGivesWay {
+                let most = count.servedBySource.max { $0.value < $1.value }?.key ?? source
+                let dismissed = count.dismissOldest(of: ofSource < maximum.perSource ? most : source)
+                count.serve(channel, source)
+                return (.serve, dismissed)
+            }
+            guard count.overloaded < Self.overloadedMargin else { return (.close, nil) }
             count.overloaded += 1
-            return .refuse
+            return (.refuse, nil)
         }
+        dismissed?.close(promise: nil)
+        return decision
     }
 
     package func release(_ channel: any Channel, decision: Decision) {

@@ -52,6 +52,8 @@ enum MetricsServer {
             #expect(answer.status == 404, "\(path)")
         }
         #expect(try await harness.stop().status == 0)
+        // What was said before is given again for a second.
+        try await wait(for: "the end of the figures") { try await scrape().status != 200 }
         let away = try await scrape()
         #expect(away.status == 503 && away.text.contains("paytokend"), "\(away)")
         try await harness.start()

@@ -468,7 +468,10 @@ def healthy(test, expected):
         return [(labels, summary) for labels, summary in test.prometheus.firing() if not expected(labels)]
     test.wait("the first callers' alert", lambda: {"main", "hosts"} <= {
         labels["instance"] for labels, _ in test.prometheus.firing() if labels["alertname"] == "PaytokendNewCaller"})
-    test.wait("a time without alerts", lambda: not others(), limit=180)
+    try:
+        test.wait("a time without alerts", lambda: not others(), limit=180)
+    except service.Failed as failure:
+        raise service.Failed(f"{failure}: {others()}") from None
     until, count = time.monotonic() + HEALTHY, 0
     while time.monotonic() < until:
         count += 1

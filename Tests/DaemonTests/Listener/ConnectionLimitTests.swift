@@ -178,6 +178,26 @@ struct ConnectionCountTests {
         #expect(arrive(0) == .refuse)
     }
 
+    @Test("where the oldest gives way, it is the oldest of the one who comes, or of whoever has the most")
+    func oldest() {
+        let limits = ConnectionLimits(ConnectionLimits.Maximum(total: 4, perSource: 3, oldestGivesWay: true))
+        let channels = (0..<7).map { _ in EmbeddedChannel() }
+        func served() -> [Int] {
+            let served = Set(limits.served.map { ObjectIdentifier($0) })
+            return channels.indices.filter { served.contains(ObjectIdentifier(channels[$0])) }
+        }
+        for channel in channels[..<3] { #expect(limits.admit(channel, from: .network("a")) == .serve) }
+        #expect(limits.admit(channels[3], from: .network("a")) == .serve)
+        #expect(served() == [1, 2, 3] && !channels[0].isActive)
+        #expect(limits.admit(channels[4], from: .network("b")) == .serve)
+        #expect(limits.admit(channels[5], from: .network("b")) == .serve)
+        #expect(served() == [2, 3, 4, 5], "all places are taken, and a has the most")
+        // Its end, which comes later, frees no place a second time.
+        for channel in channels[..<2] { limits.release(channel, decision: .serve) }
+        #expect(limits.admit(channels[6], from: .network("c")) == .serve)
+        #expect(served().count == 4 && served().contains(6))
+    }
+
     @Test("a place is free again when its connection ends")
     func departure() {
         let channels = (0..<3).map { _ in EmbeddedChannel() }
