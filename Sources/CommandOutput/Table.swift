@@ -55,6 +55,16 @@ package struct Table {
         return (text, [])
     }
 
+    /// A list as it is shown on standard output: in a terminal as wide as that is, else, or when all is wanted, in full.
+    ///
+    /// - Returns: the text, and a sentence about what it leaves out; nil where it leaves out nothing.
+    package func shown(isWide: Bool) -> (text: String, remark: String?) {
+        guard !isWide, let width = TerminalWidth.ofStandardOutput() else { return (text, nil) }
+        let (text, omitted) = fitted(to: width)
+        guard !omitted.isEmpty else { return (text, nil) }
+        return (text, "Left out, as the terminal is narrow: \(omitted.joined(separator: ", ")). See --wide.")
+    }
+
     private static func narrow(
         _ rows: [[String]], _ columns: [Column], to width: Int, shortensAll: Bool
     ) -> (rows: [[String]], isNarrowEnough: Bool) {

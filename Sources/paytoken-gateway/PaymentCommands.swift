@@ -80,6 +80,11 @@ struct PaymentListCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("How many at most, 1 to 1000.", valueName: "number"))
     var limit = 100
 
+    @Flag(
+        name: .customLong("wide"),
+        help: "Shows every column in full, however narrow the terminal is, as files and pipes always get it.")
+    var isWide = false
+
     @OptionGroup var options: PaymentOptions
 
     static let states = [
@@ -104,7 +109,12 @@ struct PaymentListCommand: AsyncParsableCommand {
         let (list, bytes) = try await options.ask(
             .post("/v1/payments/list", body: try JSONCoding.encode(request)), for: PaymentList.self)
         var table = Table(columns: [
-            "RECEIVED", "STATE", "AMOUNT", "CLIENT", "ORDER", "PROCESSOR", "TRANSACTION", "REASON",
+            "RECEIVED", "STATE", "AMOUNT", Table.Column("CLIENT", importance: 4, shortening: .beginning),
+            Table.Column("ORDER", importance: 3, shortening: .beginning),
+            Table.Column("PROCESSOR", importance: 1, shortening: .beginning),
+            // `payment show` takes all of it; it is told in full where there is room, or with --wide.
+            Table.Column("TRANSACTION", importance: 5, shortening: .beginning),
+            Table.Column("REASON", importance: 2, shortening: .words),
         ])
         for payment in list.items {
             table.add([
@@ -113,7 +123,9 @@ struct PaymentListCommand: AsyncParsableCommand {
                 payment.reason ?? "",
             ])
         }
-        options.show(bytes, table.text)
+        let (text, remark) = table.shown(isWide: isWide || options.output == .json)
+        options.show(bytes, text)
+        if let remark { FileHandle.standardError.write(Data((remark + "\n").utf8)) }
         if list.items.count == limit {
             FileHandle.standardError.write(Data("These are \(limit); there may be more (--limit).\n".utf8))
         }

@@ -212,6 +212,13 @@ struct RotationTranscripts {
                 merchant.com.example.other  processing  EC    overlap      0      42     Upload the request.
 
                 """)
+        for columns in [100, 60, 46] {
+            let fitted = try await Command.inTerminal(columns: columns, ["rotate", "status"], socket: daemon.path)
+            #expect(fitted.status == 0 && fitted.output.hasPrefix("MERCHANT"), "\(fitted)")
+            #expect(fitted.output.split(separator: "\n").allSatisfy { $0.count <= columns }, "\(fitted)")
+        }
+        let wide = try await Command.inTerminal(columns: 46, ["rotate", "status", "--wide"], socket: daemon.path)
+        #expect(wide.output == all.output && wide.error.isEmpty)
         let json = try await Command.paytokenctl(["rotate", "status", "--output", "json"], socket: daemon.path)
         #expect(json.output == (try Self.json(two)) + "\n")
         let absent = try await Command.paytokenctl(["rotate", "status", "a b"], socket: daemon.path)

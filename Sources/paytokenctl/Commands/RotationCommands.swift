@@ -108,6 +108,7 @@ struct RotateStatusCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
     var merchant: String?
 
+    @OptionGroup var width: WideOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -118,7 +119,7 @@ struct RotateStatusCommand: AsyncParsableCommand {
         case .json: try Console.output(json: ListBytes.items(bytes))
         case .table where list.items.isEmpty: Console.error("No rotation is under way.")
         case .table where merchant == nil && list.items.count > 1:
-            try Console.output(RotationText.several(list.items))
+            try Console.output(RotationText.several(list.items), width)
         case .table: try Console.output(list.items.map(RotationText.one).joined(separator: "\n"))
         }
     }

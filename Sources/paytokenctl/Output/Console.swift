@@ -11,12 +11,9 @@ enum Console {
 
     /// A list: in a terminal as wide as that is, else, or when all is wanted, in full.
     static func output(_ table: Table, _ width: WideOption) throws(CommandFailure) {
-        guard !width.isWide, let columns = TerminalWidth.ofStandardOutput() else { return try output(table.text) }
-        let (text, omitted) = table.fitted(to: columns)
+        let (text, remark) = table.shown(isWide: width.isWide)
         try output(text)
-        if !omitted.isEmpty {
-            error("Left out, as the terminal is narrow: \(omitted.joined(separator: ", ")). See --wide.")
-        }
+        if let remark { error(remark) }
     }
 
     /// A document that another program reads, with a newline at its end.

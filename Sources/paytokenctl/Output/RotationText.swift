@@ -30,8 +30,12 @@ enum RotationText {
     }
 
     /// One line each.
-    static func several(_ rotations: [RotationStatus]) -> String {
-        var table = Table(columns: ["MERCHANT", "USE", "TYPE", "PHASE", "NEW/H", "OLD/H", "NEXT"])
+    static func several(_ rotations: [RotationStatus]) -> Table {
+        var table = Table(columns: [
+            Table.Column("MERCHANT", shortening: .beginning), "USE", Table.Column("TYPE", importance: 2), "PHASE",
+            Table.Column("NEW/H", importance: 3), Table.Column("OLD/H", importance: 4),
+            Table.Column("NEXT", importance: 1, shortening: .words),
+        ])
         for rotation in rotations {
             table.add([
                 rotation.merchantIdentifier, rotation.use, rotation.algorithm, rotation.phase,
@@ -39,7 +43,7 @@ enum RotationText {
                 String(rotation.oldKeys.reduce(0) { $0 + $1.openedLastHour }), rotation.next,
             ])
         }
-        return table.text
+        return table
     }
 
     private static func keys(of rotation: RotationStatus) -> String {
