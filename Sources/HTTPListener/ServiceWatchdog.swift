@@ -2,36 +2,62 @@ import CLinux
 import Foundation
 import Glibc
 package import HostSystem
+package import NIOCore
 import Synchronization
+
+/// A Unix socket on which this program serves `GET /healthz` to its own user.
+package struct WatchedSocket: Sendable {
+    package let path: String
+
+    package init(path: String) {
+        self.path = path
+    }
+}
 
 /// Tells the service manager that this program answers, for as long as it does (`WatchdogSec=`, sd_notify(3)).
 ///
 /// Several times within the time that the service manager gives, a thread of its own asks the program's own socket for
-/// `/healthz`, as a caller would. That goes through all that a program can be stuck in: accepting, the event loops, the pool
-/// that Swift's tasks share. It goes through nothing outside the program, neither the HSM nor the ledger: what is away there
-/// does not come back because this program is started again.
+/// `/healthz`, as a caller would, and has a piece of work run by each of the program's event loops and by the threads that
+/// Swift's tasks share. The question alone would pass by what is blocked beside it: one connection belongs to one event loop,
+/// and may need no task. All of them have to answer. Nothing outside the program is asked, neither the HSM nor the ledger: what
+/// is away there does not come back because this program is started again.
 ///
 /// A connection that is closed without an answer counts as answered: the program refuses it, for want of room.
 package final class ServiceWatchdog: Sendable {
     private let notification: ServiceNotification
-    private let path: String
+    private let socket: WatchedSocket
+    private let rounds: [ExecutorRounds]
     private let pause: Duration
     private let stopping = Atomic(false)
 
     /// - Parameters:
-    ///   - path: a Unix socket on which this program serves `GET /healthz` to its own user.
+    ///   - socket: the program's own.
+    ///   - group: all event loops that the program's connections belong to.
     /// - Returns: nil where the service manager does not ask for it.
-    package static func start(_ notification: ServiceNotification, asking path: String) -> ServiceWatchdog? {
+    package static func start(
+        _ notification: ServiceNotification, asking socket: WatchedSocket, group: any EventLoopGroup
+    ) -> ServiceWatchdog? {
+        start(notification, asking: socket, executors: [.tasks] + WatchedExecutor.eventLoops(of: group))
+    }
+
+    /// The same with other executors than a program's.
+    package static func start(
+        _ notification: ServiceNotification, asking socket: WatchedSocket, executors: [WatchedExecutor]
+    ) -> ServiceWatchdog? {
         guard let time = notification.watchdog, notification.socket != nil else { return nil }
-        let watchdog = ServiceWatchdog(notification, path, within: time)
+        let watchdog = ServiceWatchdog(notification, socket, executors, within: time)
         Thread.detachNewThread { watchdog.run() }
         return watchdog
     }
 
-    private init(_ notification: ServiceNotification, _ path: String, within time: Duration) {
+    private init(
+        _ notification: ServiceNotification, _ socket: WatchedSocket, _ executors: [WatchedExecutor],
+        within time: Duration
+    ) {
         self.notification = notification
-        self.path = path
-        // One question that is asked and not answered, and one more, fit into the time.
+        self.socket = socket
+        rounds = executors.map(ExecutorRounds.init)
+        // One check that fails after twice this time, this time between, and one more check fit into the whole.
         pause = time / 5
     }
 
@@ -42,22 +68,52 @@ package final class ServiceWatchdog: Sendable {
     private func run() {
         var isForbiddenSaid = false
         while true {
-            let answer = stopping.load(ordering: .relaxed) ? .answered : ask()
-            switch answer {
-            case .answered: notification.notify(.alive)
-            case .forbidden(let error):
+            switch stopping.load(ordering: .relaxed) ? .alive : check() {
+            case .alive: notification.notify(.alive)
+            case .trusted(let warning, let error):
                 notification.notify(.alive)
                 guard !isForbiddenSaid else { break }
                 isForbiddenSaid = true
                 notification.logger.warning(
-                    "the watchdog cannot ask this program's own socket, and trusts it; let the program's user connect",
-                    metadata: ["socket": "\(path)", "reason": "\(error)"])
+                    "\(warning)", metadata: ["socket": "\(socket.path)", "reason": "\(error)"])
             case .silent(let error):
                 notification.logger.critical(
                     "this program does not answer its own socket; unless it does, the service manager ends it and starts it again",
-                    metadata: ["socket": "\(path)", "reason": "\(error)"])
+                    metadata: ["socket": "\(socket.path)", "reason": "\(error)"])
+            case .blocked(let names):
+                notification.logger.critical(
+                    "threads of this program are blocked; unless they go on, the service manager ends it and starts it again",
+                    metadata: ["blocked": "\(names.joined(separator: ", "))"])
             }
             Thread.sleep(forTimeInterval: pause / .seconds(1))
+        }
+    }
+
+    private enum Finding {
+        case alive
+        /// The socket cannot be asked, for a reason that is not this program's; the rest of it lives.
+        case trusted(warning: String, SystemError)
+        case silent(SystemError)
+        /// The executors that did not come to run anything.
+        case blocked([String])
+    }
+
+    /// Takes at most twice ``pause``.
+    private func check() -> Finding {
+        let end = DispatchTime.now() + 2 * (pause / .seconds(1))
+        for round in rounds { round.begin() }
+        let answer = ask()
+        let blocked = rounds.filter { !$0.ended(by: end) }.map(\.name)
+        if case .silent(let error) = answer { return .silent(error) }
+        guard blocked.isEmpty else { return .blocked(blocked) }
+        return switch answer {
+        case .answered: .alive
+        case .silent(let error): .silent(error)
+        case .forbidden(let error):
+            .trusted(
+                warning:
+                    "the watchdog cannot ask this program's own socket, and trusts it; let the program's user connect",
+                error)
         }
     }
 
@@ -72,7 +128,7 @@ package final class ServiceWatchdog: Sendable {
 
     /// Takes at most twice ``pause``: once to connect, once for the answer.
     private func ask() -> Answer {
-        let connection = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        let connection = Glibc.socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard connection >= 0 else { return .silent(SystemError(call: "socket", errno: errno)) }
         defer { close(connection) }
         let (seconds, attoseconds) = pause.components
@@ -83,7 +139,7 @@ package final class ServiceWatchdog: Sendable {
                 return .silent(SystemError(call: "setsockopt", errno: errno))
             }
         }
-        switch unsafe paytokend_unix_connect(connection, path) {
+        switch unsafe paytokend_unix_connect(connection, socket.path) {
         case 0: break
         case let error where error == EACCES || error == EPERM:
             return .forbidden(SystemError(call: "connect", errno: error))
@@ -97,5 +153,42 @@ package final class ServiceWatchdog: Sendable {
             return .silent(SystemError(call: "recv", errno: errno))
         }
         return .answered
+    }
+}
+
+/// Pieces of work for one executor, each begun when the one before it has run: a blocked executor does not collect them.
+private final class ExecutorRounds: Sendable {
+    private struct State {
+        var isRunning = false
+        var hasEnded = DispatchSemaphore(value: 0)
+    }
+
+    private let executor: WatchedExecutor
+    private let state = Mutex(State())
+
+    var name: String { executor.name }
+
+    init(_ executor: WatchedExecutor) {
+        self.executor = executor
+    }
+
+    func begin() {
+        let isNew = state.withLock { state in
+            guard !state.isRunning else { return false }
+            state = State(isRunning: true)
+            return true
+        }
+        guard isNew else { return }
+        executor.execute { [self] in
+            state.withLock { state in
+                state.isRunning = false
+                state.hasEnded.signal()
+            }
+        }
+    }
+
+    /// - Returns: whether the work that was begun last has run, which is waited for until `end`.
+    func ended(by end: DispatchTime) -> Bool {
+        state.withLock { $0.hasEnded }.wait(timeout: end) == .success
     }
 }

@@ -6,6 +6,7 @@ import HTTPListener
 import HostSystem
 package import Ledger
 import Logging
+import NIOPosix
 import SecretMemory
 import Telemetry
 import UnixSignals
@@ -87,7 +88,10 @@ public enum DaemonProgram {
         let daemon = try await ServingDaemon.start(assembly, configuration, inherited: inherited, logger: logger)
         let service = ServiceNotification(logger: logger)
         service.notify(.ready, .status("Opening the HSM tokens."))
-        let watchdog = daemon.socketPaths.first.flatMap { ServiceWatchdog.start(service, asking: $0) }
+        let watchdog = daemon.socketPaths.first.flatMap {
+            ServiceWatchdog.start(
+                service, asking: WatchedSocket(path: $0), group: MultiThreadedEventLoopGroup.singleton)
+        }
         let status = assembly.status(of: service)
         let showing = status.start()
         let reload = Reload(file: configurationFile, assembly: assembly, log: log, logger: logger)

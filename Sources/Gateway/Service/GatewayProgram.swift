@@ -5,6 +5,7 @@ import Glibc
 import HTTPListener
 import HostSystem
 import Logging
+import NIOPosix
 import ProductVersion
 import Telemetry
 import UnixSignals
@@ -80,7 +81,10 @@ public enum GatewayProgram {
             ])
         let service = ServiceNotification(logger: logger)
         service.notify(.ready)
-        let watchdog = listener.socketPaths.first.flatMap { ServiceWatchdog.start(service, asking: $0) }
+        let watchdog = listener.socketPaths.first.flatMap {
+            ServiceWatchdog.start(
+                service, asking: WatchedSocket(path: $0), group: MultiThreadedEventLoopGroup.singleton)
+        }
         let reload = GatewayReload(file: file, assembly: assembly, log: log, logger: logger)
         for await signal in signals {
             if signal == .sighup {

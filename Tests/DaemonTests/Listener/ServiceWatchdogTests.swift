@@ -1,12 +1,14 @@
 import CLinux
+import Dispatch
 import Glibc
 import HTTPListener
 import HostSystem
 import Logging
+import NIOPosix
 import TestSupport
 import Testing
 
-/// WATCHDOG=1 as long as a program answers its own socket, and only so long.
+/// WATCHDOG=1 as long as a program answers its own socket and all its threads run, and only so long.
 @Suite("Service watchdog")
 struct ServiceWatchdogTests {
     private let directory: FreshDirectory
@@ -26,6 +28,12 @@ struct ServiceWatchdogTests {
             processID: 17, logger: Logger(label: "test") { [warned] _ in CapturedLog(lines: warned) })
     }
 
+    private static func start(
+        _ notification: ServiceNotification, asking path: String, group: MultiThreadedEventLoopGroup = .singleton
+    ) -> ServiceWatchdog? {
+        ServiceWatchdog.start(notification, asking: WatchedSocket(path: path), group: group)
+    }
+
     private func waitForBeat() async throws {
         var beat: String?
         try await wait(for: "a beat") {
@@ -40,7 +48,7 @@ struct ServiceWatchdogTests {
         try await ListenerFixture().use { fixture in
             let path = try #require(fixture.listener.socketPaths.first)
             #expect(path == fixture.socket)
-            let watchdog = try #require(ServiceWatchdog.start(notification("200000"), asking: path))
+            let watchdog = try #require(Self.start(notification("200000"), asking: path))
             for _ in 0..<3 { try await waitForBeat() }
             watchdog.stop()
             await fixture.listener.shutdown(grace: .zero)
@@ -55,7 +63,7 @@ struct ServiceWatchdogTests {
         let listening = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
         defer { close(listening) }
         try #require(unsafe paytokend_unix_bind(listening, path) == 0 && listen(listening, 64) == 0)
-        _ = try #require(ServiceWatchdog.start(notification("200000"), asking: path))
+        _ = try #require(Self.start(notification("200000"), asking: path))
         // The kernel has connected them; nobody accepts.
         try await wait(for: "two questions without an answer") { warned.current.count >= 2 }
         #expect(heard.next() == nil)
@@ -72,9 +80,69 @@ struct ServiceWatchdogTests {
         }
     }
 
+    @Test("one event loop of several that is blocked is named and ends the beats, and they come again when it goes on")
+    func blockedEventLoop() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 3)
+        let blocked = DispatchSemaphore(value: 0)
+        // The second in the order of the group's loops.
+        Array(group.makeIterator())[1].execute { blocked.wait() }
+        // The socket's own loops, which are others, answer.
+        try await ListenerFixture().use { fixture in
+            let watchdog = try #require(Self.start(notification("200000"), asking: fixture.socket, group: group))
+            try await wait(for: "three checks that failed") {
+                warned.current.count { $0.contains("event loop 1") } >= 3
+            }
+            #expect(heard.next() == nil)
+            #expect(warned.current.allSatisfy { $0.hasSuffix(" level=critical") }, "\(warned.current)")
+            #expect(!warned.current.contains { $0.contains("event loop 0") && $0.contains("event loop 2") })
+            blocked.signal()
+            try await waitForBeat()
+            watchdog.stop()
+        }
+    }
+
+    @Test("threads of tasks that run nothing end the beats though the socket answers, and get one piece of work to do")
+    func blockedTasks() async throws {
+        let waiting = Shared<[@Sendable () -> Void]>([])
+        let isBlocked = Shared(true)
+        let executor = WatchedExecutor(name: "the tasks") { work in
+            if isBlocked.current { waiting.change { $0.append(work) } } else { work() }
+        }
+        try await ListenerFixture().use { fixture in
+            let watchdog = try #require(
+                ServiceWatchdog.start(
+                    notification("200000"), asking: WatchedSocket(path: fixture.socket), executors: [executor]))
+            try await wait(for: "three checks that failed") { warned.current.count { $0.contains("the tasks") } >= 3 }
+            #expect(heard.next() == nil)
+            #expect(waiting.current.count == 1)
+            isBlocked.change { $0 = false }
+            waiting.current.first?()
+            try await waitForBeat()
+            watchdog.stop()
+        }
+    }
+
+    @Test("what the threads of tasks are asked to run is run by a task, and an event loop's by that loop's thread")
+    func executors() async throws {
+        let isTask = await withCheckedContinuation { found in
+            WatchedExecutor.tasks.execute { found.resume(returning: unsafe withUnsafeCurrentTask { unsafe $0 != nil }) }
+        }
+        #expect(isTask)
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+        let loops = Array(group.makeIterator())
+        let watched = WatchedExecutor.eventLoops(of: group)
+        #expect(watched.map(\.name) == ["event loop 0", "event loop 1"])
+        for (loop, executor) in zip(loops, watched) {
+            #expect(
+                await withCheckedContinuation { found in
+                    executor.execute { found.resume(returning: loop.inEventLoop) }
+                })
+        }
+    }
+
     @Test("a socket that is not there is not heard of")
     func gone() async throws {
-        _ = try #require(ServiceWatchdog.start(notification("200000"), asking: directory.path("none.sock")))
+        _ = try #require(Self.start(notification("200000"), asking: directory.path("none.sock")))
         try await wait(for: "two failures") { warned.current.count >= 2 }
         #expect(heard.next() == nil && warned.current.first?.hasSuffix(" level=critical") == true)
     }
@@ -87,7 +155,7 @@ struct ServiceWatchdogTests {
             ["NOTIFY_SOCKET": ""],
         ])
     func notAsked(variables: [String: String]) {
-        #expect(ServiceWatchdog.start(notification("200000", others: variables), asking: "/none") == nil)
+        #expect(Self.start(notification("200000", others: variables), asking: "/none") == nil)
     }
 
     @Test("the time is the service manager's, and may name this process")
