@@ -1,8 +1,10 @@
 #define _GNU_SOURCE
 #include "unix_socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stddef.h>
 #include <string.h>
@@ -104,11 +106,36 @@ static int socket_option(int fd, int option, int *value) {
     return getsockopt(fd, SOL_SOCKET, option, value, &length) == 0 ? 0 : errno;
 }
 
-int paytokend_is_listening_unix_stream(int fd) {
-    int domain = 0, type = 0, listening = 0;
-    int error = socket_option(fd, SO_DOMAIN, &domain);
-    if (error == 0) error = socket_option(fd, SO_TYPE, &type);
+int paytokend_listening_stream(int fd, char address[PAYTOKEND_ADDRESS_SIZE], uint16_t *port) {
+    int type = 0, listening = 0;
+    int error = socket_option(fd, SO_TYPE, &type);
     if (error == 0) error = socket_option(fd, SO_ACCEPTCONN, &listening);
     if (error != 0) return -error;
-    return domain == AF_UNIX && type == SOCK_STREAM && listening != 0;
+    if (type != SOCK_STREAM || listening == 0) return 0;
+    // One zero byte more than the kernel fills: a path of 108 bytes has no NUL of its own.
+    union {
+        struct sockaddr any;
+        struct sockaddr_un local;
+        struct sockaddr_in ipv4;
+        struct sockaddr_in6 ipv6;
+        char bytes[sizeof(struct sockaddr_un) + 1];
+    } name;
+    memset(&name, 0, sizeof name);
+    socklen_t length = sizeof(struct sockaddr_un);
+    if (getsockname(fd, &name.any, &length) != 0) return -errno;
+    *port = 0;
+    switch (name.any.sa_family) {
+    case AF_UNIX:
+        // In the abstract namespace the first byte is NUL.
+        memcpy(address, name.local.sun_path, sizeof name.local.sun_path);
+        address[sizeof name.local.sun_path] = 0;
+        return AF_UNIX;
+    case AF_INET:
+        *port = ntohs(name.ipv4.sin_port);
+        return inet_ntop(AF_INET, &name.ipv4.sin_addr, address, PAYTOKEND_ADDRESS_SIZE) ? AF_INET : -errno;
+    case AF_INET6:
+        *port = ntohs(name.ipv6.sin6_port);
+        return inet_ntop(AF_INET6, &name.ipv6.sin6_addr, address, PAYTOKEND_ADDRESS_SIZE) ? AF_INET6 : -errno;
+    default: return 0;
+    }
 }

@@ -83,6 +83,8 @@ struct ConnectionAcceptor: Sendable {
                 ConnectionHandler(
                     handler: connection.handler, limits: limits, input: input, executor: executor),
             ])
+            // Accepted before, and counted after the program began to end.
+            if connectionLimits.isDraining { channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain()) }
         case .refuse where !connection.isCostly:
             let refusal = Refusal(
                 .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")

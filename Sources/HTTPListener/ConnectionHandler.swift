@@ -50,6 +50,8 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var isReading = false
     private var isAdvancing = false
     private var isDraining = false
+    /// No request has begun yet.
+    private var isFresh = true
     /// The peer has sent its last byte.
     private var inputClosed = false
     /// An early refusal is on its way; the connection waits for its write as well as for the rest of the body.
@@ -104,7 +106,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         case is Drain:
             isDraining = true
             if case .streaming(let stream) = state { stream.drain() }
-            if case .idle = state, queue.isEmpty, input.bytesSinceBoundary == 0 { close(context) }
+            guard case .idle = state, queue.isEmpty, input.bytesSinceBoundary == 0 else { break }
+            if isFresh { awaitFirstRequest(context) } else { close(context) }
         case ChannelEvent.inputClosed:
             inputClosed = true
             if case .lingering = state { close(context) } else { advance(context) }
@@ -114,6 +117,14 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         close(context)
+    }
+
+    /// A peer that connected just before the end does not know of it, and its request is on its way: it is answered if it comes
+    /// soon, instead of finding the connection closed.
+    private func awaitFirstRequest(_ context: ChannelHandlerContext) {
+        context.eventLoop.assumeIsolated().scheduleTask(in: limits.firstRequestWhileDraining) {
+            if case .idle = self.state, self.queue.isEmpty, self.input.bytesSinceBoundary == 0 { self.close(context) }
+        }
     }
 
     // MARK: One request after the other
@@ -148,7 +159,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func wantMore(_ context: ChannelHandlerContext) {
         switch state {
         case .idle where input.bytesSinceBoundary == 0:
-            if inputClosed || (isDraining && !refusalInFlight) { close(context) } else { read(context) }
+            if inputClosed || (isDraining && !refusalInFlight && !isFresh) { close(context) } else { read(context) }
         case .idle, .receiving, .discarding:
             if case .receiving(_, let limit, _) = state, input.bytesSinceBoundary > 8 * limit + 65_536 {
                 // Chunk sizes and extensions are not counted as body, and can be many times as large.
@@ -165,6 +176,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private func begin(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
         guard case .idle = state else { return }
+        isFresh = false
         let message: MessageFraming
         do throws(MessageFraming.Flaw) {
             message = try MessageFraming(head)

@@ -96,7 +96,6 @@ package final class ConnectionLimits: Sendable {
     /// Each `admit` is followed by one ``release(_:decision:)`` with its decision when the channel is closed.
     package func admit(_ channel: any Channel, from source: ConnectionSource) -> Decision {
         let (decision, dismissed) = count.withLock { count -> (Decision, (any Channel)?) in
-            if count.isDraining { return (.close, nil) }
             let ofSource = count.servedBySource[source, default: 0]
             let mayUseReserve = source == .user(0) || source == .user(ownUID)
             let open = maximum.total + (mayUseReserve ? maximum.reserved : 0)
@@ -146,13 +145,16 @@ package final class ConnectionLimits: Sendable {
         }
     }
 
-    /// From now on no connection is served; returns those that still are.
+    /// The program ends: it accepts no connections any more, and those that it had accepted get an answer to their first request.
+    /// - Returns: the connections that are served.
     package func drain() -> [any Channel] {
         count.withLock { count in
             count.isDraining = true
             return count.served.values.map(\.channel)
         }
     }
+
+    package var isDraining: Bool { count.withLock { $0.isDraining } }
 
     /// The connections being served.
     package var served: [any Channel] { count.withLock { $0.served.values.map(\.channel) } }
@@ -197,6 +199,8 @@ package struct RequestLimits: Sendable {
     /// make the kernel discard that answer.
     package var lingerBytes = 1024 * 1024
     package var linger: TimeAmount = .seconds(2)
+    /// How long a program that ends waits for the first request of a connection that it had accepted.
+    package var firstRequestWhileDraining: TimeAmount = .seconds(1)
 
     package init(idle: TimeAmount, request: TimeAmount = .seconds(10)) {
         self.idle = idle

@@ -4,12 +4,13 @@ package import Logging
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
+import Synchronization
 
 /// A socket to listen on, and how its connections are served.
 package struct ListeningSocket: Sendable {
     package enum Place: Sendable {
         /// Bound and listening already; its file is its owner's.
-        case inherited(descriptor: CInt)
+        case inherited(InheritedSocket)
         case path(String, mode: UInt32, group: Account?)
         case network(SocketAddress)
     }
@@ -54,6 +55,7 @@ package final class Listener: Sendable {
     }
 
     private let openings: [Opening]
+    private let group: any EventLoopGroup
     private let logger: Logger
 
     /// Where the sockets of the network listen, in the order in which they were opened: with the port that the system chose,
@@ -65,8 +67,16 @@ package final class Listener: Sendable {
     /// The paths of the Unix sockets, inherited ones too, in the order in which they were opened.
     package var socketPaths: [String] { openings.compactMap(\.channel.localAddress?.pathname) }
 
-    private init(openings: [Opening], logger: Logger) {
+    /// What a ``ServiceWatchdog`` asks: the first of the Unix sockets.
+    package var watchedSocket: WatchedSocket? {
+        openings.lazy.compactMap { opening in
+            opening.channel.localAddress?.pathname.map { WatchedSocket(path: $0, isInherited: opening.file == nil) }
+        }.first
+    }
+
+    private init(openings: [Opening], group: any EventLoopGroup, logger: Logger) {
         self.openings = openings
+        self.group = group
         self.logger = logger
     }
 
@@ -85,20 +95,22 @@ package final class Listener: Sendable {
             }
             throw error
         }
-        return Listener(openings: openings, logger: logger)
+        return Listener(openings: openings, group: group, logger: logger)
     }
 
     private static func open(
         _ socket: ListeningSocket, group: any EventLoopGroup
     ) async throws(ListenerError) -> Opening {
-        let bootstrap = ConnectionAcceptor(
+        var bootstrap = ConnectionAcceptor(
             service: socket.service, connectionLimits: socket.connectionLimits, limits: socket.limits,
             answersOnEventLoop: socket.answersOnEventLoop
         ).bootstrap(group: group)
         var file: SocketFile?
         var bound: CInt?
         switch socket.place {
-        case .inherited(let descriptor): bound = descriptor
+        case .inherited(let inherited):
+            bound = inherited.descriptor
+            if case .network = inherited.address { bootstrap = withoutDelay(bootstrap) }
         case .path(let path, let mode, let group):
             let (descriptor, made) = try SocketFile.listen(path: path, mode: mode, group: group)
             (bound, file) = (descriptor, made)
@@ -112,10 +124,9 @@ package final class Listener: Sendable {
                 _ = listen(bound, SocketFile.backlog)
             } else if case .network(let address) = socket.place {
                 channel =
-                    try await bootstrap
+                    try await withoutDelay(bootstrap)
                     .serverChannelOption(.backlog, value: SocketFile.backlog)
                     .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-                    .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
                     .bind(to: address).get()
             } else {
                 throw ChannelError.operationUnsupported
@@ -129,18 +140,35 @@ package final class Listener: Sendable {
         }
     }
 
-    /// Stops accepting, closes idle connections, lets the others finish their request for at most `grace`, closes what
-    /// is left, and unlinks the socket files that are still ours. Returns when nothing is open any more.
+    private static func withoutDelay(_ bootstrap: ServerBootstrap) -> ServerBootstrap {
+        bootstrap.childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+    }
+
+    /// Stops accepting, closes idle connections, lets the others finish their request for at most `grace`, those that have just
+    /// been opened their first, closes what is left, and unlinks the socket files that are still ours. Returns when nothing is open any more.
     package func shutdown(grace: Duration = .seconds(30)) async {
+        let end = ContinuousClock.now + grace
         for opening in openings {
             opening.file?.unlinkIfOurs()
+            // Not waited for: each event loop does what it is given in order.
+            opening.channel.setOption(.autoRead, value: false).whenComplete { _ in }
+        }
+        // Who was accepted is set up on an event loop of its own, and handed back to the accepting one, which closes it without a
+        // word if its socket is closed by then.
+        for _ in 0..<3 {
+            let passed = PassedEventLoops(group)
+            while !passed.isComplete, ContinuousClock.now < end { try? await Task.sleep(for: .milliseconds(1)) }
+        }
+        for opening in openings {
             try? await opening.channel.close()
             for channel in opening.connectionLimits.drain() {
                 channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain())
             }
         }
-        let end = ContinuousClock.now + grace
-        while openings.contains(where: { !$0.connectionLimits.served.isEmpty }), ContinuousClock.now < end {
+        let setUp = PassedEventLoops(group)
+        while !setUp.isComplete || openings.contains(where: { !$0.connectionLimits.served.isEmpty }),
+            ContinuousClock.now < end
+        {
             try? await Task.sleep(for: .milliseconds(10))
         }
         let left = openings.flatMap(\.connectionLimits.served)
@@ -153,6 +181,22 @@ package final class Listener: Sendable {
             for channel in left { group.addTask { try? await channel.close() } }
         }
     }
+}
+
+/// Whether each event loop has done what it was given before: a connection that was accepted is set up on its own event loop a
+/// little later, and is not among those that are served until then.
+private final class PassedEventLoops: Sendable {
+    private let missing: Atomic<Int>
+
+    init(_ group: any EventLoopGroup) {
+        let eventLoops = Array(group.makeIterator())
+        missing = Atomic(eventLoops.count)
+        for eventLoop in eventLoops {
+            eventLoop.execute { self.missing.subtract(1, ordering: .relaxed) }
+        }
+    }
+
+    var isComplete: Bool { missing.load(ordering: .relaxed) == 0 }
 }
 
 /// Why a program cannot listen.

@@ -8,9 +8,12 @@ import Synchronization
 /// A Unix socket on which this program serves `GET /healthz` to its own user.
 package struct WatchedSocket: Sendable {
     package let path: String
+    /// Whether the service manager made it: then another start of this program does not bring a lost file back.
+    package let isInherited: Bool
 
-    package init(path: String) {
+    package init(path: String, isInherited: Bool = false) {
         self.path = path
+        self.isInherited = isInherited
     }
 }
 
@@ -66,14 +69,14 @@ package final class ServiceWatchdog: Sendable {
     package func stop() { stopping.store(true, ordering: .relaxed) }
 
     private func run() {
-        var isForbiddenSaid = false
+        var isWarned = false
         while true {
             switch stopping.load(ordering: .relaxed) ? .alive : check() {
             case .alive: notification.notify(.alive)
             case .trusted(let warning, let error):
                 notification.notify(.alive)
-                guard !isForbiddenSaid else { break }
-                isForbiddenSaid = true
+                guard !isWarned else { break }
+                isWarned = true
                 notification.logger.warning(
                     "\(warning)", metadata: ["socket": "\(socket.path)", "reason": "\(error)"])
             case .silent(let error):
@@ -114,6 +117,11 @@ package final class ServiceWatchdog: Sendable {
                 warning:
                     "the watchdog cannot ask this program's own socket, and trusts it; let the program's user connect",
                 error)
+        case .lost(let error):
+            .trusted(
+                warning:
+                    "the file of the service manager's socket is gone, and nobody can connect; restart the socket's unit and this one",
+                error)
         }
     }
 
@@ -122,6 +130,8 @@ package final class ServiceWatchdog: Sendable {
         case silent(SystemError)
         /// Somebody else made the socket, and lets this program's user not connect.
         case forbidden(SystemError)
+        /// The service manager made the socket, and its file is not there any more.
+        case lost(SystemError)
     }
 
     private static let question = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -143,6 +153,8 @@ package final class ServiceWatchdog: Sendable {
         case 0: break
         case let error where error == EACCES || error == EPERM:
             return .forbidden(SystemError(call: "connect", errno: error))
+        case ENOENT where socket.isInherited:
+            return .lost(SystemError(call: "connect", errno: ENOENT))
         case let error: return .silent(SystemError(call: "connect", errno: error))
         }
         let question = Array(Self.question.utf8)

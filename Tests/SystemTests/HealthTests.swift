@@ -42,6 +42,9 @@ import TokenForge
         ] {
             #expect(answer.text.contains("# TYPE \(name) "), "\(name)")
         }
+        // In bytes: more than a page, and less than any disk has.
+        let free = try #require(answer.metric("paytokend_ledger_free_bytes").first)
+        #expect((4096.0...1e15).contains(free), "\(free)")
         // Foreign roots and one person are what this daemon has against it.
         #expect(
             answer.text.split(separator: "\n").contains {

@@ -31,8 +31,14 @@ int paytokend_pidfd_runs(int pidfd);
 int paytokend_unix_bind(int fd, const char *path);
 int paytokend_unix_connect(int fd, const char *path);
 
-/// Whether fd is a listening AF_UNIX stream socket: 1, 0, or a negative errno.
-int paytokend_is_listening_unix_stream(int fd);
+/// The longest address of paytokend_listening_stream with its NUL: sockaddr_un's path and one more byte.
+#define PAYTOKEND_ADDRESS_SIZE 110
+
+/// What a listening stream socket is bound to. Returns AF_UNIX, AF_INET or AF_INET6; 0 when fd is no listening stream socket of
+/// these families; or a negative errno.
+/// address: the path, "" for a Unix socket without a file (of the abstract namespace, or without a name), or the IP address
+/// in text. port: 0 for a Unix socket.
+int paytokend_listening_stream(int fd, char address[PAYTOKEND_ADDRESS_SIZE], uint16_t *port);
 
 /// Sends one datagram to a Unix socket: its path, or "@" and its name in the abstract namespace (unix(7)), as systemd's
 /// NOTIFY_SOCKET has it. Returns 0 or an errno.

@@ -68,9 +68,9 @@ extension Listener {
                 metadata: ["wanted": "\(settings.maxConnections)", "served": "\(connections)", "limit": "\(limit)"])
         }
         let limits = requestLimits ?? RequestLimits(idle: TimeAmount(settings.idleTimeout))
-        let sockets = SocketKind.allCases.map { kind in
+        let sockets = try SocketKind.allCases.map { kind throws(ListenerError) in
             ListeningSocket(
-                name: kind.rawValue, place: place(of: kind, settings: settings, inherited: inherited),
+                name: kind.rawValue, place: try place(of: kind, settings: settings, inherited: inherited),
                 service: PeerConnections(socket: kind, handler: handler, instruments: instruments),
                 connectionLimits: ConnectionLimits(maximum(kind, settings, all: connections)),
                 // Administration may take long, with lists of thousands of keys: it must not hold up payments.
@@ -92,8 +92,16 @@ extension Listener {
 
     private static func place(
         of kind: SocketKind, settings: ListenerSettings, inherited: InheritedSockets
-    ) -> ListeningSocket.Place {
-        if let descriptor = inherited.descriptors[kind] { return .inherited(descriptor: descriptor) }
+    ) throws(ListenerError) -> ListeningSocket.Place {
+        if let socket = inherited[kind.rawValue] {
+            // Who calls is known by the kernel's word for a Unix socket only.
+            guard case .unix = socket.address else {
+                throw .unusable(
+                    "the inherited socket \(kind.rawValue) listens at \(socket.address.text); use ListenStream= with a "
+                        + "path in the socket unit")
+            }
+            return .inherited(socket)
+        }
         return switch kind {
         case .payments: .path(settings.socket, mode: settings.mode, group: settings.group)
         case .admin: .path(settings.adminSocket, mode: settings.adminMode, group: nil)

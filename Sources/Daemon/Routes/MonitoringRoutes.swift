@@ -106,7 +106,7 @@ struct MonitoringRoutes: Sendable {
         instruments.clockBehindLedgerSeconds.show(figures.clockBehind)
         instruments.checkpointAgeSeconds.show(figures.checkpointAge)
         instruments.synchronousStandbys.show(figures.standbys.map(Double.init))
-        instruments.ledgerFreeBytes.show(figures.freeBytes.map(Double.init))
+        instruments.ledgerFreeBytes.show(figures.freeBytes.map { Double($0) })
     }
 
     /// What could be read of the ledger; nil is what could not.

@@ -49,15 +49,12 @@ public enum DaemonProgram {
             return .done
         } catch {
             say(error.message)
-            if isActivated, error.exitStatus == .tryAgainLater { try? await Task.sleep(for: pauseOfActivated) }
+            if isActivated, error.exitStatus == .tryAgainLater {
+                try? await Task.sleep(for: InheritedSockets.pauseBeforeTryingAgain)
+            }
             return error.exitStatus
         }
     }
-
-    /// Where a caller waits in a socket of the service manager's, this starts the daemon again at once, without
-    /// `RestartSec=`, and closes the socket after some starts (TriggerLimitBurst=5 in 10 s in the socket units). What passes,
-    /// a server that is away say, is therefore waited for here as well.
-    private static let pauseOfActivated = Duration.seconds(3)
 
     private static func serve(
         configurationFile: String, awaitsRestore: Bool, _ openLedger: LedgerOpening
@@ -67,7 +64,7 @@ public enum DaemonProgram {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let inherited: InheritedSockets
         do throws(ListenerError) {
-            inherited = try InheritedSockets.takeFromEnvironment()
+            inherited = try InheritedSockets.takeFromEnvironment(named: SocketKind.allCases.map(\.rawValue))
         } catch {
             throw StartFailure(listener: error)
         }
@@ -88,9 +85,8 @@ public enum DaemonProgram {
         let daemon = try await ServingDaemon.start(assembly, configuration, inherited: inherited, logger: logger)
         let service = ServiceNotification(logger: logger)
         service.notify(.ready, .status("Opening the HSM tokens."))
-        let watchdog = daemon.socketPaths.first.flatMap {
-            ServiceWatchdog.start(
-                service, asking: WatchedSocket(path: $0), group: MultiThreadedEventLoopGroup.singleton)
+        let watchdog = daemon.watchedSocket.flatMap {
+            ServiceWatchdog.start(service, asking: $0, group: MultiThreadedEventLoopGroup.singleton)
         }
         let status = assembly.status(of: service)
         let showing = status.start()

@@ -77,7 +77,7 @@ struct ServingDaemon: Sendable {
     }
 
     /// The payments socket's path first, then the admin socket's.
-    var socketPaths: [String] { listener.socketPaths }
+    var watchedSocket: WatchedSocket? { listener.watchedSocket }
 
     /// Takes no new connections, answers what is under way, writes and seals the last records.
     ///

@@ -51,7 +51,7 @@ struct GatewayMonitoring: Sendable {
         let reasons: [GatewayStatus.Reason]
     }
 
-    private func notReady() async -> [GatewayStatus.Reason] {
+    func notReady() async -> [GatewayStatus.Reason] {
         let store = store?.fault.map {
             GatewayStatus.Reason(component: "store", code: PaymentCode.storeUnavailable.rawValue, message: "\($0)")
         }

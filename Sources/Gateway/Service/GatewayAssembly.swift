@@ -1,6 +1,7 @@
 import ConfigurationFile
 import Foundation
 import HTTPListener
+import HostSystem
 import Logging
 import NIOCore
 import NIOPosix
@@ -20,6 +21,7 @@ struct GatewayAssembly: Sendable {
     let live: LiveGatewayConfiguration
     let router: GatewayRouter
     let adminRouter: AdminRouter
+    let monitoring: GatewayMonitoring
     let logger: Logger
 
     static func make(
@@ -45,11 +47,29 @@ struct GatewayAssembly: Sendable {
             router: GatewayRouter(
                 routes: routes, clients: clients, rates: RequestRates(configuration.limits.requests), log: log,
                 requestTimeout: configuration.limits.requestTimeout),
-            adminRouter: AdminRouter(routes: monitoring.routes + adminRoutes, log: log), logger: logger)
+            adminRouter: AdminRouter(routes: monitoring.routes + adminRoutes, log: log), monitoring: monitoring,
+            logger: logger)
     }
 
+    /// What `systemctl status` shows: whether clients are served and, if not, why, as `/readyz` says it.
+    func status(of service: ServiceNotification) -> ServiceStatus {
+        ServiceStatus(service: service) { [monitoring, live] in
+            let reasons = await monitoring.notReady()
+            guard reasons.isEmpty else {
+                return .init(sentences: ["Not ready."] + reasons.map { "\($0.component): \($0.message)" })
+            }
+            let clients = live.current.clients.count
+            return .init(sentences: ["Serving \(clients) \(clients == 1 ? "client" : "clients")."])
+        }
+    }
+
+    /// What paytoken-gateway.socket calls the socket for merchants' backends (FileDescriptorName=).
+    static let inheritedName = "paytoken-gateway"
+
     /// Opens the admin socket, by which a second gateway is found, and then the listener.
-    func listen() async throws(GatewayStartFailure) -> Listener {
+    /// - Parameter inherited: the socket for merchants' backends where the service manager has opened it already; it must be what the
+    ///   configuration says, by which it was decided whether that needs TLS.
+    func listen(inherited: InheritedSocket? = nil) async throws(GatewayStartFailure) -> Listener {
         let limits = configuration.limits
         let most = DescriptorLimit.connections(wanted: limits.maxConnections, limit: DescriptorLimit.raise())
         if most < limits.maxConnections {
@@ -66,7 +86,7 @@ struct GatewayAssembly: Sendable {
         let connectionLimits = ConnectionLimits(
             ConnectionLimits.Maximum(total: most, perSource: limits.maxConnectionsPerAddress))
         let merchants = ListeningSocket(
-            name: configuration.listener.address.text, place: try place(),
+            name: configuration.listener.address.text, place: try place(inherited),
             service: NetworkConnections(
                 router: router, isLocal: configuration.listener.address.isUnix, tls: tls,
                 connectionLimits: connectionLimits, limits: limits, instruments: instruments),
@@ -79,8 +99,19 @@ struct GatewayAssembly: Sendable {
         }
     }
 
-    private func place() throws(GatewayStartFailure) -> ListeningSocket.Place {
-        switch configuration.listener.address {
+    private func place(_ inherited: InheritedSocket?) throws(GatewayStartFailure) -> ListeningSocket.Place {
+        let address = configuration.listener.address
+        if let inherited {
+            guard address.isOf(inherited.address) else {
+                throw GatewayStartFailure(
+                    .configuration,
+                    "paytoken-gateway: the inherited socket listens at \(inherited.address.text), and listener.address is "
+                        + "\(address.text); make ListenStream= of paytoken-gateway.socket and listener.address the same."
+                )
+            }
+            return .inherited(inherited)
+        }
+        switch address {
         case .unix(let path, let mode, let group): return .path(path, mode: mode, group: group)
         case .network(let ip, let port):
             guard let address = try? SocketAddress(ipAddress: ip, port: port) else {
@@ -93,6 +124,15 @@ struct GatewayAssembly: Sendable {
 
 extension GatewayListenerSettings.Address {
     fileprivate var isUnix: Bool { if case .unix = self { true } else { false } }
+
+    fileprivate func isOf(_ other: InheritedSocket.Address) -> Bool {
+        switch (self, other) {
+        case (.unix(let path, _, _), .unix(let inherited)): path == inherited
+        case (.network(let ip, let port), .network(let inherited)):
+            port == inherited.port && NetworkAddress.packed(ip) == NetworkAddress.packed(inherited.ip)
+        default: false
+        }
+    }
 
     /// As the configuration has it.
     var text: String {

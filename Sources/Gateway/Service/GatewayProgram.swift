@@ -38,11 +38,15 @@ public enum GatewayProgram {
     package static func run(
         configurationFile: String, identities: (any MerchantIdentitySource)?
     ) async -> ExitStatus {
+        let isActivated = InheritedSockets.areInEnvironment
         do throws(GatewayStartFailure) {
             try await serve(configurationFile, identities)
             return .done
         } catch {
             say(error.message)
+            if isActivated, error.exitStatus == .tryAgainLater {
+                try? await Task.sleep(for: InheritedSockets.pauseBeforeTryingAgain)
+            }
             return error.exitStatus
         }
     }
@@ -53,6 +57,12 @@ public enum GatewayProgram {
         try harden()
         // Before anything else: a signal that comes early, such as a reload right after the start, must not end the process.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
+        let inherited: InheritedSockets
+        do throws(ListenerError) {
+            inherited = try InheritedSockets.takeFromEnvironment(named: [GatewayAssembly.inheritedName])
+        } catch {
+            throw GatewayStartFailure(listener: error)
+        }
         let configuration = try load(file)
         let log = StandardErrorLog(configuration.log)
         let logger = log.logger("paytoken-gateway")
@@ -70,7 +80,7 @@ public enum GatewayProgram {
             configuration, logger: logger, routes: sessions.routes + (payments?.routes ?? []),
             adminRoutes: sessions.adminRoutes + (payments?.adminRoutes ?? []),
             instruments: [metrics] + (payments.map { [$0.metrics] } ?? []), store: payments?.readiness)
-        let listener = try await assembly.listen()
+        let listener = try await assembly.listen(inherited: inherited[GatewayAssembly.inheritedName])
         let upkeep = payments.map { payments in Task { await payments.upkeep.run() } }
         logger.notice(
             "serving",
@@ -80,21 +90,23 @@ public enum GatewayProgram {
                 "clients": "\(configuration.clients.count)",
             ])
         let service = ServiceNotification(logger: logger)
-        service.notify(.ready)
-        let watchdog = listener.socketPaths.first.flatMap {
-            ServiceWatchdog.start(
-                service, asking: WatchedSocket(path: $0), group: MultiThreadedEventLoopGroup.singleton)
+        let status = assembly.status(of: service)
+        service.notify(.ready, .status("Asking paytokend."))
+        let showing = status.start()
+        let watchdog = listener.watchedSocket.flatMap {
+            ServiceWatchdog.start(service, asking: $0, group: MultiThreadedEventLoopGroup.singleton)
         }
         let reload = GatewayReload(file: file, assembly: assembly, log: log, logger: logger)
         for await signal in signals {
             if signal == .sighup {
-                reload.run()
+                status.reloaded(inForce: reload.run())
                 continue
             }
             logger.notice("draining", metadata: ["signal": "\(signal)"])
             break
         }
-        service.notify(.stopping)
+        showing.cancel()
+        service.notify(.stopping, .status("Finishing what is under way."))
         watchdog?.stop()
         let ends = ContinuousClock.now + drainTime
         await listener.shutdown(grace: drainTime)

@@ -86,7 +86,9 @@ struct GatewayReload: Sendable {
     let log: StandardErrorLog
     let logger: Logger
 
-    func run() {
+    /// - Returns: whether the file's configuration is in force now.
+    @discardableResult
+    func run() -> Bool {
         do throws(GatewayStartFailure) {
             let configuration = try GatewayProgram.load(file)
             let directory = ClientDirectory(
@@ -116,11 +118,13 @@ struct GatewayReload: Sendable {
                     "these settings were changed too, and stay as they were until a restart",
                     metadata: ["sections": "\(pending.joined(separator: ", "))"])
             }
+            return true
         } catch {
             assembly.instruments.reloads.increment(["refused"])
             logger.error(
                 "configuration not reloaded; the one in force stays",
                 metadata: ["file": "\(file)", "reason": "\(error.message)"])
+            return false
         }
     }
 }

@@ -118,6 +118,35 @@ struct ConnectionLimitTests {
         #expect(busy.text.isEmpty)
     }
 
+    /// Who connects just before the end cannot know of it; in a request's stead it would find the connection closed.
+    @Test("a connection that was opened before draining starts has its first request answered, and no second one")
+    func drainsFresh() async throws {
+        let fixture = try await ListenerFixture(firstRequestWhileDraining: .minutes(10))
+        let served = try await fixture.connect()
+        try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(try await served.answer().status == 200)
+        let fresh = try await fixture.connect()
+        // The kernel has connected it; a second one that is answered shows that it is served.
+        try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(try await served.answer().status == 200)
+        let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(120)) }
+        try await served.waitForEnd()
+        try await fresh.send("GET /first HTTP/1.1\r\nHost: a\r\n\r\nGET /never HTTP/1.1\r\nHost: a\r\n\r\n")
+        let answer = try await fresh.answer()
+        #expect(answer.body == "GET /first 0" && answer.headers["connection"] == "close")
+        try await fresh.waitForEnd()
+        await shutdown.value
+        #expect(fixture.handler.answered.current == 3)
+    }
+
+    @Test("what was accepted before draining and is counted after it is served")
+    func drainsLate() {
+        let limits = ConnectionLimits(.init(total: 4, perSource: 4))
+        #expect(limits.drain().isEmpty && limits.isDraining)
+        #expect(limits.admit(EmbeddedChannel(), from: .user(1000)) == .serve)
+        #expect(limits.served.count == 1)
+    }
+
     @Test("a request that is still arriving when draining starts is finished")
     func drainsArriving() async throws {
         let fixture = try await ListenerFixture()

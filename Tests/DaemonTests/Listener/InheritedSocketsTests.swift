@@ -22,7 +22,8 @@ struct InheritedSocketsTests {
         throws(ListenerError) -> InheritedSockets
     {
         try InheritedSockets(
-            processID: pid ?? "\(getpid())", count: count, names: names, ownProcessID: getpid(),
+            named: ["paytokend", "admin"], processID: pid ?? "\(getpid())", count: count, names: names,
+            ownProcessID: getpid(),
             firstDescriptor: descriptor)
     }
 
@@ -31,7 +32,8 @@ struct InheritedSocketsTests {
         let directory = try FreshDirectory()
         let descriptor = Self.listening(in: directory)
         let inherited = try Self.inherit(descriptor, names: "paytokend")
-        #expect(inherited.descriptors == [.payments: descriptor])
+        #expect(inherited["paytokend"]?.descriptor == descriptor && inherited["admin"] == nil)
+        #expect(inherited["paytokend"]?.address == .unix(path: directory.path("inherited")))
         #expect(fcntl(descriptor, F_GETFD) & FD_CLOEXEC != 0)
         let fixture = try await ListenerFixture(directory: directory, inherited: inherited)
         try await fixture.use { _ in
@@ -47,7 +49,7 @@ struct InheritedSocketsTests {
     @Test("what is meant for another process is ignored")
     func ignoresOthers() throws {
         let sockets = try Self.inherit(3, names: "paytokend", pid: "1")
-        #expect(sockets.descriptors.isEmpty)
+        #expect(sockets == InheritedSockets())
     }
 
     @Test(
@@ -59,13 +61,63 @@ struct InheritedSocketsTests {
         #expect(throws: ListenerError.self) { try Self.inherit(descriptor, names: names) }
     }
 
-    @Test("what is no listening Unix stream socket is refused")
+    /// A socket of the abstract namespace has neither an owner nor a mode, and the watchdog could not ask it.
+    @Test("a socket of the abstract namespace is refused with status 78")
+    func refusesAbstract() throws {
+        let abstract = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let name = [0] + Array("paytokend-inherited-\(getpid())".utf8)
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: name) }
+        let length = socklen_t(MemoryLayout<sa_family_t>.size + name.count)
+        let bound = unsafe withUnsafePointer(to: &address) {
+            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(abstract, $0, length) }
+        }
+        defer { close(abstract) }
+        try #require(bound == 0 && listen(abstract, 1) == 0)
+        let refused = #expect(throws: ListenerError.self) { try Self.inherit(abstract, names: "paytokend") }
+        let error = try #require(refused)
+        #expect(error.description.contains("(paytokend) is a Unix socket without a path; use ListenStream="))
+        #expect(StartFailure(listener: error).exitStatus == .configuration)
+    }
+
+    @Test("a path of 108 bytes, which leaves no room for an end, is read whole")
+    func longestPath() throws {
+        let directory = try FreshDirectory()
+        let missing = 107 - (directory.path + "/").utf8.count
+        let path = directory.path(String(repeating: "p", count: missing))
+        let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = Array(path.utf8) + Array("q".utf8)
+        try #require(bytes.count == 108)
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: bytes) }
+        let bound = unsafe withUnsafePointer(to: &address) {
+            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                unsafe bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(bound == 0 && listen(descriptor, 1) == 0)
+        #expect(try Self.inherit(descriptor, names: "admin")["admin"]?.address == .unix(path: path + "q"))
+    }
+
+    @Test("a socket of the network is none for the daemon, which would not know who calls")
+    func refusesNetwork() async throws {
+        let network = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        try #require(listen(network, 1) == 0)
+        let inherited = try Self.inherit(network, names: "paytokend")
+        let error = await #expect(throws: ListenerError.self) { try await ListenerFixture(inherited: inherited) }
+        #expect(error?.description.contains("use ListenStream= with a path") == true)
+        close(network)
+    }
+
+    @Test("what is no listening stream socket is refused")
     func refusesOtherDescriptors() throws {
         let directory = try FreshDirectory()
         let silent = Self.listening(in: directory, listens: false)
         let datagram = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue), 0)
         let network = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
-        listen(network, 1)
         let file = unsafe open("/dev/null", O_RDONLY)
         defer { for descriptor in [silent, datagram, network, file] { close(descriptor) } }
         for descriptor in [silent, datagram, network, file, 60_000] {

@@ -63,7 +63,8 @@ struct ListenerFixture {
     ///     come to its next line for many seconds. A test of these limits sets them.
     init(
         directory: FreshDirectory? = nil, inherited: InheritedSockets = .init(), bodyLimit: Int = 65_536,
-        request: TimeAmount = .minutes(10), idle: TimeAmount = .minutes(10), streams: [String: BodyStream] = [:],
+        request: TimeAmount = .minutes(10), idle: TimeAmount = .minutes(10),
+        firstRequestWhileDraining: TimeAmount = .milliseconds(1), streams: [String: BodyStream] = [:],
         change: (inout ListenerSettings) -> Void = { _ in }
     ) async throws {
         self.directory = try directory ?? FreshDirectory()
@@ -71,10 +72,12 @@ struct ListenerFixture {
         change(&settings)
         handler = EchoHandler(bodyLimit: bodyLimit, streams: streams)
         instruments = Instruments()
+        var limits = RequestLimits(idle: idle, request: request)
+        limits.firstRequestWhileDraining = firstRequestWhileDraining
         listener = try await Listener.start(
             settings: settings, inherited: inherited, handler: handler, instruments: instruments,
             group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet,
-            requestLimits: .init(idle: idle, request: request))
+            requestLimits: limits)
     }
 
     func connect() async throws -> RawConnection { try await RawConnection(socket, staysOpen: true) }

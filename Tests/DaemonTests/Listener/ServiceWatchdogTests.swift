@@ -140,6 +140,19 @@ struct ServiceWatchdogTests {
         }
     }
 
+    @Test("a socket of the service manager's whose file is gone is said once, and no reason to start the program again")
+    func lost() async throws {
+        let watchdog = try #require(
+            ServiceWatchdog.start(
+                notification("200000"), asking: WatchedSocket(path: directory.path("none.sock"), isInherited: true),
+                group: MultiThreadedEventLoopGroup.singleton))
+        for _ in 0..<3 { try await waitForBeat() }
+        #expect(warned.current.count == 1)
+        #expect(warned.current.first?.contains("restart the socket's unit") == true)
+        #expect(warned.current.first?.hasSuffix(" level=warning") == true, "\(warned.current)")
+        watchdog.stop()
+    }
+
     @Test("a socket that is not there is not heard of")
     func gone() async throws {
         _ = try #require(Self.start(notification("200000"), asking: directory.path("none.sock")))
