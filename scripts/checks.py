@@ -20,7 +20,7 @@ CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test
           ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],
           ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
-          ["scripts/test-install", "--if-possible"],
+          ["scripts/test-restore", "--skip-build"], ["scripts/test-install", "--if-possible"],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]
 # What runs many programs by itself: beside hundreds of other tests on two cores each would wait for all the rest.
 ALONE = ["HSMWorkerTests", "DaemonTests", "SystemTests"]

@@ -1,0 +1,82 @@
+"""Machines of a run's own: each an overlay of this one, with a root directory, accounts and services of its own. Commands are typed
+at them as they stand in an article. For root, in a mount namespace and a network of the run's own."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import service
+
+REPOSITORY = pathlib.Path(os.environ.get("RESTORE_REPOSITORY", "."))
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Machine:
+    """name: of its directory. packages: whose accounts and directories it has."""
+
+    def __init__(self, name, packages=()):
+        self.name, place = name, pathlib.Path("machines", name).absolute()
+        self.root = place / "root"
+        for directory in ("root", "changes", "work"):
+            (place / directory).mkdir(parents=True)
+        service.run("mount", "-t", "overlay", "-o", f"lowerdir=/,upperdir={place}/changes,workdir={place}/work", name, self.root)
+        for directory in ("proc", "dev"):
+            service.run("mount", "--rbind", f"/{directory}", self.root / directory)
+        # As at its first start: nothing of what runs here.
+        for directory, mode in (("run", 0o755), ("tmp", 0o1777)):
+            service.run("mount", "-t", "tmpfs", "-o", f"mode={mode:o}", name, self.root / directory)
+        # What stands for systemd.
+        shutil.copy(REPOSITORY / "scripts/soaks/systemctl.py", self.root / "usr/local/bin/systemctl.py")
+        starter = self.root / "usr/local/bin/systemctl"
+        starter.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} /usr/local/bin/systemctl.py "$@"\n')
+        starter.chmod(0o755)
+        for package in packages:
+            self._install(package)
+
+    def _install(self, package):
+        for program in ("paytokend", "paytokend-hsm", "paytokenctl"):
+            (self.root / "usr/bin" / program).touch()
+            service.run("mount", "--bind", shutil.which(program), self.root / "usr/bin" / program)
+        shutil.copy(REPOSITORY / f"hsm-config/{package}.service", self.root / "usr/lib/systemd/system")
+        for program, *options in (["systemd-sysusers"], ["systemd-tmpfiles", "--create"]):
+            name = program.removeprefix("systemd-")
+            shutil.copy(REPOSITORY / f"scripts/packaging/{package}/{name}.conf", self.root / f"run/{name}.conf")
+            self.type(" ".join([program, *options, f"/run/{name}.conf"]))
+
+    def path(self, path):
+        """Where a path of its is seen from here."""
+        return self.root / path.lstrip("/")
+
+    def write(self, path, text, owner=None, mode=0o644):
+        """owner: an account of its own; root where none is given."""
+        self.path(path).parent.mkdir(parents=True, exist_ok=True)
+        self.path(path).write_text(text)
+        self.path(path).chmod(mode)
+        if owner:
+            self.type(f"chown {owner} {path}")
+
+    def try_to_type(self, commands):
+        """By root, in a shell that stops at the first failure: exit status, and all that was said."""
+        done = subprocess.run(["chroot", self.root, "/usr/bin/env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8",
+                               "/bin/bash", "-euo", "pipefail", "-c", commands],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout.decode(errors="replace")
+
+    def type(self, commands):
+        """The same, which must succeed."""
+        status, said = self.try_to_type(commands)
+        if status != 0:
+            raise service.Failed(f"{self.name}: exit {status}: {commands}\n{said}\n{self.log()}")
+        return said
+
+    def log(self):
+        """The last lines of its daemon."""
+        path = self.path("/var/log/paytokend.log")
+        return "\n".join(path.read_text(errors="replace").splitlines()[-12:]) if path.exists() else ""
+
+    def give(self, other, *directories):
+        """Copies directories to another machine, as a disk that is mounted there."""
+        for directory in directories:
+            other.path(directory).mkdir(parents=True, exist_ok=True)
+            service.run("cp", "-a", f"{self.path(directory)}/.", other.path(directory))

@@ -1,0 +1,411 @@
+"""Backups and restores, as their articles have them: scripts/test-restore."""
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import load
+import machines
+import service
+
+ARTICLES = machines.REPOSITORY / "Sources/Daemon/Documentation.docc"
+MODULE = next(path for path in ("/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
+                                "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so", "/") if os.path.exists(path))
+# The signing-time window, in seconds: so wide that no payment token of the run leaves it, so that what is refused is refused by
+# the ledger. Payment tokens for after a restore are signed in the future, behind the fence.
+WINDOW = 86_400
+SERVER = "db1.example"
+
+
+def block(name, article, **replaced):
+    """The fenced block after the comment that names it, with today's date for the article's. replaced: further words."""
+    mark, found, inside = f"<!-- scripts/test-restore runs this as {name} -->", [], None
+    for line in (ARTICLES / article).read_text().splitlines():
+        if line == mark:
+            inside = False
+        elif inside is not None and line.startswith("```"):
+            if inside:
+                break
+            inside = True
+        elif inside:
+            found.append(line)
+    if not found:
+        raise service.Failed(f"{article} has no block marked as {name}")
+    return "\n".join(found).replace("2026-01-31", datetime.date.today().isoformat())
+
+
+def wait(what, has_come):
+    until = time.monotonic() + service.GUARD
+    while not has_come():
+        if time.monotonic() > until:
+            raise service.Failed(f"{what} did not come within {service.GUARD} s")
+        time.sleep(0.05)
+
+
+def told(text):
+    print(f"ok  {text}", flush=True)
+
+
+def require(holds, what, *values):
+    if not holds:
+        raise service.Failed(f"{what}: {' '.join(map(str, values))}")
+
+
+class Host(machines.Machine):
+    """One with paytokend and a SoftHSM token. ledger: the configuration's section."""
+
+    def __init__(self, name, ledger, is_new=True):
+        super().__init__(name, ["paytokend"])
+        self.socket = str(self.path("/run/paytokend/paytokend.sock"))
+        self.write("/etc/hosts", f"127.0.0.1 localhost {SERVER}\n")
+        # What the package and its administrator bring; the tests' authority stands for Apple's.
+        shutil.copy("authority/root.pem", self.path("/etc/ssl/certs/test-root.pem"))
+        for directory in ("/backup", "/safe"):
+            self.path(directory).mkdir(mode=0o700)
+        if not is_new:
+            return
+        for file in ("pin", "so-pin"):
+            self.write(f"/etc/paytokend/{file}", pathlib.Path(file).read_text(), owner="paytokend", mode=0o600)
+        shutil.copy(machines.REPOSITORY / "hsm-config/softhsm2.conf", self.path("/etc/paytokend/softhsm2.conf"))
+        self.write("/etc/paytokend/paytokend.yaml", f"""listener: {{ group: payments }}
+tokens:
+  - name: primary
+    module: {MODULE}
+    uri: "pkcs11:token=paytokend"
+    pin_file: /etc/paytokend/pin
+    allow_extractable_secret: true
+    environment: {{ SOFTHSM2_CONF: /etc/paytokend/softhsm2.conf }}
+trust: {{ roots: [/etc/ssl/certs/test-root.pem] }}
+verification: {{ signing_time_window: {WINDOW // 3600}h }}
+{ledger}
+access:
+  - {{ name: root, user: root, roles: [decrypt, admin, audit] }}
+log: {{ format: text }}
+""")
+
+    def set_up(self):
+        """A token, the daemon, and a merchant's key."""
+        self.type(f"""runuser -u paytokend -- env --chdir=/ SOFTHSM2_CONF=/etc/paytokend/softhsm2.conf paytokenctl token init \\
+            --module {MODULE} --label paytokend --so-pin-file /etc/paytokend/so-pin --pin-file /etc/paytokend/pin
+            systemctl start paytokend.service
+            until paytokenctl status >/dev/null; do sleep 0.1; done""")
+        for file in ("merchant.key.pem", "merchant.pem"):
+            shutil.copy(f"authority/{file}", self.path(f"/root/{file}"))
+        self.type("paytokenctl key import --private-key /root/merchant.key.pem --certificate /root/merchant.pem")
+
+    def pay(self, payment, reference=None):
+        """Status, and the answer's code or whether it was repeated."""
+        status, body = load.once(self.socket, load.decrypt(payment.token, (reference or payment.reference).encode()))
+        answer = json.loads(body) if body else {}
+        return status, answer.get("repeated") if status == 200 else answer.get("code")
+
+    def waits_for_acceptance(self):
+        """Until nothing else is missing."""
+        wait("the wait for an acceptance", lambda: "accept-restore" in self.try_to_type("paytokenctl status")[1])
+
+    def ends_with(self, exit_status):
+        """Its daemon is started and ends by itself, with that: at once, or when it has compared ledger and token."""
+        self.try_to_type("systemctl start paytokend.service")
+        ended = self.path("/run/paytokend.ended")
+        wait(f"the end of the daemon of {self.name}", ended.exists)
+        require(ended.read_text() == str(exit_status), f"{self.name} should have ended with {exit_status}, and ended with",
+                ended.read_text())
+
+
+class Payment:
+    """A payment token and the reference under which it is asked for."""
+    count = 0
+
+    def __init__(self, token):
+        Payment.count += 1
+        self.token, self.reference = token, f"order-{Payment.count}"
+
+
+def mint(count, signed=None):
+    """signed: seconds since 1970."""
+    moment = datetime.datetime.fromtimestamp(signed or time.time(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return [Payment(token) for token in service.mint(count, "--signing-time", moment)]
+
+
+class Shop:
+    """What was released, and whether it is released again. hosts: ask one after the other."""
+
+    def __init__(self, hosts):
+        self.hosts, self.fence = hosts, None
+
+    def release(self, count=4):
+        """Fresh payment tokens, each released once; behind the fence of a restore that was accepted."""
+        payments = mint(count, self.fence)
+        for number, payment in enumerate(payments):
+            host, answer = self.hosts[number % len(self.hosts)], None
+
+            def is_answered():
+                nonlocal answer
+                answer = host.pay(payment)
+                # Its time has not come yet, or a host has not taken up the acceptance.
+                return answer[1] not in ("signing_time_outside_window", "ledger_unavailable", "hsm_unavailable")
+            wait("a release", is_answered)
+            require(answer == (200, False), f"{host.name}: a fresh payment", *answer)
+        return payments
+
+    def is_held(self, *payments):
+        """Nothing is released: not what is fresh, and not what was released before."""
+        for payment in [*mint(2), *payments]:
+            for host in self.hosts:
+                answer = host.pay(payment)
+                require(answer == (503, "ledger_unavailable"), f"{host.name} held", *answer)
+
+    def is_kept(self, payments):
+        """Each is repeated under its reference and refused under another."""
+        for payment in payments:
+            for host in self.hosts:
+                answer = host.pay(payment)
+                require(answer == (200, True), f"{host.name}: a released payment repeated", *answer)
+                answer = host.pay(payment, "other")
+                require(answer == (409, "transaction_replayed"), f"{host.name}: a replay", *answer)
+
+    def is_forgotten(self, payments):
+        """Each was released and is not in the ledger any more: refused under any reference."""
+        for payment in payments:
+            for host in self.hosts:
+                for reference in (None, "other"):
+                    answer = host.pay(payment, reference)
+                    require(answer == (409, "transaction_replayed"), f"{host.name}: a forgotten payment", *answer)
+
+    def accepted(self, count=1):
+        """Reads the fence off the records: so many acceptances stand in that of each host, the time in that of the host that was
+        told. Verifies the records."""
+        fences = []
+        for host in self.hosts:
+            found = []
+
+            def has_record():
+                found[:] = [entry for entry in json.loads(host.type("paytokenctl audit list --limit 10000 --output json"))
+                            if entry["event"] == "ledger_accept_restore"]
+                return len(found) == count
+            wait(f"the acceptance on {host.name}", has_record)
+            fences += [entry["servedFrom"] for entry in found if "servedFrom" in entry]
+        self.fence = int(datetime.datetime.fromisoformat(max(fences)).timestamp()) + 1
+        self.verify()
+
+    def verify(self):
+        for host in self.hosts:
+            said = host.type("paytokenctl audit verify")
+            require("intact" in said, f"{host.name}: audit verify", said)
+
+
+class Server(machines.Machine):
+    """A PostgreSQL cluster of Debian's."""
+
+    def __init__(self):
+        super().__init__("server")
+        self.version = max(os.listdir("/usr/lib/postgresql"), key=int)
+        self.data = f"/var/lib/postgresql/{self.version}/main"
+        self.write("/etc/hosts", f"127.0.0.1 localhost {SERVER}\n")
+        self.passwords = {role: os.urandom(12).hex() for role in ("ledger_owner", "paytokend")}
+        self.type(f"""rm -rf /etc/postgresql/* /var/lib/postgresql/*
+            pg_createcluster --port 5432 --locale C.UTF-8 {self.version} main -- --auth-host=scram-sha-256
+            cd /etc/postgresql
+            openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN={SERVER}" \\
+                -addext "subjectAltName=DNS:{SERVER}" -keyout server.key -out server.pem
+            chown postgres server.key && chmod 0600 server.key
+            cat >{self.version}/main/conf.d/tls.conf <<'END'
+listen_addresses = '127.0.0.1'
+ssl = on
+ssl_cert_file = '/etc/postgresql/server.pem'
+ssl_key_file = '/etc/postgresql/server.key'
+END
+            sed -i 's/^host /hostssl /' {self.version}/main/pg_hba.conf
+            systemctl start postgresql@{self.version}-main""")
+        for role, password in self.passwords.items():
+            self.sql(f"CREATE ROLE {role} LOGIN PASSWORD '{password}'")
+        self.sql("CREATE DATABASE paytokend OWNER ledger_owner")
+
+    def do(self, name, without=()):
+        """A block, but for the lines with these words."""
+        text = block(name, "Database.md").replace("/15/", f"/{self.version}/").replace("@15-", f"@{self.version}-")
+        self.type("\n".join(line for line in text.splitlines() if not any(word in line for word in without)))
+
+    def sql(self, statement, database="postgres"):
+        return self.type(f"runuser -u postgres -- psql --no-psqlrc -Atq -v ON_ERROR_STOP=1 -d {database} <<'END'\n{statement};\nEND"
+                         ).strip()
+
+    def archive(self):
+        """Until all that was written is in the archive."""
+        last = self.sql("SELECT pg_walfile_name(pg_switch_wal())")
+        wait("the archive", lambda: self.path(f"/archive/{last}").exists())
+
+    def lose(self, leaves_log=False):
+        """As by a power cut; with its disk, where the log is not left."""
+        first = int(self.path(f"{self.data}/postmaster.pid").read_text().split()[0])
+        service.end(first)
+        if not leaves_log:
+            service.run("rm", "-rf", self.path(self.data))
+            self.type(f"install -d -m 0700 -o postgres {self.data}")
+
+    def forget_lost(self):
+        service.run("rm", "-rf", self.path(self.data + ".lost"))
+
+    def is_primary(self):
+        return self.sql("SELECT pg_is_in_recovery()") == "f"
+
+    def findings(self):
+        return int(self.sql("SELECT count(*) FROM paytokend.hold WHERE accepted_at IS NULL", "paytokend"))
+
+    def settings(self, node):
+        return (f'ledger:\n  url: "postgresql://paytokend@{SERVER}/paytokend?sslmode=verify-full&sslrootcert=/etc/paytokend/db-ca.pem"\n'
+                f"  password_file: /etc/paytokend/ledger-password\n  node: {node}")
+
+    def admit(self, host):
+        """What a host needs to log in."""
+        shutil.copy(self.path("/etc/postgresql/server.pem"), host.path("/etc/paytokend/db-ca.pem"))
+        host.write("/etc/paytokend/ledger-password", self.passwords["paytokend"] + "\n", owner="paytokend", mode=0o400)
+
+    def make_ledger(self, host):
+        host.write("/root/owner-password", self.passwords["ledger_owner"] + "\n", mode=0o400)
+        host.type(f'paytokenctl ledger create --password-file /root/owner-password --grant paytokend "postgresql://ledger_owner@'
+                  f'{SERVER}/paytokend?sslmode=verify-full&sslrootcert=/etc/paytokend/db-ca.pem"')
+
+
+def try_file():
+    """A host with a ledger in a file burns down; another one takes its place."""
+    node = "ledger:\n  node: backend-1"
+    old = Host("old", node)
+    old.set_up()
+    shop = Shop([old])
+    kept = shop.release()
+    old.type(block("back-up-ledger.sh", "Operating.md"))
+    lost = shop.release()
+    old.type(block("back-up-host.sh", "Operating.md"))
+    wait("the daemon", lambda: old.try_to_type("paytokenctl status")[0] == 0)
+    lost += shop.release()
+    service.end(int(old.path("/run/paytokend.pid").read_text()))
+    told("a host with a ledger in a file: backed up, and lost")
+
+    new = Host("new", node, is_new=False)
+    old.give(new, "/backup", "/safe")
+    shop.hosts = [new]
+    new.type(block("restore-host.sh", "Operating.md"))
+    new.waits_for_acceptance()
+    shop.is_held(*kept[:1], *lost[:1])
+    # Without --await-restore it does not even start.
+    new.type("systemctl stop paytokend.service")
+    drop_in = new.path("/run/systemd/system/paytokend.service.d/await.conf")
+    text = drop_in.read_text()
+    drop_in.unlink()
+    new.ends_with(78)
+    drop_in.write_text(text)
+    new.type("systemctl start paytokend.service")
+    new.waits_for_acceptance()
+    shop.is_held(*kept[:1], *lost[:1])
+    new.type(block("accept-host.sh", "Operating.md"))
+    shop.accepted()
+    shop.is_forgotten(lost)
+    shop.is_kept(kept + shop.release())
+    shop.verify()
+    told(f"restored on another host: held until accepted; {len(kept)} known, {len(lost)} forgotten, none released again")
+
+
+def try_cluster():
+    """Both disks of a cluster are lost; then its server, but not its log; then somebody deletes the tables; then a host burns down."""
+    server = Server()
+    server.do("archive-log.sh")
+    hosts = [Host(f"backend-{number}", server.settings(f"backend-{number}")) for number in (1, 2)]
+    for host in hosts:
+        server.admit(host)
+    server.make_ledger(hosts[0])
+    for host in hosts:
+        host.set_up()
+    shop = Shop(hosts)
+    kept = shop.release()
+    server.do("back-up-cluster.sh")
+    kept += shop.release()
+    server.archive()
+    lost = shop.release()
+    told("a cluster with two hosts: backed up, its log archived")
+
+    server.lose()
+    shop.is_held()
+    server.do("restore-cluster.sh", without=["main.lost/pg_wal/."])
+    wait("the primary", server.is_primary)
+    wait("both findings", lambda: server.findings() == 2)
+    shop.is_held(*kept[:1], *lost[:1])
+    hosts[0].type(block("accept-cluster.sh", "Database.md"))
+    shop.accepted()
+    shop.is_forgotten(lost)
+    kept += shop.release()
+    shop.is_kept(kept)
+    shop.verify()
+    server.forget_lost()
+    told(f"disk lost: held until accepted; {len(kept)} known, {len(lost)} forgotten, none released again")
+
+    server.lose(leaves_log=True)
+    shop.is_held()
+    server.do("restore-cluster.sh")
+    wait("the primary", server.is_primary)
+    kept += shop.release()
+    require(server.findings() == 0, "a whole log should need no acceptance")
+    shop.is_kept(kept)
+    shop.is_forgotten(lost)
+    shop.verify()
+    server.forget_lost()
+    told(f"server lost, its log left: nothing forgotten, {len(kept)} known, and no acceptance needed")
+
+    moment = server.sql("SELECT clock_timestamp()")
+    lost = shop.release()
+    for host in hosts:
+        host.type("systemctl stop paytokend.service")
+    server.sql("DROP SCHEMA paytokend CASCADE", "paytokend")
+    restore = block("restore-cluster.sh", "Database.md").splitlines()
+    more = block("restore-moment.sh", "Database.md")
+    today = datetime.date.today().isoformat()
+    require(f"{today} 12:00:00+00" in more, "restore-moment.sh has no moment")
+    start = restore.pop()
+    text = "\n".join([*restore, more.replace(f"{today} 12:00:00+00", moment), start])
+    server.type(text.replace("/15/", f"/{server.version}/").replace("@15-", f"@{server.version}-"))
+    wait("the primary", server.is_primary)
+    for host in hosts:
+        host.ends_with(78)
+        host.type(block("await-restore.sh", "Database.md"))
+    wait("both findings", lambda: server.findings() == 2)
+    shop.is_held(*kept[:1], *lost[:1])
+    hosts[1].type(block("accept-cluster.sh", "Database.md"))
+    shop.accepted(2)
+    for host in hosts:
+        host.type(block("await-no-more.sh", "Database.md"))
+    shop.is_forgotten(lost)
+    kept += shop.release()
+    shop.is_kept(kept)
+    shop.verify()
+    told(f"tables deleted, restored to a moment before: 78, then held until accepted; {len(lost)} forgotten, none released again")
+
+    hosts[1].type(block("back-up-host.sh", "Operating.md"))
+    kept += shop.release()
+    service.end(int(hosts[1].path("/run/paytokend.pid").read_text()))
+    shop.hosts = hosts[:1]
+    kept += shop.release()
+    another = Host("another", None, is_new=False)
+    hosts[1].give(another, "/backup", "/safe")
+    another.type(block("replace-host.sh", "SeveralHosts.md"))
+    shop.hosts = [another]
+    kept += shop.release()
+    shop.is_kept(kept)
+    shop.is_forgotten(lost)
+    shop.hosts.append(hosts[0])
+    shop.verify()
+    told(f"a host lost and replaced under its name: {len(kept)} known, and no acceptance needed")
+
+
+def main():
+    with service.cleaning("test-restore"):
+        service.run("token-forge", "merchant", "authority", "--merchant-identifier", "merchant.com.example.restore",
+                    "--type", "ec", "--name", "merchant")
+        try_file()
+        try_cluster()
+
+
+main()

@@ -1,0 +1,133 @@
+"""systemctl of a machine that has no systemd: starts and stops paytokend as its unit and drop-ins say (command, user, environment,
+directories, readiness; not its sandbox), and PostgreSQL by Debian's own program."""
+import grp
+import os
+import pathlib
+import pwd
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+LOG = pathlib.Path("/var/log/paytokend.log")
+# Of the daemon that runs; how the last one ended, an exit status, or a signal below zero.
+PIDS, ENDED = pathlib.Path("/run/paytokend.pid"), pathlib.Path("/run/paytokend.ended")
+SOCKETS = ["paytokend.socket", "paytokend-admin.socket"]
+# Measures nothing: it only ends a wait that has no end.
+GUARD = 120
+
+
+def settings(unit):
+    """Of the section Service: name and values, an empty value emptying what stood before."""
+    found = {}
+    for file in [f"/usr/lib/systemd/system/{unit}", *sorted(map(str, pathlib.Path(f"/run/systemd/system/{unit}.d").glob("*.conf")))]:
+        section = ""
+        for line in pathlib.Path(file).read_text().splitlines():
+            if line.startswith("["):
+                section = line
+            elif section == "[Service]" and "=" in line and not line.startswith("#"):
+                name, _, value = line.partition("=")
+                found[name] = found.get(name, []) + [value] if value else []
+    return found
+
+
+def runs(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait(done):
+    until = time.monotonic() + GUARD
+    while not done():
+        if time.monotonic() > until:
+            sys.exit("systemctl: nothing came of it")
+        time.sleep(0.02)
+
+
+def watch(command, environment):
+    """In a process of its own: runs the daemon and keeps how it ended."""
+    os.setsid()
+    with open(LOG, "ab") as log:
+        for descriptor in (1, 2):
+            os.dup2(log.fileno(), descriptor)
+    process = subprocess.Popen(command, env=environment, cwd="/", umask=0o077)
+    PIDS.write_text(str(process.pid))
+    status = process.wait()
+    partial = ENDED.with_suffix(".new")
+    partial.write_text(str(status))
+    partial.rename(ENDED)
+    # Last: then the next one can be started.
+    PIDS.unlink(missing_ok=True)
+    os._exit(0)
+
+
+def stop():
+    if PIDS.exists():
+        process = int(PIDS.read_text())
+        if runs(process):
+            os.kill(process, signal.SIGTERM)
+        wait(lambda: not PIDS.exists())
+
+
+def start(unit):
+    if PIDS.exists():
+        if runs(int(PIDS.read_text())):
+            return
+        wait(lambda: not PIDS.exists())
+    found = settings(unit)
+    account = pwd.getpwnam(found["User"][-1])
+    groups = ",".join(str(grp.getgrnam(name).gr_gid) for name in (found["Group"][-1], *found["SupplementaryGroups"]))
+    (command,) = found["ExecStart"]
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": account.pw_dir}
+    environment |= dict(word.split("=", 1) for word in found["Environment"])
+    for name, place in (("RuntimeDirectory", "/run"), ("StateDirectory", "/var/lib")):
+        directory = f"{place}/{found[name][-1]}"
+        os.makedirs(directory, exist_ok=True)
+        os.chmod(directory, int(found[name + "Mode"][-1], 8))
+        os.chown(directory, account.pw_uid, account.pw_gid)
+        environment["RUNTIME_DIRECTORY" if name == "RuntimeDirectory" else "STATE_DIRECTORY"] = directory
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        # Abstract, and so that of no file system.
+        notified.bind(f"\0paytokend-{os.getpid()}")
+        notified.settimeout(0.05)
+        environment["NOTIFY_SOCKET"] = f"@paytokend-{os.getpid()}"
+        ENDED.unlink(missing_ok=True)
+        if os.fork() == 0:
+            watch(["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", f"--groups={groups}", *command.split()],
+                  environment)
+        until = time.monotonic() + GUARD
+        while True:
+            try:
+                if "READY=1" in notified.recv(4096).decode().splitlines():
+                    return
+            except TimeoutError:
+                if ENDED.exists():
+                    sys.exit(f"Job for {unit} failed: exit status {ENDED.read_text()}")
+            if time.monotonic() > until:
+                sys.exit(f"systemctl: {unit} was not ready")
+
+
+def main(verb, *units):
+    if verb == "daemon-reload":
+        return
+    for unit in units:
+        if unit.startswith("postgresql@"):
+            fast = ["-m", "fast"] if verb in ("stop", "restart") else []
+            done = subprocess.run(["pg_ctlcluster", "--skip-systemctl-redirect", *fast,
+                                   unit.removeprefix("postgresql@").removesuffix(".service"), verb], stdin=subprocess.DEVNULL)
+            # 2: it is stopped, or runs, already.
+            if done.returncode not in (0, 2):
+                sys.exit(f"Job for {unit} failed: exit status {done.returncode}")
+        elif unit == "paytokend.service":
+            if verb in ("stop", "restart"):
+                stop()
+            if verb in ("start", "restart"):
+                start(unit)
+        elif not (unit in SOCKETS and verb == "stop"):
+            sys.exit(f"systemctl: {verb} {unit}?")
+
+
+main(*sys.argv[1:])
