@@ -58,9 +58,13 @@ class Machine:
 
     def try_to_type(self, commands):
         """By root, in a shell that stops at the first failure: exit status, and all that was said."""
-        done = subprocess.run(["chroot", self.root, "/usr/bin/env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8",
-                               "/bin/bash", "-euo", "pipefail", "-c", commands],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            done = subprocess.run(["chroot", self.root, "/usr/bin/env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8",
+                                   "/bin/bash", "-euo", "pipefail", "-c", commands],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=service.GUARD)
+        except subprocess.TimeoutExpired as late:
+            said = (late.stdout or b"").decode(errors="replace")
+            raise service.Failed(f"{self.name}: no end after {service.GUARD} s: {commands}\n{said[-3000:]}\n{self.log()}") from None
         return done.returncode, done.stdout.decode(errors="replace")
 
     def type(self, commands):
