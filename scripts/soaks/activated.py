@@ -43,7 +43,8 @@ class Activated(service.Service):
     def _listen(path):
         """The descriptor; nobody closes it while the soak runs."""
         with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(path)
+            # As systemd has it: paths in socket units are absolute.
+            listening.bind(os.path.abspath(path))
             listening.listen(512)
             # 3 and 4 are the daemon's.
             return fcntl.fcntl(listening.fileno(), fcntl.F_DUPFD_CLOEXEC, 100)
