@@ -105,24 +105,23 @@ package final class ServiceWatchdog: Sendable {
     private func check() -> Finding {
         let end = DispatchTime.now() + 2 * (pause / .seconds(1))
         for round in rounds { round.begin() }
-        let answer = ask()
-        let blocked = rounds.filter { !$0.ended(by: end) }.map(\.name)
-        if case .silent(let error) = answer { return .silent(error) }
-        guard blocked.isEmpty else { return .blocked(blocked) }
-        return switch answer {
-        case .answered: .alive
-        case .silent(let error): .silent(error)
+        let finding: Finding
+        switch ask() {
+        case .answered: finding = .alive
+        case .silent(let error): return .silent(error)
         case .forbidden(let error):
-            .trusted(
+            finding = .trusted(
                 warning:
                     "the watchdog cannot ask this program's own socket, and trusts it; let the program's user connect",
                 error)
         case .lost(let error):
-            .trusted(
+            finding = .trusted(
                 warning:
                     "the file of the service manager's socket is gone, and nobody can connect; restart the socket's unit and this one",
                 error)
         }
+        let blocked = rounds.filter { !$0.ended(by: end) }.map(\.name)
+        return blocked.isEmpty ? finding : .blocked(blocked)
     }
 
     private enum Answer {

@@ -12,6 +12,14 @@ package final class ServiceStatus: Sendable {
             self.sentences = sentences
             self.warnings = warnings
         }
+
+        /// - Parameter reasons: what `/readyz` answers, a component and a message each.
+        package static func notReady(
+            _ reasons: [(component: String, message: String)], warnings: [String] = []
+        ) -> Condition {
+            Condition(
+                sentences: ["Not ready."] + reasons.map { "\($0.component): \($0.message)" }, warnings: warnings)
+        }
     }
 
     private struct Shown {
@@ -34,12 +42,7 @@ package final class ServiceStatus: Sendable {
     /// Looks only where the service manager listens: each look asks what the program depends on.
     package func start() -> Task<Void, Never> {
         guard service.socket != nil else { return Task {} }
-        return Task {
-            while !Task.isCancelled {
-                await show()
-                try? await Task.sleep(for: Self.pause)
-            }
-        }
+        return Task.repeating(every: Self.pause) { await self.show() }
     }
 
     /// `systemctl reload` cannot fail by what the program finds: it ends when the signal has been sent.

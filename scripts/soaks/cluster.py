@@ -183,17 +183,10 @@ class Cluster:
 
     def wait_for_standby(self):
         """Until commits are acknowledged by it."""
-        self._wait("the standby", self.has_standby)
+        service.wait("the standby", self.has_standby)
 
     def has_standby(self):
         return self.primary.try_sql("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming'")
-
-    def _wait(self, what, has_come):
-        until = time.monotonic() + service.GUARD
-        while not has_come():
-            if time.monotonic() > until:
-                raise service.Failed(f"{what} did not come within {service.GUARD} s")
-            time.sleep(0.05)
 
     def promote(self):
         """The standby becomes the primary, whatever has become of the other one."""

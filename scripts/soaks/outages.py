@@ -233,13 +233,13 @@ class Outages:
         lost = self.payments.restored(struck, {node: int(head) for node, head in heads.items()}, set(ledger.claims()))
         self.cluster.rejoin(anew=True)
         start()
-        self._wait("all nodes' findings",
-                   lambda: ledger.sql("SELECT count(*) FROM hold WHERE accepted_at IS NULL") == [str(len(self.nodes))])
+        service.wait("all nodes' findings",
+                     lambda: ledger.sql("SELECT count(*) FROM hold WHERE accepted_at IS NULL") == [str(len(self.nodes))])
         # People read what each node has found before they accept it; a daemon itself looks once a second.
         time.sleep(2)
         self.payments.accept()
         self._accept()
-        self._wait("the end of the holds", lambda: ledger.sql("SELECT count(*) FROM hold") == ["0"])
+        service.wait("the end of the holds", lambda: ledger.sql("SELECT count(*) FROM hold") == ["0"])
         # Payment tokens that were signed a second behind the fence, once the window admits them.
         signed = int(ledger.sql("SELECT restore_fence FROM ledger_state")[0]) // 1000 + 1
         time.sleep(max(0.0, signed - WINDOW - time.time()))
@@ -248,13 +248,6 @@ class Outages:
         self.payments.mint("--signing-time", moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
         self.lost += lost
         return Event(struck, repaired, repaired, f"{len(lost)} releases lost")
-
-    def _wait(self, what, has_come):
-        until = time.monotonic() + service.GUARD
-        while not has_come():
-            if time.monotonic() > until:
-                raise service.Failed(f"{what} did not come within {service.GUARD} s")
-            time.sleep(0.1)
 
     def _accept(self):
         """One person asks, another one approves on another host; as root nobody else is needed."""

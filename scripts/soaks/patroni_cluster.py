@@ -137,7 +137,7 @@ class Cluster(cluster.Cluster):
         def look():
             found[:] = [member for member in self.members if member is not other_than and member.is_primary()]
             return len(found) == 1
-        self._wait("a primary", look)
+        service.wait("a primary", look)
         self.primary, = found
         self.standby, = [member for member in self.members if member is not self.primary]
         if self.ledger:
@@ -145,7 +145,7 @@ class Cluster(cluster.Cluster):
 
     def wait_for_leader(self):
         """Until the primary's Patroni says itself that it leads: it takes writes a moment before."""
-        self._wait("Patroni's leader", lambda: self.primary.ask("leader"))
+        service.wait("Patroni's leader", lambda: self.primary.ask("leader"))
 
 
 class Outages(outages.Outages):

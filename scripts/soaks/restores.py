@@ -36,14 +36,6 @@ def block(name, article):
     return "\n".join(found).replace("2026-01-31", datetime.date.today().isoformat())
 
 
-def wait(what, has_come):
-    until = time.monotonic() + service.GUARD
-    while not has_come():
-        if time.monotonic() > until:
-            raise service.Failed(f"{what} did not come within {service.GUARD} s")
-        time.sleep(0.05)
-
-
 def told(text):
     print(f"ok  {text}", flush=True)
 
@@ -103,13 +95,13 @@ log: {{ format: text }}
 
     def waits_for_acceptance(self):
         """Until nothing else is missing."""
-        wait("the wait for an acceptance", lambda: "accept-restore" in self.try_to_type("paytokenctl status")[1])
+        service.wait("the wait for an acceptance", lambda: "accept-restore" in self.try_to_type("paytokenctl status")[1])
 
     def ends_with(self, exit_status):
         """Its daemon is started and ends by itself, with that: at once, or when it has compared ledger and token."""
         self.try_to_type("systemctl start paytokend.service")
         ended = self.path("/run/paytokend.ended")
-        wait(f"the end of the daemon of {self.name}", ended.exists)
+        service.wait(f"the end of the daemon of {self.name}", ended.exists)
         require(ended.read_text() == str(exit_status), f"{self.name} should have ended with {exit_status}, and ended with",
                 ended.read_text())
 
@@ -146,7 +138,7 @@ class Shop:
                 answer = host.pay(payment)
                 # Its time has not come yet, or a host has not taken up the acceptance.
                 return answer[1] not in ("signing_time_outside_window", "ledger_unavailable", "hsm_unavailable")
-            wait("a release", is_answered)
+            service.wait("a release", is_answered)
             require(answer == (200, False), f"{host.name}: a fresh payment", *answer)
         return payments
 
@@ -185,7 +177,7 @@ class Shop:
                 found[:] = [entry for entry in json.loads(host.type("paytokenctl audit list --limit 10000 --output json"))
                             if entry["event"] == "ledger_accept_restore"]
                 return len(found) == count
-            wait(f"the acceptance on {host.name}", has_record)
+            service.wait(f"the acceptance on {host.name}", has_record)
             fences += [entry["servedFrom"] for entry in found if "servedFrom" in entry]
         self.fence = int(datetime.datetime.fromisoformat(max(fences)).timestamp()) + 1
         self.verify()
@@ -235,7 +227,7 @@ END
     def archive(self):
         """Until all that was written is in the archive."""
         last = self.sql("SELECT pg_walfile_name(pg_switch_wal())")
-        wait("the archive", lambda: self.path(f"/archive/{last}").exists())
+        service.wait("the archive", lambda: self.path(f"/archive/{last}").exists())
 
     def lose(self, leaves_log=False):
         """As by a power cut; with its disk, where the log is not left."""
@@ -279,7 +271,7 @@ def try_file():
     old.type(block("back-up-ledger.sh", "Operating.md"))
     lost = shop.release()
     old.type(block("back-up-host.sh", "Operating.md"))
-    wait("the daemon", lambda: old.try_to_type("paytokenctl status")[0] == 0)
+    service.wait("the daemon", lambda: old.try_to_type("paytokenctl status")[0] == 0)
     lost += shop.release()
     service.end(int(old.path("/run/paytokend.pid").read_text()))
     told("a host with a ledger in a file: backed up, and lost")
@@ -348,8 +340,8 @@ def try_cluster():
     server.lose()
     shop.is_held()
     server.do("restore-cluster.sh", without=["main.lost/pg_wal/."])
-    wait("the primary", server.is_primary)
-    wait("both findings", lambda: server.findings() == 2)
+    service.wait("the primary", server.is_primary)
+    service.wait("both findings", lambda: server.findings() == 2)
     shop.is_held(*kept[:1], *lost[:1])
     hosts[0].type(block("accept-cluster.sh", "Database.md"))
     shop.accepted()
@@ -363,7 +355,7 @@ def try_cluster():
     server.lose(leaves_log=True)
     shop.is_held()
     server.do("restore-cluster.sh")
-    wait("the primary", server.is_primary)
+    service.wait("the primary", server.is_primary)
     kept += shop.release()
     require(server.findings() == 0, "a whole log should need no acceptance")
     shop.is_kept(kept)
@@ -384,11 +376,11 @@ def try_cluster():
     start = restore.pop()
     text = "\n".join([*restore, more.replace(f"{today} 12:00:00+00", moment), start])
     server.type(text.replace("/15/", f"/{server.version}/").replace("@15-", f"@{server.version}-"))
-    wait("the primary", server.is_primary)
+    service.wait("the primary", server.is_primary)
     for host in hosts:
         host.ends_with(78)
         host.type(block("await-restore.sh", "Database.md"))
-    wait("both findings", lambda: server.findings() == 2)
+    service.wait("both findings", lambda: server.findings() == 2)
     shop.is_held(*kept[:1], *lost[:1])
     hosts[1].type(block("accept-cluster.sh", "Database.md"))
     shop.accepted(2)

@@ -27,6 +27,15 @@ class Failed(Exception):
     """The soak cannot go on."""
 
 
+def wait(what, has_come):
+    """Until it has come."""
+    until = time.monotonic() + GUARD
+    while not has_come():
+        if time.monotonic() > until:
+            raise Failed(f"{what} did not come within {GUARD} s")
+        time.sleep(0.05)
+
+
 @contextlib.contextmanager
 def cleaning(name="soak"):
     """Turns SIGTERM and SIGINT into an exit that runs every `finally`, and a Failed into exit status 1."""

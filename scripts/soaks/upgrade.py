@@ -41,6 +41,8 @@ import service
 import shop
 
 NODES = ["node-1", "node-2", "node-3"]
+
+
 class Upgrade:
     """Daemons with their callers, and the restarts. A context.
 

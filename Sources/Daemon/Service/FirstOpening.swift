@@ -51,6 +51,15 @@ final class FirstOpening: Sendable {
         await pass { keys.entry(key)?.condition != .missing && gate.position != .waiting }
     }
 
+    /// Returns once HSM tokens show all keys of the merchant, or the first opening is over.
+    func pass(forKeysOf merchant: String, in keys: KeyIndex) async {
+        guard !state.withLock({ $0.isOver }) else { return }
+        // All keys are looked through once: the ledger's are known before anybody is served.
+        let awaited = keys.entries.filter { $0.merchantIdentifier == merchant && $0.condition == .missing }
+            .map(\.publicKeyHash)
+        await pass { awaited.allSatisfy { keys.entry($0)?.condition != .missing } }
+    }
+
     /// - Parameter isOver: whether nothing is being opened any more.
     /// - Returns: a task that lets those pass whose keys are there, and at its end all. Its cancellation is its end.
     func start(longest: Duration = longest, isOver: @escaping @Sendable () -> Bool) -> Task<Void, Never> {

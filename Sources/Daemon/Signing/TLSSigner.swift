@@ -33,10 +33,7 @@ struct TLSSigner: Sendable {
     /// - Throws: `forbidden`.
     func identities(of merchant: String, for caller: Caller) async throws(Refusal) -> [TLSIdentity] {
         guard caller.allows(merchant: merchant) else { throw Self.merchantForbidden }
-        // Looked for once: the ledger's keys are known before anybody is served.
-        let awaited = keys.entries.filter { $0.merchantIdentifier == merchant && $0.condition == .missing }
-            .map(\.publicKeyHash)
-        await opening.pass { [keys] in awaited.allSatisfy { keys.entry($0)?.condition != .missing } }
+        await opening.pass(forKeysOf: merchant, in: keys)
         let now = clock.now()
         let active = keys.entries.filter { key in
             key.merchantIdentifier == merchant && key.signs(at: now) && key.condition == .served

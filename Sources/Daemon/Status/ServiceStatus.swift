@@ -10,15 +10,12 @@ extension ServiceStatus {
     ) {
         self.init(service: service) {
             let findings = await findings()
+            guard findings.reasons.isEmpty else {
+                return .notReady(findings.reasons.map { ($0.component, $0.message) }, warnings: findings.warnings)
+            }
+            let keys = servedKeys()
             return Condition(
-                sentences: Self.sentences(findings, servedKeys: servedKeys()), warnings: findings.warnings)
+                sentences: ["Serving payments for \(keys) \(keys == 1 ? "key" : "keys")."], warnings: findings.warnings)
         }
-    }
-
-    private static func sentences(_ findings: Readiness.Findings, servedKeys: Int) -> [String] {
-        guard !findings.reasons.isEmpty else {
-            return ["Serving payments for \(servedKeys) \(servedKeys == 1 ? "key" : "keys")."]
-        }
-        return ["Not ready."] + findings.reasons.map { "\($0.component): \($0.message)" }
     }
 }

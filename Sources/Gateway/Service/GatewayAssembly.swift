@@ -56,7 +56,7 @@ struct GatewayAssembly: Sendable {
         ServiceStatus(service: service) { [monitoring, live] in
             let reasons = await monitoring.notReady()
             guard reasons.isEmpty else {
-                return .init(sentences: ["Not ready."] + reasons.map { "\($0.component): \($0.message)" })
+                return .notReady(reasons.map { ($0.component, $0.message) })
             }
             let clients = live.current.clients.count
             return .init(sentences: ["Serving \(clients) \(clients == 1 ? "client" : "clients")."])

@@ -49,8 +49,9 @@ final class MovedFile {
     private static func identify(_ db: Database, path: String) throws -> (AuditNode, SQLiteMoveMark?) {
         guard try db.tableExists("ledger_meta") else { throw LedgerOpeningError.notALedger(path: path) }
         if let mark = try SQLiteMoveMark.read(db) {
-            let name = try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = 'node'")
-            guard let node = name.flatMap(AuditNode.init) else { throw LedgerOpeningError.notALedger(path: path) }
+            guard let node = try SQLiteLedgerMeta.value("node", db).flatMap(AuditNode.init) else {
+                throw LedgerOpeningError.notALedger(path: path)
+            }
             return (node, mark)
         }
         guard let (version, node) = try SQLiteSchema(path: path, node: nil).existing(db) else {

@@ -23,9 +23,9 @@ struct SQLiteMoveMark: Sendable, Equatable {
 
     /// Nil for a file that serves.
     static func read(_ db: Database) throws -> SQLiteMoveMark? {
-        guard let word = try value(stateName, db) else { return nil }
-        guard let state = State(rawValue: word), let identity = try value(identityName, db),
-            let server = try value(serverName, db)
+        guard let word = try SQLiteLedgerMeta.value(stateName, db) else { return nil }
+        guard let state = State(rawValue: word), let identity = try SQLiteLedgerMeta.value(identityName, db),
+            let server = try SQLiteLedgerMeta.value(serverName, db)
         else { throw LedgerFailure.unavailable(reason: "What it says of its move is not what this version knows.") }
         return SQLiteMoveMark(state: state, identity: identity, server: server)
     }
@@ -35,18 +35,13 @@ struct SQLiteMoveMark: Sendable, Equatable {
             (Self.stateName, state.rawValue), (Self.identityName, identity), (Self.serverName, server),
             ("schema_version", state.rawValue),
         ] {
-            try db.execute(
-                sql: """
-                    INSERT INTO ledger_meta (name, value) VALUES (?, ?)
-                    ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                    """, arguments: [name, value])
+            try SQLiteLedgerMeta.put(name, value, db)
         }
     }
 
     /// The file serves again.
     static func remove(_ db: Database) throws {
-        try db.execute(
-            sql: "DELETE FROM ledger_meta WHERE name IN (?, ?, ?)", arguments: [stateName, identityName, serverName])
+        try SQLiteLedgerMeta.remove([stateName, identityName, serverName], db)
         // A restored file is not moved before its restore was accepted.
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: false).write(db)
     }
@@ -56,9 +51,5 @@ struct SQLiteMoveMark: Sendable, Equatable {
         case .moving: .moving(path: path, server: server)
         case .moved: .moved(path: path, server: server, node: node)
         }
-    }
-
-    private static func value(_ name: String, _ db: Database) throws -> String? {
-        try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = ?", arguments: [name])
     }
 }

@@ -17,9 +17,11 @@ struct SQLiteRestoreMark: Sendable, Equatable {
     /// Nil for a file that was not restored, or whose restore was accepted.
     static func read(_ db: Database) throws -> SQLiteRestoreMark? {
         let isMarked = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
-        let time = try value(timeName, db)
+        let time = try SQLiteLedgerMeta.value(timeName, db)
         if time == nil && !isMarked { return nil }
-        guard let restoredAt = time.flatMap({ Int64($0) }), let end = try value(endName, db).flatMap({ Int($0) }) else {
+        guard let restoredAt = time.flatMap({ Int64($0) }),
+            let end = try SQLiteLedgerMeta.value(endName, db).flatMap({ Int($0) })
+        else {
             throw LedgerFailure.unavailable(reason: "What it says of its restore is not what this version knows.")
         }
         return SQLiteRestoreMark(restoredAt: restoredAt, end: end)
@@ -27,18 +29,14 @@ struct SQLiteRestoreMark: Sendable, Equatable {
 
     func write(_ db: Database) throws {
         for (name, value) in [(Self.timeName, String(restoredAt)), (Self.endName, String(end))] {
-            try db.execute(
-                sql: """
-                    INSERT INTO ledger_meta (name, value) VALUES (?, ?)
-                    ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                    """, arguments: [name, value])
+            try SQLiteLedgerMeta.put(name, value, db)
         }
         try Self.setVersion(isRestored: true, db)
     }
 
     static func remove(_ db: Database) throws {
         try setVersion(isRestored: false, db)
-        try db.execute(sql: "DELETE FROM ledger_meta WHERE name IN (?, ?)", arguments: [timeName, endName])
+        try SQLiteLedgerMeta.remove([timeName, endName], db)
     }
 
     private static func setVersion(isRestored: Bool, _ db: Database) throws {
@@ -47,10 +45,6 @@ struct SQLiteRestoreMark: Sendable, Equatable {
         }
         version.isRestored = isRestored
         try version.write(db)
-    }
-
-    private static func value(_ name: String, _ db: Database) throws -> String? {
-        try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = ?", arguments: [name])
     }
 }
 

@@ -38,9 +38,11 @@ struct SQLiteSchema {
         let tables = try Set(String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'"))
         if tables.isEmpty { return nil }
         guard tables.contains("ledger_meta") else { throw LedgerOpeningError.notALedger(path: path) }
-        if let mark = try SQLiteMoveMark.read(db) { throw mark.refusal(path: path, node: try value(db, "node") ?? "") }
+        if let mark = try SQLiteMoveMark.read(db) {
+            throw mark.refusal(path: path, node: try SQLiteLedgerMeta.value("node", db) ?? "")
+        }
         guard let version = try SQLiteSchemaVersion.read(db)?.number,
-            let recorded = try value(db, "node").flatMap(AuditNode.init)
+            let recorded = try SQLiteLedgerMeta.value("node", db).flatMap(AuditNode.init)
         else { throw LedgerOpeningError.notALedger(path: path) }
         guard version <= SQLiteTables.version else {
             throw LedgerOpeningError.newerSchema(path: path, found: version, known: SQLiteTables.version)
@@ -51,17 +53,13 @@ struct SQLiteSchema {
         return (version, recorded)
     }
 
-    private func value(_ db: Database, _ name: String) throws -> String? {
-        try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = ?", arguments: [name])
-    }
-
     private func create(_ db: Database) throws -> AuditNode {
         let name = node ?? HostName.current
         guard let node = AuditNode(name) else { throw LedgerOpeningError.nodeName(name) }
         for statement in SQLiteTables.steps.joined() { try db.execute(sql: statement) }
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: false).write(db)
         for (name, value) in [("node", node.name), ("probed", "0")] {
-            try db.execute(sql: "INSERT INTO ledger_meta (name, value) VALUES (?, ?)", arguments: [name, value])
+            try SQLiteLedgerMeta.put(name, value, db)
         }
         return node
     }
@@ -105,23 +103,18 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
     var number: Int
     var isRestored: Bool
 
-    private static let prefix = "restored-"
+    private static let (name, prefix) = ("schema_version", "restored-")
 
     /// Nil for what no version has written.
     static func read(_ db: Database) throws -> SQLiteSchemaVersion? {
-        let text = try String.fetchOne(db, sql: "SELECT value FROM ledger_meta WHERE name = 'schema_version'")
-        guard let text else { return nil }
+        guard let text = try SQLiteLedgerMeta.value(name, db) else { return nil }
         let isRestored = text.hasPrefix(prefix)
         guard let number = Int(isRestored ? String(text.dropFirst(prefix.count)) : text), number > 0 else { return nil }
         return SQLiteSchemaVersion(number: number, isRestored: isRestored)
     }
 
     func write(_ db: Database) throws {
-        try db.execute(
-            sql: """
-                INSERT INTO ledger_meta (name, value) VALUES ('schema_version', ?)
-                ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                """, arguments: [(isRestored ? Self.prefix : "") + String(number)])
+        try SQLiteLedgerMeta.put(Self.name, (isRestored ? Self.prefix : "") + String(number), db)
     }
 }
 

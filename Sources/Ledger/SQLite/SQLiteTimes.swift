@@ -96,16 +96,10 @@ struct SQLiteTimes {
     private static let restoreFenceName = "restore_fence"
 
     private func value(_ name: String, _ db: Database) throws -> Int64? {
-        try String.fetchOne(
-            db.cachedStatement(sql: "SELECT value FROM ledger_meta WHERE name = ?"), arguments: [name]
-        ).flatMap { Int64($0) }
+        try SQLiteLedgerMeta.value(name, db).flatMap { Int64($0) }
     }
 
     private func put(_ name: String, _ value: Int64, _ db: Database) throws {
-        try db.execute(
-            sql: """
-                INSERT INTO ledger_meta (name, value) VALUES (?, ?)
-                ON CONFLICT (name) DO UPDATE SET value = excluded.value
-                """, arguments: [name, String(value)])
+        try SQLiteLedgerMeta.put(name, String(value), db)
     }
 }

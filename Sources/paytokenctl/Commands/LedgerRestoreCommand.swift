@@ -11,8 +11,8 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         abstract: "Puts a copy that ledger backup made in the place of a stopped daemon's ledger.",
         discussion: """
             The copy is verified as a whole: that it is not damaged, and that its record follows from the first line to the \
-            last, with signed checkpoints. A copy of an older version's ledger is brought up to date. The ledger that was there is moved aside, never overwritten. The HSM token's \
-            directory and the PIN are in no copy: put your own copies back first.
+            last, with signed checkpoints. A copy of an older version's ledger is brought up to date. The ledger that was there is \
+            moved aside, never overwritten. The HSM token's directory and the PIN are in no copy: put your own copies back first.
 
               systemctl stop paytokend
               sudo -u paytokend paytokenctl ledger restore - < /backup/ledger-2026-01-31.sqlite

@@ -10,12 +10,13 @@ final class SharedScrape: Sendable {
     private let program: String
     private let log: ServingLog
     private let freshness: Duration
-    private let state = Mutex(State())
+    private let current = Mutex<Scrape?>(nil)
 
-    private struct State {
-        var running: Task<HTTPAnswer, Never>?
-        /// Metrics, and until when they are given again.
-        var kept: (answer: HTTPAnswer, end: ContinuousClock.Instant)?
+    /// One question, and its answer.
+    private struct Scrape {
+        let task: Task<HTTPAnswer, Never>
+        /// Until when the metrics are given again; nil while they are being asked for.
+        var end: ContinuousClock.Instant?
     }
 
     /// Prometheus scrapes no more often than that as a rule. A refusal is not kept.
@@ -37,14 +38,13 @@ final class SharedScrape: Sendable {
 
     /// 200 with the metrics, or 503 with the reason: Prometheus' own `up` is 0 then.
     func answer() async -> HTTPAnswer {
-        let (kept, running) = state.withLock { state -> (HTTPAnswer?, Task<HTTPAnswer, Never>?) in
-            if let kept = state.kept, ContinuousClock.now < kept.end { return (kept.answer, nil) }
-            let running = state.running ?? Task { await self.scrape() }
-            state = State(running: running, kept: nil)
-            return (nil, running)
+        let task = current.withLock { current in
+            if let current, current.end.map({ ContinuousClock.now < $0 }) ?? true { return current.task }
+            let task = Task { await self.scrape() }
+            current = Scrape(task: task)
+            return task
         }
-        if let kept { return kept }
-        return await running?.value ?? unavailable("\(program) was not asked.")
+        return await task.value
     }
 
     private func scrape() async -> HTTPAnswer {
@@ -54,8 +54,9 @@ final class SharedScrape: Sendable {
         } catch {
             answer = unavailable(error.sentence(of: program))
         }
-        let kept = answer.status == 200 ? (answer, ContinuousClock.now + freshness) : nil
-        state.withLock { $0 = State(running: nil, kept: kept) }
+        current.withLock { current in
+            if answer.status == 200 { current?.end = ContinuousClock.now + freshness } else { current = nil }
+        }
         return answer
     }
 
