@@ -128,6 +128,8 @@ public struct AuditTime: Sendable, Hashable, Comparable {
         self.init(milliseconds: Int64(moment.secondsSince1970 * 1000 + moment.nanoseconds / 1_000_000))
     }
 
+    public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
+
     /// In the name of a file, to the second: `2026-01-31T120002Z`, without colons, which some programs that copy files take
     /// for a host's name.
     public var fileNameText: String { text.prefix(19).replacing(":", with: "") + "Z" }

@@ -11,7 +11,7 @@ public struct LedgerHold: Sendable, Equatable {
         case rolledBack = "rolled_back"
         /// The chain has another record in the place of the one that is remembered.
         case forked
-        /// A ledger in a file was put back from a copy, whatever the HSM token remembers.
+        /// The ledger's file is a backup, or was restored from one, whatever the HSM token remembers.
         case restored
     }
 
@@ -107,7 +107,7 @@ extension LedgerHold.Finding {
         return switch kind {
         case .lost: "no record of its own, and its HSM token remembers \(known ?? "an audit key")."
         case .rolledBack: "its record ends with \(ledgerSequence), and \(known ?? "a later one") is remembered."
-        case .restored: "a ledger that was restored from a copy, which ends with record \(ledgerSequence)."
+        case .restored: "a backup in the ledger's place, which ends with record \(ledgerSequence)."
         case .forked: "another record in the place of \(known ?? "the one that is remembered")."
         }
     }
@@ -144,7 +144,8 @@ extension AdministrativeChange {
         /// All holds end, which must be just these.
         ///
         /// - Parameters:
-        ///   - newestRelease: that the ledger knows: where the clock is behind it, the fence stands a window behind this.
+        ///   - newestRelease: that is known of, by the ledger or by what is remembered outside it: where the clock is behind it,
+        ///     the fence stands a window behind this.
         ///   - approval: that permits it; nil where one person may.
         case accept([LedgerHold], newestRelease: Date?, approval: ApprovalIdentifier?)
         /// This node takes up what was accepted on another one. The fence stands already.
@@ -161,7 +162,7 @@ struct ReleaseLimits: Sendable, Equatable {
 
     /// Behind the widest window after the acceptance, in whole seconds, as answers and records have it.
     static func fence(acceptedAt now: Date, newestRelease: Date?, widestWindow: Duration) -> Int64 {
-        let from = max(now, newestRelease ?? now)
+        let from = min(max(now, newestRelease ?? now), AuditTime.latest.date)
         return Int64((from.timeIntervalSince1970 + widestWindow / .seconds(1)).rounded(.up)) * 1000
     }
 }

@@ -116,4 +116,41 @@ import TokenForge
         #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
         #expect(try await harness.stop().status == 0)
     }
+
+    @Test(
+        "a copy of ledger backup that somebody puts in the ledger's place with cp, with an HSM token as old, is held as well"
+    )
+    func copiedByHand() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.stop().status == 0)
+        let (tokens, early) = (harness.directory.path("tokens"), harness.directory.path("early-tokens"))
+        try FileManager.default.copyItem(atPath: tokens, toPath: early)
+        try await harness.start()
+        let copy = harness.directory.path("backup.sqlite")
+        #expect(try await harness.paytokenctl(["ledger", "backup", copy]).status == 0)
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken).status == 200)
+        #expect(try await harness.stop().status == 0)
+        for name in ["ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "tokens"] {
+            try? FileManager.default.removeItem(atPath: harness.directory.path(name))
+        }
+        try FileManager.default.copyItem(atPath: copy, toPath: harness.directory.path("ledger.sqlite"))
+        try FileManager.default.copyItem(atPath: early, toPath: tokens)
+        try await acceptAndRefuse(paymentToken, on: harness)
+    }
+
+    @Test("a copy is restored by the SHA-256 that the backup printed, and refused by another")
+    func byDigest() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let copy = harness.directory.path("backup.sqlite")
+        let made = try await harness.paytokenctl(["ledger", "backup", copy, "--output", "json"])
+        let printed = try #require(try JSONValue(parsing: made.outputBytes).objectValue?["sha256"]?.stringValue)
+        #expect(try await harness.stop().status == 0)
+        let another = String(printed.reversed())
+        let refused = try await restore(copy, to: harness, ["--sha256", another])
+        #expect(refused.status == 1 && refused.error.contains("SHA-256"), "\(refused)")
+        #expect(try await restore(copy, to: harness, ["--sha256", "no"]).status == 64)
+        let restored = try await restore(copy, to: harness, ["--sha256", printed])
+        #expect(restored.status == 0, "\(restored)")
+    }
 }

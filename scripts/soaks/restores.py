@@ -300,6 +300,44 @@ def try_file():
     told(f"restored on another host: held until accepted; {len(kept)} known, {len(lost)} forgotten, none released again")
 
 
+def try_copy():
+    """Files of another day are put back without `ledger restore`: what is noticed, and what is not (Operating.md)."""
+    host = Host("copied", "ledger:\n  node: backend-1")
+    host.set_up()
+    shop = Shop([host])
+    stop, start = "systemctl stop paytokend.service", "systemctl start paytokend.service"
+    kept = shop.release()
+    # Stopped in order, so the file is whole, and the token remembers its end.
+    host.type(f"""{stop}
+        tar --create --file /backup/tokens.tar --directory / var/lib/paytokend/tokens
+        cp -p /var/lib/paytokend/ledger.sqlite /backup/
+        {start}""")
+    lost = shop.release()
+    host.type(f"""mkdir /safe/heads
+        paytokenctl audit head --directory /safe/heads
+        {stop}
+        cp -p /backup/ledger.sqlite /var/lib/paytokend/ledger.sqlite""")
+    host.ends_with(78)
+    told("an older ledger under a token that remembers more: 78")
+
+    host.type(f"""rm -r /var/lib/paytokend/tokens
+        tar --extract --file /backup/tokens.tar --directory /
+        {start}
+        until paytokenctl status; do sleep 0.1; done""")
+    shop.verify()
+    # What the article warns of: this one is released twice.
+    answer = host.pay(lost[0], "other")
+    require(answer == (200, False), "with its token the older ledger should not be noticed", *answer)
+    status, said = host.try_to_type("paytokenctl audit head --directory /safe/heads")
+    require(status == 1 and "chain_broken" in said, "a head kept elsewhere should tell", status, said)
+    host.type(block("accept-copied.sh", "Operating.md"))
+    shop.accepted()
+    shop.is_forgotten(lost[1:])
+    shop.is_kept(kept + shop.release())
+    shop.verify()
+    told("an older ledger with its older token: noticed by a head kept elsewhere alone; none released again behind the fence")
+
+
 def replace(old, shop):
     """The host burns down some payments after its backup, and another machine takes its name."""
     old.type(block("back-up-host.sh", "Operating.md"))
@@ -398,6 +436,7 @@ def main():
         service.run("token-forge", "merchant", "authority", "--merchant-identifier", "merchant.com.example.restore",
                     "--type", "ec", "--name", "merchant")
         try_file()
+        try_copy()
         try_cluster()
 
 

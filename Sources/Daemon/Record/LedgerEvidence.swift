@@ -78,19 +78,14 @@ enum LedgerDisagreement: Sendable, Equatable {
     case forked(remembered: Checkpoint)
     /// The key that seals this ledger's record is not in the HSM token.
     case anotherHSMToken(keyId: AuditDigest?)
-    /// The database became older while this daemon, or the one before it, was writing to it; or the file was restored from a
-    /// copy, and says so.
+    /// The database became older while this daemon, or the one before it, was writing to it; or the file is a backup, or
+    /// was restored from one, and says so.
     case foundBeneath(LedgerHold.Finding)
 
-    /// The sequence that the HSM token remembers.
-    var hsmTokenSequence: Int? {
-        switch self {
-        case .lost(let remembered, _): remembered?.sequence
-        case .rolledBack(_, let remembered), .forked(let remembered): remembered.sequence
-        case .anotherHSMToken: nil
-        case .foundBeneath(let finding): finding.remembered?.sequence
-        }
-    }
+    /// What is remembered outside the ledger, as a rule by the HSM token.
+    var remembered: LedgerHold.RememberedEnd? { finding?.remembered }
+
+    var hsmTokenSequence: Int? { remembered?.sequence }
 
     /// What all nodes have to know of it; nil for what is this node's own affair.
     var finding: LedgerHold.Finding? {
@@ -132,7 +127,8 @@ enum LedgerDisagreement: Sendable, Equatable {
                 + (keyId.map { " (keyId \($0.hex))" } ?? "") + ". Put that token back, or the ledger that belongs to "
                 + "this one; nothing is released before."
         case .foundBeneath(let finding) where finding.kind == .restored:
-            "The ledger was restored from a copy that ends with record \(finding.ledgerSequence), which nobody has accepted. "
+            "The ledger is a backup, or was restored from one, that ends with record \(finding.ledgerSequence), and nobody has "
+                + "accepted that. "
                 + Self.whatItMeans
         case .foundBeneath(let finding):
             "The database is older than what this node had written to it: \(finding.sentence) " + Self.whatItMeans

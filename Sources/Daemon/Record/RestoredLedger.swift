@@ -32,6 +32,11 @@ struct RestoreMatter: Sendable, Equatable {
     var rememberedSequence: Int? {
         disagreement?.hsmTokenSequence ?? holds.compactMap { $0.finding.remembered?.sequence }.first
     }
+
+    /// The newest moment at which something was sealed that the ledger does not have: until then at least it released.
+    fileprivate var rememberedTime: Date? {
+        ([disagreement?.remembered] + holds.map(\.finding.remembered)).compactMap { $0?.time?.date }.max()
+    }
 }
 
 // An older ledger goes on in service.
@@ -69,7 +74,11 @@ extension LedgerGate {
         try await requireBoundedWindows()
         let signing = try await signingKey(after: matter.disagreement)
         let sequence = try await refusing(ledger: await ledger.head()).sequence
-        let newest = try await refusing(ledger: await ledger.newestRelease())
+        // By a clock that is behind now, the copy may be of long ago and what it has forgotten of just before.
+        let newest = [try await refusing(ledger: await ledger.newestRelease()), matter.rememberedTime].compactMap(
+            \.self
+        )
+        .max()
         var change = decision ?? AdministrativeChange(at: clock.now(), records: [])
         change.records.append(
             AuditRecord(

@@ -122,7 +122,7 @@ struct AuditRoutes: Sendable {
         return AuditPublicKeyAnswer.Node(
             node: chain.node.name, isOwn: chain.isOwn, keys: shown(keys), lastSequence: head.sequence,
             sealedSequence: sealed?.sequence,
-            sealedAt: sealed.map { Date(timeIntervalSince1970: Double($0.time.milliseconds) / 1000) })
+            sealedAt: sealed.map(\.time.date))
     }
 
     /// The newest first.

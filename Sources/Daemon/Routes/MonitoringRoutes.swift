@@ -133,7 +133,7 @@ struct MonitoringRoutes: Sendable {
     /// Seconds since the last checkpoint, or the start where there is none, while records wait for the next one; else 0.
     static func checkpointAge(of sealed: Checkpoint?, recorded: Int, startedAt: Date, now: Date) -> Double {
         guard recorded > sealed?.sequence ?? 0 else { return 0 }
-        let since = sealed.map { Date(timeIntervalSince1970: Double($0.time.milliseconds) / 1000) } ?? startedAt
+        let since = sealed.map(\.time.date) ?? startedAt
         return max(0, now.timeIntervalSince(since))
     }
 
@@ -156,9 +156,7 @@ struct MonitoringRoutes: Sendable {
                     engine: ledger.engine, condition: ledgerFault == nil ? "ready" : "unavailable",
                     message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,
                     lastSequence: head?.sequence, sealedSequence: sealed?.checkpoint.sequence,
-                    sealedAt: sealed.map {
-                        Date(timeIntervalSince1970: Double($0.checkpoint.time.milliseconds) / 1000)
-                    },
+                    sealedAt: sealed.map(\.checkpoint.time.date),
                     server: server?.server, lease: server?.lease, nodes: server?.nodes),
                 trust: TrustStatus(
                     roots: policies.roots.compactMap { try? CertificateSummary(CertificateDescription($0)) },

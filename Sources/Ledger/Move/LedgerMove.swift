@@ -132,7 +132,7 @@ public struct LedgerMove: Sendable {
         report.forgottenBefore = [limits.forgottenBefore, own.forgottenBefore].compactMap(\.self).max().map(
             StoredTime.date)
         report.restoreFence = [limits.restoreFence, own.restoreFence].compactMap(\.self).max().map(StoredTime.date)
-        try file.verify(page: faults.page) { progress(.verified(records: $0, of: records)) }
+        try file.verify(page: faults.page, reached: { progress(.verified(records: $0, of: records)) })
         try forEachPage(of: file) { page in
             report.claimsInBoth += try database.claimed(page, otherThan: file.node)
         }

@@ -8,7 +8,7 @@ public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible
     case anotherAccount(path: String)
     /// The file was written by an older program; the present one upgrades it at a daemon's start.
     case olderFile(path: String, found: Int, known: Int)
-    /// The file was restored from a copy, and nobody has accepted that.
+    /// The file is a backup, or was restored from one, and nobody has accepted that.
     case restored(path: String)
     /// The node's chain in the file is not whole.
     case brokenChain(path: String, fault: String)
@@ -40,8 +40,9 @@ public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible
             "The ledger \(path) has schema \(found), and only schema \(known) is moved. Start this version's daemon on it once, "
                 + "and stop it again."
         case .restored(let path):
-            "The ledger \(path) was restored from a copy, which has forgotten what was released since. Start the daemon on it with "
-                + "--await-restore, accept it (paytokenctl ledger accept-restore), stop the daemon, and move it then."
+            "The ledger \(path) is a backup, or was restored from one, and has forgotten what was released since. Put a backup in the "
+                + "ledger's place (paytokenctl ledger restore), start the daemon on it with --await-restore, accept it (paytokenctl "
+                + "ledger accept-restore), stop the daemon, and move it then."
         case .brokenChain(let path, let fault):
             "The record in \(path) is not whole, so nothing was moved. \(fault)"
         case .database(let error): error.description

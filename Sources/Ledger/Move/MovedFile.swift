@@ -178,10 +178,16 @@ final class MovedFile {
 
     /// Verifies the whole chain with the audit keys that the file itself names: every record's hash, every checkpoint's signature,
     /// and that the columns by which records are found again are those of their lines. Records behind the last checkpoint are
-    /// verified as far as hashes do.
+    /// verified as far as hashes do, which anybody can compute.
     ///
-    /// - Parameter reached: how many records were looked at.
-    func verify(page: Int, _ reached: (Int) -> Void) throws {
+    /// - Parameters:
+    ///   - reading: called with each record, in their order.
+    ///   - reached: how many records were looked at.
+    /// - Returns: how many records stand behind the last checkpoint.
+    @discardableResult
+    func verify(
+        page: Int, reading: (AuditEntry) -> Void = { _ in }, reached: (Int) -> Void = { _ in }
+    ) throws -> Int {
         let points = try auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
         var verifier = ChainVerifier(keys: CheckpointKeys(points), isWhole: true)
         let others = try read { db in
@@ -192,16 +198,13 @@ final class MovedFile {
         guard others == 0 else {
             throw LedgerMoveError.brokenChain(path: path, fault: "It holds records of another node than \(node.name).")
         }
-        // A record whose line says another sequence or hash than its row is one that was changed.
-        func requireAgreement(_ record: MovedRecord) throws {
-            let (start, end) = (
-                Array("{\"node\":\"\(node.name)\",\"sequence\":\(record.sequence),".utf8),
-                Array((AuditDigest(bytes: record.hash).map { "\"\($0.hex)\"}" } ?? "-").utf8)
-            )
-            guard record.line.starts(with: start), record.line.suffix(end.count).elementsEqual(end) else {
+        // A record whose line says anything else than its row is one that was changed: it would be found as another one.
+        func entry(_ record: MovedRecord) throws -> AuditEntry {
+            guard let entry = try? AuditEntry(line: record.line), record.agrees(with: entry, of: node) else {
                 throw LedgerMoveError.brokenChain(
                     path: path, fault: "The columns of record \(record.sequence) are not those of its line.")
             }
+            return entry
         }
         var last: Int64 = 0
         while case let records = try records(after: last, limit: page), let end = records.last?.sequence {
@@ -212,15 +215,17 @@ final class MovedFile {
                     verifier.consume(line: next.line)
                     checkpoints.removeFirst()
                 }
-                try requireAgreement(record)
+                let entry = try entry(record)
                 verifier.consume(line: record.line)
+                reading(entry)
             }
             for checkpoint in checkpoints { verifier.consume(line: checkpoint.line) }
             last = end
             reached(verifier.records)
             if verifier.fault != nil { break }
         }
-        if case .broken(let fault) = verifier.verdict() {
+        let verdict = verifier.verdict()
+        if case .broken(let fault) = verdict {
             throw LedgerMoveError.brokenChain(path: path, fault: "paytokenctl audit verify would say: \(fault).")
         }
         let beyond = try read { db in
@@ -232,6 +237,8 @@ final class MovedFile {
             throw LedgerMoveError.brokenChain(
                 path: path, fault: "A checkpoint seals a record behind record \(last), which is its last.")
         }
+        guard case .unsealed(let ranges) = verdict else { return 0 }
+        return ranges.map(\.unsealed).reduce(0, +)
     }
 }
 
@@ -262,6 +269,15 @@ struct MovedRecord {
         self.transaction = transaction.map { Array($0) }
         hash = Array(try row.value("hash") as Data)
         line = Array(try row.value("line") as Data)
+    }
+
+    /// Whether the columns say what the line says.
+    func agrees(with entry: AuditEntry, of node: AuditNode) -> Bool {
+        entry.node == node && Int64(entry.sequence) == sequence && entry.hash.bytes == hash
+            && entry.time.milliseconds == time && entry.event == event && entry.outcome == outcome
+            && entry.caller?.name?.text == caller && entry.caller.map({ Int64($0.uid) }) == callerUID
+            && entry.merchant == merchant && entry.publicKeyHash?.bytes == publicKeyHash
+            && entry.transactionId?.bytes == transaction
     }
 }
 

@@ -26,6 +26,8 @@ struct LedgerFileExchange {
     /// What can be beside a database: its log, that log's index, and a rollback journal.
     static let sideFiles = ["-wal", "-shm", "-journal"]
     private static let linkEnding = ".restoring"
+    /// Behind the ledger's name, before the time of the restore: the former ledger's name.
+    static let asideMark = ".before-restore-"
     private var link: String { path + ".restoring-link" }
 
     /// - Throws: `brokenOff` when what is there is neither a file nor a broken-off restore, or the name of the former ledger is taken.
@@ -40,6 +42,7 @@ struct LedgerFileExchange {
             self.aside = former
         } else {
             self.aside = aside
+            if found == .file { Self.removeSecondNames(of: path) }
             guard ([""] + Self.sideFiles).allSatisfy({ !Self.exists(aside + $0) }) else {
                 throw .brokenOff(reason: "\(aside) is there already, and is not overwritten.")
             }
@@ -76,6 +79,24 @@ struct LedgerFileExchange {
         return Self.exists(aside) ? aside : nil
     }
 
+    /// Names that a restore gave the ledger and then broke off before it changed anything else: what is written to the ledger
+    /// would be written to what looks like a copy of an earlier day.
+    private static func removeSecondNames(of path: String) {
+        let place = URL(filePath: path)
+        let beginning = place.lastPathComponent + asideMark
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: directory(of: path))) ?? []
+        where name.hasPrefix(beginning) {
+            let other = directory(of: path) + "/" + name
+            if isSameFile(other, path) { _ = unsafe unlink(other) }
+        }
+    }
+
+    private static func isSameFile(_ one: String, _ other: String) -> Bool {
+        var (first, second) = (stat(), stat())
+        guard unsafe lstat(one, &first) == 0, unsafe lstat(other, &second) == 0 else { return false }
+        return first.st_dev == second.st_dev && first.st_ino == second.st_ino
+    }
+
     /// A second name, so that the file has one at every moment.
     private func nameFormer() throws(LedgerFileRestoreError) {
         guard unsafe Glibc.link(path, aside) == 0 else { throw .failed("\(path) cannot get the second name \(aside)") }
@@ -88,9 +109,9 @@ struct LedgerFileExchange {
             guard unsafe symlink(target, link) == 0 else { throw .failed("\(link) cannot be made") }
             guard unsafe rename(link, path) == 0 else { throw .failed("\(path) cannot be replaced") }
         } catch {
-            // Nothing has changed but for the second name.
+            // Nothing has changed but for the second name, which a failing disk may have made the only one.
             _ = unsafe unlink(link)
-            _ = unsafe unlink(aside)
+            if Self.isSameFile(aside, path) { _ = unsafe unlink(aside) }
             throw error
         }
     }

@@ -1,18 +1,25 @@
-import AuditChain
+public import AuditChain
 import Crypto
 public import Foundation
 import GRDB
 import Glibc
+import MerchantKeys
 import SQLiteFiles
 
 /// Puts a copy of a ledger, as ``SQLiteLedger/backup(to:)`` makes it, in the place of a stopped daemon's ledger.
 ///
 /// The copy is copied first, and what is verified is what is put in place: that it is whole for SQLite, a ledger of this schema or
-/// an older one, and that its record follows from its first line to its last, with every checkpoint signed by a key of its own. The
-/// former ledger is set aside with its side files (``LedgerFileExchange``). The file then says that it was restored, and nothing is
-/// released from it before that is accepted (``AdministrativeChange/Restore``).
+/// an older one, that its record follows from its first line to its last, with every checkpoint signed by a key of its own, and that
+/// no key may do more than its last recorded change of state left it. The former ledger is set aside with its side files
+/// (``LedgerFileExchange``). The file then says that it was restored, and nothing is released from it before that is accepted
+/// (``AdministrativeChange/Restore``). Requests for a second person that were open end.
+///
+/// What stands in no record is only as true as the copy: claims, cut-offs, and the records behind its last checkpoint, which
+/// whoever can write to the copy can make. Its SHA-256, which `ledger_backup` records, vouches for all of it.
 public struct LedgerFileRestore: Sendable {
     private let copy: FileHandle
+    private let log: FileHandle?
+    private let expected: AuditDigest?
     private let copyName: String
     private let path: String
     private let now: Date
@@ -21,6 +28,8 @@ public struct LedgerFileRestore: Sendable {
         public let path: String
         public let node: String
         public let records: Int
+        /// How many of them stand behind the last checkpoint: nobody has signed them.
+        public let unsealed: Int
         /// Its sequence; 0 for none.
         public let lastRecord: Int
         public let claims: Int
@@ -28,16 +37,25 @@ public struct LedgerFileRestore: Sendable {
         public let newestRelease: Date?
         /// The schema's version in the copy; the ledger has this program's.
         public let copySchema: Int
+        /// SHA-256 of the copy, without its log.
+        public let digest: AuditDigest
         /// Where the former ledger is; nil where there was none.
         public internal(set) var setAside: String?
     }
 
     /// - Parameters:
     ///   - copy: is read to its end.
+    ///   - log: SQLite's own of the copy (`-wal`), where that was in use when it was set aside.
     ///   - copyName: for messages.
+    ///   - expected: SHA-256 that the copy has to have; nil for any.
     ///   - path: of the ledger, absolute.
-    public init(copy: FileHandle, named copyName: String, to path: String, now: Date = Date()) {
+    public init(
+        copy: FileHandle, log: FileHandle? = nil, named copyName: String, expected: AuditDigest? = nil, to path: String,
+        now: Date = Date()
+    ) {
         self.copy = copy
+        self.log = log
+        self.expected = expected
         self.copyName = copyName
         self.path = path
         self.now = now
@@ -57,16 +75,23 @@ public struct LedgerFileRestore: Sendable {
         defer { lock.release() }
         let partial = path + ".restoring"
         let exchange = try LedgerFileExchange(
-            path: path, restored: partial, aside: "\(path).before-restore-\(AuditTime(now).fileNameText)")
+            path: path, restored: partial, aside: path + LedgerFileExchange.asideMark + AuditTime(now).fileNameText)
         // What an interrupted restore has left: nobody else makes one while the lock is held.
         Self.remove(partial)
         defer { Self.remove(partial) }
-        try fill(partial)
-        var report = try verify(partial)
+        let digest = try fill(partial, from: copy)
+        if let expected, digest != expected {
+            throw .broken(copy: copyName, fault: "Its SHA-256 is \(digest.hex), and not the one that was given.")
+        }
+        if let log { _ = try fill(partial + "-wal", from: log) }
+        var report = try verify(partial, digest: digest)
         guard changes else { return report }
         do {
             let mark = SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(now), end: report.lastRecord)
-            try change(partial) { db in try mark.write(db) }
+            try change(partial) { db in
+                try mark.write(db)
+                try SQLiteApprovals(node: report.node).expire(at: now, db)
+            }
         } catch {
             throw .brokenOff(reason: "The restore cannot be noted: \(LedgerFailure(error).description)")
         }
@@ -74,21 +99,28 @@ public struct LedgerFileRestore: Sendable {
         return report
     }
 
-    private func fill(_ partial: String) throws(LedgerFileRestoreError) {
+    /// - Returns: SHA-256 of what was read.
+    private func fill(
+        _ partial: String, from source: FileHandle
+    ) throws(LedgerFileRestoreError) -> AuditDigest {
         let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .failed("\(partial) cannot be made") }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         do {
-            while let part = try copy.read(upToCount: 1 << 20), !part.isEmpty { try file.write(contentsOf: part) }
+            var hash = SHA256()
+            while let part = try source.read(upToCount: 1 << 20), !part.isEmpty {
+                hash.update(data: part)
+                try file.write(contentsOf: part)
+            }
             try file.synchronize()
-        } catch {
-            throw .brokenOff(reason: "\(copyName) cannot be read, or \(partial) cannot be written.")
-        }
+            if let digest = AuditDigest(bytes: Array(hash.finalize())) { return digest }
+        } catch {}
+        throw .brokenOff(reason: "\(copyName) cannot be read, or \(partial) cannot be written.")
     }
 
     /// An older copy's tables are brought up to date, in its own copy, by the same steps as an older ledger's; its record is as it
     /// was, and is verified then.
-    private func verify(_ partial: String) throws(LedgerFileRestoreError) -> Report {
+    private func verify(_ partial: String, digest: AuditDigest) throws(LedgerFileRestoreError) -> Report {
         do {
             let schema = try change(partial) { db in
                 let found = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)")
@@ -103,13 +135,23 @@ public struct LedgerFileRestore: Sendable {
                 return version
             }
             let file = try MovedFile(path: partial)
-            try file.verify(page: 500) { _ in }
+            var states = RecordedKeyStates()
+            let unsealed = try file.verify(page: 500, reading: { states.take($0) })
+            if let key = states.contradicted(by: try file.keys()) {
+                throw LedgerFileRestoreError.broken(
+                    copy: copyName, fault: "Its key \(key) may do more than its record says: the copy was changed.")
+            }
+            guard try file.read({ db in try SQLiteTimes.areTimes(db) }) else {
+                throw LedgerFileRestoreError.broken(
+                    copy: copyName, fault: "A released transaction has no possible time.")
+            }
             let (records, _, claims) = try file.counts()
             let node = file.node.name
             let newest = try file.read { db in try SQLiteTimes(node: node).newestRelease(db) }
             return Report(
-                path: path, node: node, records: records, lastRecord: try file.head().sequence, claims: claims,
-                newestRelease: newest.map(StoredTime.date), copySchema: schema, setAside: nil)
+                path: path, node: node, records: records, unsealed: unsealed, lastRecord: try file.head().sequence,
+                claims: claims, newestRelease: newest.map(StoredTime.date), copySchema: schema, digest: digest,
+                setAside: nil)
         } catch let error as LedgerFileRestoreError {
             throw error
         } catch let error as LedgerOpeningError {
@@ -158,6 +200,42 @@ public struct LedgerFileRestore: Sendable {
 
     private static func remove(_ partial: String) {
         for suffix in ["", "-journal", "-wal", "-shm", ".lock"] { _ = unsafe unlink(partial + suffix) }
+    }
+}
+
+/// The state in which a record leaves each key.
+///
+/// Keys' states are rows, which no hash covers. What changed them is recorded, so a row that lets a key do more was written by
+/// somebody else. A key that never changed by a `key_state_change` is not looked at: its arrival is an event of its own.
+private struct RecordedKeyStates {
+    private var states: [AuditDigest: KeyState] = [:]
+
+    mutating func take(_ entry: AuditEntry) {
+        guard entry.event == AuditEvent.Name.keyStateChange.rawValue, entry.outcome == AuditOutcome.ok.text,
+            let key = entry.publicKeyHash, let state = entry.details["to"]?.stringValue.flatMap(KeyState.init)
+        else { return }
+        states[key] = state
+    }
+
+    /// The first key, by its hash in Base64, whose row lets it do more than its record.
+    func contradicted(by rows: [KeyRecord]) -> String? {
+        rows.first { row in
+            guard let digest = AuditDigest(bytes: row.publicKeyHash.bytes), let recorded = states[digest] else {
+                return false
+            }
+            return Self.freedom(row.state) > Self.freedom(recorded)
+        }?.publicKeyHash.base64
+    }
+
+    /// The more a key may do now or after one more step, the higher.
+    private static func freedom(_ state: KeyState) -> Int {
+        switch state {
+        case .destroyed: 0
+        case .compromised: 1
+        case .preActivation, .suspended: 2
+        case .deactivated: 3
+        case .active: 4
+        }
     }
 }
 

@@ -38,6 +38,13 @@ struct SQLiteApprovals {
         ).map(read)
     }
 
+    /// What is open then, and would be later: none of it can be approved or used any more.
+    func expire(at time: Date, _ db: Database) throws {
+        try db.execute(
+            sql: "UPDATE approval SET expires_at = min(expires_at, ?) WHERE status IN ('pending', 'approved')",
+            arguments: [StoredTime.milliseconds(time)])
+    }
+
     private static let ended = "status IN ('done', 'rejected', 'withdrawn', 'expired')"
 
     /// How many of those that have ended are too old, or beyond `count`.

@@ -7,6 +7,9 @@ import SQLiteFiles
 
 /// Copies of the ledger's file, made by SQLite's backup interface: one consistent state, with what is still in the
 /// write-ahead log, while others read and write.
+///
+/// A copy for keeping says of itself that it is one (``SQLiteRestoreMark``). Whoever puts it in a ledger's place, by whatever
+/// means, gets a ledger that releases nothing before that is accepted: what was released after the copy is not in it.
 enum SQLiteBackup {
     /// Pages that are copied, and bytes that are written, between two reports of progress.
     private static let (pagesInOneStep, unsyncedBytes): (CInt, Int) = (1024, 64 << 20)
@@ -18,7 +21,7 @@ enum SQLiteBackup {
     ///   - isAwaited: called after each step, which extends the caller's deadline. False ends the copy: its caller waits
     ///     no more.
     static func copy(
-        of source: DatabaseFilePlace, busyTimeout: TimeInterval, node: String, to path: String,
+        of source: DatabaseFilePlace, busyTimeout: TimeInterval, node: String, to path: String, now: Date = Date(),
         begin: () throws -> Void = {}, isAwaited: @escaping () -> Bool
     ) -> Result<BackupFile, LedgerBackupError> {
         Result { () throws(LedgerBackupError) in
@@ -30,7 +33,7 @@ enum SQLiteBackup {
                 return try connection.read { db in
                     // Now that it is open: not of another file than the one in use.
                     try source.requireUnchanged()
-                    return try copy(db, node: node, to: path, isAwaited: isAwaited)
+                    return try copy(db, node: node, to: path, markedAt: now, isAwaited: isAwaited)
                 }
             } catch let error as LedgerBackupError {
                 throw error
@@ -41,8 +44,11 @@ enum SQLiteBackup {
     }
 
     /// Blocks. The copy appears under its name when it is whole and has reached the disk, and not before.
+    ///
+    /// - Parameter markedAt: when it was made; nil for a copy that an older program is to open, which knows no mark.
     static func copy(
-        _ source: Database, node: String, to path: String, isAwaited: @escaping () -> Bool = { true }
+        _ source: Database, node: String, to path: String, markedAt: Date? = nil,
+        isAwaited: @escaping () -> Bool = { true }
     ) throws(LedgerBackupError) -> BackupFile {
         guard path.hasPrefix("/") else { throw .notAbsolute(path: path) }
         guard !exists(path) else { throw .exists(path: path) }
@@ -51,7 +57,7 @@ enum SQLiteBackup {
         defer { unsafe unlink(partial) }
         let sequence: Int
         do {
-            sequence = try fill(partial, from: source, node: node, isAwaited: isAwaited)
+            sequence = try fill(partial, from: source, node: node, markedAt: markedAt, isAwaited: isAwaited)
         } catch let error as LedgerBackupError {
             throw error
         } catch let error as DatabaseError
@@ -71,7 +77,7 @@ enum SQLiteBackup {
     }
 
     private static func fill(
-        _ path: String, from source: Database, node: String, isAwaited: @escaping () -> Bool
+        _ path: String, from source: Database, node: String, markedAt: Date?, isAwaited: @escaping () -> Bool
     ) throws -> Int {
         var configuration = Configuration()
         configuration.qos = DurableSQLite.threadQuality
@@ -97,9 +103,16 @@ enum SQLiteBackup {
             try requireAwaited(isAwaited)
             // One file that is complete by itself; the ledger makes it WAL again when it is opened.
             try db.execute(sql: "PRAGMA journal_mode = DELETE")
-            guard try db.tableExists("audit_record") else { return 0 }
-            return try Int.fetchOne(
-                db, sql: "SELECT max(sequence) FROM audit_record WHERE node = ?", arguments: [node]) ?? 0
+            let sequence =
+                try db.tableExists("audit_record")
+                ? Int.fetchOne(db, sql: "SELECT max(sequence) FROM audit_record WHERE node = ?", arguments: [node]) ?? 0
+                : 0
+            if let markedAt {
+                // No journal that a full disk could leave beside it.
+                try db.execute(sql: "PRAGMA journal_mode = MEMORY")
+                try SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(markedAt), end: sequence).write(db)
+            }
+            return sequence
         }
         try copy.close()
         return sequence

@@ -1,13 +1,13 @@
 import Foundation
 import GRDB
 
-/// What a ledger's file says of its restore from a copy, until somebody has accepted it.
+/// What a copy of a ledger's file says of itself, and the ledger that is restored from it, until somebody has accepted that.
 ///
 /// What was released after the copy was made is in no file any more. An HSM token tells of that only while it remembers a later
 /// record than the copy has, and it may have been restored too, from the same day. So the file itself says it, in its schema's
 /// version too (``SQLiteSchemaVersion``), so that an older program put in this one's place does not release from it.
 struct SQLiteRestoreMark: Sendable, Equatable {
-    /// Milliseconds, ``StoredTime``.
+    /// Of the copy or its restore: milliseconds, ``StoredTime``.
     let restoredAt: Int64
     /// The copy's last record; 0 for none.
     let end: Int

@@ -1,3 +1,4 @@
+import AuditChain
 import Foundation
 import GRDB
 
@@ -84,6 +85,14 @@ struct SQLiteTimes {
                 ORDER BY time DESC LIMIT 1
                 """, arguments: [node])
         return [recorded, try newestClaim(db)].compactMap { $0 }.max()
+    }
+
+    /// Whether all claims were made at a time that there is: another one would move a fence out of all reach.
+    static func areTimes(_ db: Database) throws -> Bool {
+        try
+            !(Bool.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT 1 FROM claim WHERE claimed_at < 0 OR claimed_at > ?)",
+                arguments: [AuditTime.latest.milliseconds]) ?? true)
     }
 
     /// Claims of tokens signed before its value may be gone.

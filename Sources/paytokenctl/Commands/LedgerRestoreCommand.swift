@@ -1,4 +1,5 @@
 import ArgumentParser
+import AuditChain
 import CommandOutput
 import Encodings
 import Foundation
@@ -11,7 +12,9 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         abstract: "Puts a copy that ledger backup made in the place of a stopped daemon's ledger.",
         discussion: """
             The copy is verified as a whole: that it is not damaged, and that its record follows from the first line to the \
-            last, with signed checkpoints. A copy of an older version's ledger is brought up to date. The ledger that was there is \
+            last, with signed checkpoints, and that no key may do more than its record says. Claims, cut-offs and the records \
+            behind the last checkpoint are as true as the copy: --sha256, with what ledger backup printed and its record \
+            (ledger_backup) says, shows that nobody has changed it. Requests for a second person end. A copy of an older version's ledger is brought up to date. The ledger that was there is \
             moved aside, never overwritten. The HSM token's directory and the PIN are in no copy: put your own copies back first.
 
               systemctl stop paytokend
@@ -35,6 +38,9 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The ledger's place, as in ledger.url: sqlite:PATH.", valueName: "url"))
     var to = "sqlite:/var/lib/paytokend/ledger.sqlite"
 
+    @Option(help: ArgumentHelp("What the copy's SHA-256 has to be, as ledger backup printed it.", valueName: "hex"))
+    var sha256: String?
+
     @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
 
@@ -56,7 +62,8 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
             }
         }
         let restore = LedgerFileRestore(
-            copy: file, named: InputFile.name(copy), to: LedgerMoveCommand.path(to) ?? to)
+            copy: file, log: try log(), named: InputFile.name(copy), expected: try sha256.map(Self.digest),
+            to: LedgerMoveCommand.path(to) ?? to)
         let report: LedgerFileRestore.Report
         do throws(LedgerFileRestoreError) {
             report = try restore.carryOut(changes: !dryRun.isDryRun)
@@ -68,6 +75,30 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         if !dryRun.isDryRun { Console.error(NextStep.acceptRestore) }
     }
 
+    /// A former ledger that was set aside after a crash has its newest transactions in a log beside it.
+    private func log() throws(CommandFailure) -> FileHandle? {
+        guard copy != "-" else { return nil }
+        for (suffix, isPlayed) in [("-journal", false), ("-wal", true)] {
+            let path = copy + suffix
+            guard let size = try? FileManager.default.attributesOfItem(atPath: path)[.size] as? Int, size > 0 else {
+                continue
+            }
+            guard isPlayed, let log = FileHandle(forReadingAtPath: path) else {
+                throw CommandFailure(
+                    .no, "\(path) belongs to \(copy), which is not whole without it, and it cannot be read along.")
+            }
+            return log
+        }
+        return nil
+    }
+
+    private static func digest(_ text: String) throws(CommandFailure) -> AuditDigest {
+        guard let digest = AuditDigest(hex: text.lowercased()) else {
+            throw CommandFailure(.usage, "--sha256 takes 64 hexadecimal digits.")
+        }
+        return digest
+    }
+
     private static func json(_ report: LedgerFileRestore.Report, isDryRun: Bool) -> [UInt8] {
         var json = JSONWriter()
         json.beginObject()
@@ -77,6 +108,8 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         json.member("records", report.records)
         json.member("claims", report.claims)
         json.member("schema", report.copySchema)
+        json.member("sha256", report.digest.hex)
+        json.member("unsealed", report.unsealed)
         json.member("newestRelease", report.newestRelease.map(RFC3339.string))
         json.member("setAside", report.setAside)
         json.endObject()
@@ -88,6 +121,8 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
             ("Ledger", report.path), ("Node", report.node), ("Records", report.records.grouped),
             ("Released transactions", report.claims.grouped),
             ("Newest release", report.newestRelease.map(RFC3339.string) ?? "-"),
+            ("Behind the last seal", "\(report.unsealed.grouped) records, which nobody has signed"),
+            ("SHA-256", report.digest.hex),
             ("Former ledger", report.setAside ?? "-"),
         ]).text
     }

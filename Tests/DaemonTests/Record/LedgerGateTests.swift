@@ -213,6 +213,18 @@ import Testing
         #expect(next.gate.position == .open)
     }
 
+    @Test("with a clock that is behind, the fence stands a window behind what the token remembers of the ledger's end")
+    func acceptedWithClockBehind() async throws {
+        try await served(1)
+        try copy("ledger.sqlite", "old.sqlite")
+        try await served(5)
+        try copy("old.sqlite", "ledger.sqlite")
+        let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: RecordFixture.noon - 3600)
+        await restored.gate.compare()
+        _ = try await restored.gate.acceptRestore(reason: AuditReason("disk failed"), by: RecordFixture.root)
+        #expect(try await restored.ledger.times().restoreFence == RecordFixture.noon + 300)
+    }
+
     @Test("while a signing-time window is off an older ledger is not accepted, since nothing bounds what it forgot")
     func windowOff() async throws {
         try await served(1)

@@ -168,6 +168,11 @@ struct MoveRulesTests {
             "UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), 'primary', 'another') AS BLOB) WHERE sequence = 3",
             "UPDATE audit_record SET hash = zeroblob(32) WHERE sequence = 7",
             "DELETE FROM audit_record WHERE sequence = 2", "DELETE FROM audit_record WHERE sequence = 7",
+            // A record that would be found as something else than it says.
+            "UPDATE audit_record SET event = 'verify' WHERE sequence = 7",
+            "UPDATE audit_record SET caller = 'another' WHERE sequence = 7",
+            "UPDATE audit_record SET time = time + 1 WHERE sequence = 7",
+            "UPDATE audit_record SET transaction_id = zeroblob(32) WHERE sequence = 7",
             "DELETE FROM audit_key", "UPDATE audit_record SET node = 'node-2' WHERE sequence = 7",
             "UPDATE checkpoint SET line = (SELECT line FROM checkpoint WHERE sequence = 4) WHERE sequence = 7",
         ])

@@ -51,6 +51,12 @@ struct BackupTests {
         settings.path = backup.path
         let restored = try await SQLiteLedger.open(settings)
         #expect(try await restored.head().sequence == backup.sequence)
+        // By whatever means it came into a ledger's place: it says that it is none, and the ledger says nothing of the kind.
+        #expect(
+            try await restored.standing().holds.map(\.finding) == [
+                LedgerHold.Finding(kind: .restored, ledgerSequence: backup.sequence, remembered: nil)
+            ])
+        #expect(try await ledger.standing().holds.isEmpty)
         for number in 0..<before {
             #expect(try await restored.release(fixture.request(number, reference: nil)) == .replayed)
         }

@@ -1,5 +1,8 @@
+import AuditChain
 import Foundation
 import GRDB
+import MerchantKeys
+import PaymentToken
 import TestSupport
 import Testing
 
@@ -15,9 +18,11 @@ struct LedgerFileRestoreTests {
         let path: String
         let copy: String
 
-        init() async throws {
+        /// - Parameter before: what was before the copy was made.
+        init(_ before: (LedgerFixture) async throws -> Void = { _ in }) async throws {
             fixture = try await LedgerFixture(engine: .sqlite)
             #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+            try await before(fixture)
             copy = try await fixture.sqlite.backup(to: fixture.directory.path("copy.sqlite")).path
             #expect(try await fixture.ledger.release(fixture.request(2)) == .released)
             directory = try FreshDirectory()
@@ -37,10 +42,21 @@ struct LedgerFileRestoreTests {
             return settings
         }
 
-        func restore(_ copy: String? = nil) throws -> LedgerFileRestore.Report {
+        func restore(
+            _ copy: String? = nil, log: String? = nil, expected: AuditDigest? = nil, changes: Bool = true
+        ) throws -> LedgerFileRestore.Report {
             let file = try FileHandle(forReadingFrom: URL(filePath: copy ?? self.copy))
-            return try LedgerFileRestore(copy: file, named: "copy.sqlite", to: path, now: LedgerFixture.noon)
-                .carryOut()
+            let log = try log.map { try FileHandle(forReadingFrom: URL(filePath: $0)) }
+            return try LedgerFileRestore(
+                copy: file, log: log, named: "copy.sqlite", expected: expected, to: path, now: LedgerFixture.noon
+            ).carryOut(changes: changes)
+        }
+
+        /// Changes the copy behind its back.
+        func changeCopy(_ statement: String) throws {
+            let queue = try DatabaseQueue(path: copy)
+            try queue.write { try $0.execute(sql: statement) }
+            try queue.close()
         }
 
         /// What a ledger at the path says to the two releases, which it must know both.
@@ -172,9 +188,7 @@ struct LedgerFileRestoreTests {
     @Test("A copy that SQLite keeps statistics in is restored")
     func statistics() async throws {
         let killed = try await Killed()
-        let queue = try DatabaseQueue(path: killed.copy)
-        try await queue.write { try $0.execute(sql: "ANALYZE") }
-        try queue.close()
+        try killed.changeCopy("ANALYZE")
         #expect(try killed.restore().claims == 1)
         await killed.close()
     }
@@ -194,9 +208,7 @@ struct LedgerFileRestoreTests {
         ])
     func foreignTables(_ statement: String) async throws {
         let killed = try await Killed()
-        let queue = try DatabaseQueue(path: killed.copy)
-        try await queue.write { try $0.execute(sql: statement) }
-        try queue.close()
+        try killed.changeCopy(statement)
         let before = try Data(contentsOf: URL(filePath: killed.path))
         #expect(
             throws: LedgerFileRestoreError.broken(
@@ -204,6 +216,159 @@ struct LedgerFileRestoreTests {
         ) { try killed.restore() }
         #expect(try Data(contentsOf: URL(filePath: killed.path)) == before)
         #expect(try await killed.knowsBoth(killed.path))
+        await killed.close()
+    }
+
+    // MARK: A copy that somebody has changed
+
+    /// One key is suspended and another one compromised, and the record says so.
+    private static func changeStates(_ fixture: LedgerFixture) async throws {
+        for (number, state) in [(UInt8(2), KeyState.suspended), (3, .compromised)] {
+            let key = LedgerFixture.hash(number)
+            try await fixture.ledger.store(LedgerFixture.record(key))
+            try await fixture.ledger.apply(
+                AdministrativeChange(
+                    at: LedgerFixture.noon, key: LedgerFixture.record(key, state: state),
+                    records: [
+                        AuditRecord(
+                            time: AuditTime(LedgerFixture.noon),
+                            event: .keyStateChange(
+                                KeyStateChange(from: nil, to: AuditKeyState(rawValue: state.rawValue))),
+                            publicKeyHash: AuditDigest(bytes: key.bytes))
+                    ]))
+        }
+    }
+
+    @Test(
+        "A copy in which a key may do more than the record's last change of it left it is refused",
+        arguments: [
+            ("suspended", "active"), ("suspended", "deactivated"), ("compromised", "active"),
+            ("compromised", "suspended"), ("compromised", "pre-activation"),
+        ])
+    func freerKey(state: String, becomes: String) async throws {
+        let killed = try await Killed(Self.changeStates)
+        #expect(try killed.restore(changes: false).records == 2)
+        try killed.changeCopy("UPDATE merchant_key SET state = '\(becomes)' WHERE state = '\(state)'")
+        let key = LedgerFixture.hash(state == "suspended" ? 2 : 3).base64
+        #expect(
+            throws: LedgerFileRestoreError.broken(
+                copy: "copy.sqlite", fault: "Its key \(key) may do more than its record says: the copy was changed.")
+        ) { try killed.restore() }
+        // Nor does it help to have the change found as something else.
+        try killed.changeCopy("UPDATE audit_record SET event = 'verify' WHERE event = 'key_state_change'")
+        #expect(throws: LedgerFileRestoreError.self) { try killed.restore() }
+        await killed.close()
+    }
+
+    @Test("A copy in which a key may do less is restored: nothing is released with it")
+    func stricterKey() async throws {
+        let killed = try await Killed(Self.changeStates)
+        try killed.changeCopy("UPDATE merchant_key SET state = 'destroyed'")
+        #expect(try killed.restore().records == 2)
+        await killed.close()
+    }
+
+    @Test("What was released at no possible time would move the fence out of all reach, and is refused")
+    func impossibleTime() async throws {
+        for time in [Int64.max, .min, -1, 253_402_300_800_000] {
+            let killed = try await Killed()
+            try killed.changeCopy("UPDATE claim SET claimed_at = \(time)")
+            #expect(
+                throws: LedgerFileRestoreError.broken(
+                    copy: "copy.sqlite", fault: "A released transaction has no possible time.")
+            ) { try killed.restore() }
+            await killed.close()
+        }
+    }
+
+    @Test("Requests for a second person that were open in the copy have expired in the restored ledger")
+    func openRequests() async throws {
+        let identifiers = [ApprovalIdentifier.random(), .random()]
+        let person = PersonIdentities(uid: 1000)
+        let killed = try await Killed { fixture in
+            for identifier in identifiers {
+                let approval = Approval(
+                    identifier: identifier, operation: .keyDestroy, parameters: .zero, key: nil, keyState: nil,
+                    requester: ApprovalRequester(person: person, name: "alice", gid: 100, groups: []),
+                    reason: AuditReason("old"), requestedAt: LedgerFixture.noon - 60,
+                    expires: LedgerFixture.noon + 3600)
+                try await fixture.ledger.apply(
+                    AdministrativeChange(at: LedgerFixture.noon - 60, approval: .request(approval), records: []))
+            }
+            try await fixture.ledger.apply(
+                AdministrativeChange(
+                    at: LedgerFixture.noon - 30,
+                    approval: .approve(identifiers[1], by: PersonIdentities(uid: 1001), executes: false), records: []))
+        }
+        _ = try killed.restore()
+        let ledger = try await SQLiteLedger.open(killed.settings())
+        let overdue = try await ledger.approvals(limit: 10)
+        #expect(Set(overdue.map(\.identifier)) == Set(identifiers))
+        #expect(overdue.allSatisfy { $0.status(at: LedgerFixture.noon) == .expired })
+        await ledger.close()
+        await killed.close()
+    }
+
+    @Test("A copy is compared with the SHA-256 that its backup had, and with nothing else")
+    func digest() async throws {
+        let killed = try await Killed()
+        let before = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
+        #expect(try killed.restore(expected: before, changes: false).digest == before)
+        // Claims are in no record: nothing but the digest tells of this.
+        try killed.changeCopy("DELETE FROM claim")
+        let after = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
+        #expect(
+            throws: LedgerFileRestoreError.broken(
+                copy: "copy.sqlite", fault: "Its SHA-256 is \(after.hex), and not the one that was given.")
+        ) { try killed.restore(expected: before) }
+        #expect(try killed.restore().claims == 0)
+        await killed.close()
+    }
+
+    @Test("How many records stand behind the last checkpoint is reported: whoever has the copy can make them")
+    func unsealed() async throws {
+        let signer = CheckpointSigner()
+        let killed = try await Killed { fixture in
+            for number in 11...13 { _ = try await fixture.releasing(number)(fixture.ledger) }
+            let identifier = [UInt8](repeating: 1, count: 16)
+            try await fixture.ledger.planAuditKey(identifier: identifier)
+            try await fixture.ledger.confirmAuditKey(
+                identifier: identifier, publicKey: Array(signer.key.publicKey.x963Representation), recording: nil)
+            try await signer.seal(fixture.ledger)
+            for number in 14...15 { _ = try await fixture.releasing(number)(fixture.ledger) }
+        }
+        let report = try killed.restore()
+        #expect(report.records == 5 && report.unsealed == 2, "\(report)")
+        await killed.close()
+    }
+
+    // MARK: A former ledger
+
+    @Test(
+        "A ledger that was set aside in use is restored with its log; without it the newest releases would be forgotten"
+    )
+    func withLog() async throws {
+        let killed = try await Killed()
+        let (former, log) = (killed.directory.path("former"), killed.directory.path("former-wal"))
+        try FileManager.default.copyItem(atPath: killed.path, toPath: former)
+        try FileManager.default.copyItem(atPath: killed.path + "-wal", toPath: log)
+        #expect(try killed.restore(former, log: log).claims == 2)
+        #expect(!FileManager.default.fileExists(atPath: killed.path + "-wal"))
+        #expect(try await killed.knowsBoth(killed.path))
+        await killed.close()
+    }
+
+    @Test(
+        "A second name that a broken-off restore gave the ledger is taken away by the next one, and other copies stay")
+    func secondName() async throws {
+        let killed = try await Killed()
+        let second = killed.path + ".before-restore-first"
+        let other = try killed.directory.write("another", to: "ledger.sqlite.before-restore-older")
+        try FileManager.default.linkItem(atPath: killed.path, toPath: second)
+        let aside = try #require(try killed.restore().setAside)
+        #expect(!FileManager.default.fileExists(atPath: second))
+        #expect(try String(contentsOfFile: other, encoding: .utf8) == "another")
+        #expect(try await killed.knowsBoth(aside))
         await killed.close()
     }
 }
