@@ -132,6 +132,10 @@ let package = Package(
         // The key-usage record: lines, chain, checkpoints, their verification. No database.
         .target(
             name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto], swiftSettings: house),
+        // The assessor's page: what an export counts, and its HTML.
+        .target(
+            name: "AuditReport", dependencies: ["AuditChain", "DaemonAPI", "Encodings", "StrictJSON"],
+            swiftSettings: house),
         // Sessions with a PostgreSQL server, for whatever keeps its rows in one.
         .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"], swiftSettings: house),
         // A private, durable SQLite file: where it stands, who may have it, which settings its connections need.
@@ -215,8 +219,8 @@ let package = Package(
         .executableTarget(
             name: "paytokenctl",
             dependencies: [
-                "AuditChain", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener", "HostSystem",
-                "KeyFiles",
+                "AuditChain", "AuditReport", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener",
+                "HostSystem", "KeyFiles",
                 "KeySealing", "Ledger", "PostgreSQLClient", "ProductVersion", "Refusals", "SecretMemory", "StrictJSON",
                 "Telemetry", arguments, crypto, logging, nioCore, nioPosix, signals,
             ],

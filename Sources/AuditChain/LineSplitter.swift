@@ -1,16 +1,18 @@
 /// Cuts an export, which comes in pieces of any size, into lines.
-struct LineSplitter: Sendable {
+public struct LineSplitter: Sendable {
+    public init() {}
+
     /// The beginning of a line whose line feed has not come yet.
     private var pending: [UInt8] = []
 
     /// Whether the last line lacks its line feed.
-    var holdsPart: Bool { !pending.isEmpty }
+    public var holdsPart: Bool { !pending.isEmpty }
     var retainedBytes: Int { pending.capacity }
 
     /// Gives the lines that are whole now, without their line feeds, until `body` wants no more.
     ///
     /// - Returns: false when a line is longer than any is.
-    mutating func take(_ bytes: ArraySlice<UInt8>, _ body: (_ line: [UInt8]) -> Bool) -> Bool {
+    public mutating func take(_ bytes: ArraySlice<UInt8>, _ body: (_ line: [UInt8]) -> Bool) -> Bool {
         var rest = bytes
         while let lineFeed = rest.firstIndex(of: 0x0A) {
             let line: [UInt8]

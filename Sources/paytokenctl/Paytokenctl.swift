@@ -175,7 +175,7 @@ struct AuditCommand: ParsableCommand {
         commandName: "audit", abstract: "The record of who used which key when, and its verification.",
         subcommands: [
             AuditListCommand.self, AuditVerifyCommand.self, AuditExportCommand.self, AuditHeadCommand.self,
-            AuditPublicKeyCommand.self, AuditChangeKeyCommand.self,
+            AuditReportCommand.self, AuditPublicKeyCommand.self, AuditChangeKeyCommand.self,
         ])
 }
 

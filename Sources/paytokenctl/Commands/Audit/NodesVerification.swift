@@ -126,6 +126,8 @@ struct NodesReport {
         }
     }
 
+    /// Of the last record or export that was verified for itself.
+    private(set) var verdict: NodesVerdict?
     private var parts: [Part] = []
     private var faults: [ChainBreak] = []
     private var filteredRecords: Int?
@@ -138,6 +140,7 @@ struct NodesReport {
     mutating func add(
         _ verdict: NodesVerdict, _ verifier: NodesVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false
     ) {
+        if !onlyIfFaulty { self.verdict = verdict }
         lines += verifier.lines
         records += verifier.records
         if let fault = verdict.fault { faults.append(fault) }

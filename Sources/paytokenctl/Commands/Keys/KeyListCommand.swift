@@ -30,7 +30,7 @@ struct KeyListCommand: AsyncParsableCommand {
     @OptionGroup var socket: AdminSocketOption
 
     func run() async throws {
-        var (keys, items) = try await allKeys()
+        var (keys, items) = try await socket.connection.allKeys()
         if let expiring {
             let end = Date(timeIntervalSinceNow: expiring.seconds)
             let chosen = keys.indices.filter { Self.isExpiring(keys[$0], before: end) }
@@ -71,28 +71,6 @@ struct KeyListCommand: AsyncParsableCommand {
             return (end ?? .distantFuture, key.merchantIdentifier ?? "", key.publicKeyHash)
         }
         return keys.indices.map { ($0, rank(keys[$0])) }.sorted { $0.1 < $1.1 }.map(\.0)
-    }
-
-    /// Every page, each key typed and as it came: what a newer daemon adds is passed on to programs.
-    private func allKeys() async throws(CommandFailure) -> (keys: [KeySummary], items: [JSONValue]) {
-        let connection = socket.connection
-        var keys: [KeySummary] = []
-        var items: [JSONValue] = []
-        var next: String?
-        // As many pages as any real list has; a daemon that never ends one is broken.
-        for _ in 0..<1000 {
-            let query = QueryText.of([("limit", "1000")] + (next.map { [("after", $0)] } ?? []))
-            let answer = try await connection.send(.get("/v1/keys" + query))
-            guard let read = ListAnswer<KeySummary>.read(answer.body) else { throw connection.notOurs(answer.status) }
-            keys += read.page.items
-            items += read.items
-            next = read.page.next
-            if next == nil { break }
-        }
-        guard next == nil else {
-            throw CommandFailure(.defect, "internal_error: the daemon's list of keys does not end.")
-        }
-        return (keys, items)
     }
 }
 

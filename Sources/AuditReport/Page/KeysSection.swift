@@ -1,0 +1,106 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+
+/// The inventory of keys: what each is, where it came from, and what became of it.
+struct KeysSection {
+    let builder: ReportBuilder
+    let live: LiveState?
+    let now: AuditTime
+
+    private static let mostShown = 5_000
+
+    func write(to page: inout PageWriter) {
+        page.heading("3. Inventory of keys", id: "keys")
+        let keys = builder.sortedKeys
+        let summaries = Dictionary(
+            (live?.keys ?? []).map { ($0.publicKeyHash, $0) }, uniquingKeysWith: { first, _ in first })
+        let states = Dictionary(grouping: keys, by: \.state).mapValues(\.count)
+        page.paragraph(
+            keys.isEmpty
+                ? "The record knows no key."
+                : "\(PageWriter.grouped(keys.count)) keys by the record: "
+                    + states.sorted { $0.key < $1.key }.map { "\(PageWriter.grouped($0.value)) \($0.key)" }
+                    .joined(separator: ", ") + ".")
+        page.table(
+            [
+                "Key (publicKeyHash)", "Merchant", "Use", "State", "Came by", "On, by whom, approval", "Serves from",
+                "Superseded", "Compromised", "Destroyed", "Certificate ends", "Tokens",
+            ],
+            keys.prefix(Self.mostShown).map { row($0, summaries[$0.key.base64]) })
+        if keys.count > Self.mostShown {
+            page.note("\(PageWriter.grouped(keys.count - Self.mostShown)) more keys are in the export.")
+        }
+        writeDifferences(keys, summaries, to: &page)
+        page.requirements(Requirement.ofKeys)
+    }
+
+    private func row(_ key: KeyHistory, _ now: KeySummary?) -> [PageWriter.Cell] {
+        let arrival = key.arrival
+        return [
+            .code(key.key.base64), .text(key.merchant ?? now?.merchantIdentifier ?? "–"),
+            .text(now.map { "\($0.use), \($0.algorithm)" } ?? "–"), .text(key.state), .text(Self.word(arrival)),
+            Self.cell(arrival), Self.cell(key.activation), Self.cell(key.superseded),
+            Self.cell(key.first("compromised")), Self.cell(key.first("destroyed")),
+            .text(Self.end(now)), .text(now?.tokens.joined(separator: ", ") ?? "–"),
+        ]
+    }
+
+    private static func word(_ arrival: KeyHistory.Event?) -> String {
+        switch arrival?.step {
+        case .generated: "made in a token"
+        case .imported: "from a file"
+        case .adopted: "found in a token"
+        default: "before the record"
+        }
+    }
+
+    private static func end(_ key: KeySummary?) -> String {
+        guard let key, let notAfter = key.notAfter else { return "–" }
+        let day = AuditTime(notAfter).day
+        guard let left = key.daysLeft else { return day }
+        return left < 0 ? "\(day), \(-left) days ago" : "\(day), \(left) days left"
+    }
+
+    private static func cell(_ event: KeyHistory.Event?) -> PageWriter.Cell {
+        guard let event else { return .none }
+        var text = PageWriter.escaped(event.time.shown)
+        if let by = event.by { text += ", \(PageWriter.escaped(by))" }
+        if let approval = event.approval { text += ", approval \(PageWriter.escaped(approval))" }
+        if let reason = event.reason { text += ": “\(PageWriter.escaped(reason))”" }
+        return .markup("\(text) <span class=\"place\">\(PageWriter.escaped(event.place.text))</span>")
+    }
+
+    /// Where the record and the daemon do not say the same.
+    private func writeDifferences(
+        _ keys: [KeyHistory], _ summaries: [String: KeySummary], to page: inout PageWriter
+    ) {
+        guard live != nil else { return }
+        page.subheading("Where the record and the daemon differ")
+        let known = Set(keys.map(\.key.base64))
+        var rows: [[PageWriter.Cell]] = keys.compactMap { key in
+            guard let now = summaries[key.key.base64] else {
+                return key.state == "destroyed"
+                    ? nil
+                    : [.code(key.key.base64), .text("\(key.state) by the record, and the daemon does not list it")]
+            }
+            guard now.state != key.state else { return nil }
+            return [.code(key.key.base64), .text("\(key.state) by the record, \(now.state) by the daemon")]
+        }
+        for summary in summaries.values.sorted(by: { $0.publicKeyHash < $1.publicKeyHash })
+        where !known.contains(summary.publicKeyHash) {
+            rows.append([
+                .code(summary.publicKeyHash),
+                .text(
+                    summary.condition == "external"
+                        ? "in a token, and not known to the ledger: it serves nobody"
+                        : "\(summary.state) by the daemon, and its arrival is not in this export"),
+            ])
+        }
+        for summary in summaries.values.sorted(by: { $0.publicKeyHash < $1.publicKeyHash }) {
+            guard let remark = summary.remark, known.contains(summary.publicKeyHash) else { continue }
+            rows.append([.code(summary.publicKeyHash), .text(remark)])
+        }
+        page.table(["Key", "Difference"], Array(rows.prefix(Self.mostShown)))
+    }
+}

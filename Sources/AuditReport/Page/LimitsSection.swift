@@ -1,0 +1,27 @@
+/// What an assessor must not take from the page.
+struct LimitsSection {
+    let hasLive: Bool
+    let isProved: Bool
+
+    func write(to page: inout PageWriter) {
+        page.heading("6. What this does not show", id: "limits")
+        var items = [
+            "Uses of a key that did not pass through this program. Whoever has a token's PIN can use its keys directly, and no record "
+                + "here tells of it; a counter or log of the token itself would.",
+            "A record that was rewritten by somebody who had both the daemon's account and the token: he can sign it again. Heads and "
+                + "exports that were kept elsewhere show it.",
+            "An end that was cut off, unless it is compared with a head that was kept on another host.",
+            "That a caller is a person, or what it did with what it was given. Callers are accounts of the operating system.",
+            "That two accounts are two people.",
+            "That the clocks were right. Times are the hosts' own; the order is the sequence of each node.",
+            "Account numbers, cryptograms and contents of requests: they are in no record, and so in no page.",
+            "Whether any requirement is met. The page shows what happened; what that is worth is the assessor's decision, and so is "
+                + "whether these keys are ones that protect stored account data (PCI DSS 3.6 and 3.7).",
+        ]
+        if !hasLive {
+            items.insert("The present state of tokens and keys: no daemon was asked.", at: 0)
+        }
+        if !isProved { items.insert("That the records are whole: see the verdict.", at: 0) }
+        page.list(items)
+    }
+}

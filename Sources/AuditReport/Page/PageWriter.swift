@@ -1,0 +1,138 @@
+import AuditChain
+
+/// HTML as it grows. Text from records and answers is escaped here and nowhere else.
+struct PageWriter {
+    private(set) var html = ""
+    /// The figures that the appendix explains, in the order of their numbers.
+    private(set) var figures: [Figure] = []
+
+    struct Figure {
+        let references: RecordReferences
+        /// Which records of those in the period these are, in words.
+        let condition: String
+    }
+
+    /// What stands in a table's cell.
+    enum Cell {
+        case text(String)
+        case code(String)
+        case count(Int)
+        case figure(RecordReferences, String)
+        case places([RecordPlace])
+        case strong(String)
+        case markup(String)
+
+        static let none = Cell.text("–")
+    }
+
+    static func escaped(_ text: String) -> String {
+        var escaped = ""
+        escaped.reserveCapacity(text.utf8.count)
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "&": escaped += "&amp;"
+            case "<": escaped += "&lt;"
+            case ">": escaped += "&gt;"
+            case "\"": escaped += "&quot;"
+            case "'": escaped += "&#39;"
+            // Directions and other invisible characters could show a name as another one.
+            case _ where scalar.properties.generalCategory == .format || scalar.properties.generalCategory == .control:
+                escaped += "\u{FFFD}"
+            default: escaped.unicodeScalars.append(scalar)
+            }
+        }
+        return escaped
+    }
+
+    mutating func raw(_ markup: String) { html += markup }
+
+    mutating func heading(_ text: String, id: String) {
+        html += "<h2 id=\"\(id)\">\(Self.escaped(text))</h2>\n"
+    }
+
+    mutating func subheading(_ text: String) { html += "<h3>\(Self.escaped(text))</h3>\n" }
+
+    mutating func paragraph(_ text: String) { html += "<p>\(Self.escaped(text))</p>\n" }
+
+    mutating func note(_ text: String) { html += "<p class=\"note\">\(Self.escaped(text))</p>\n" }
+
+    mutating func commands(_ text: String) { html += "<pre>\(Self.escaped(text))</pre>\n" }
+
+    mutating func list(_ items: [String]) {
+        html += "<ul>\n" + items.map { "<li>\(Self.escaped($0))</li>\n" }.joined() + "</ul>\n"
+    }
+
+    mutating func table(_ head: [String], _ rows: [[Cell]], class name: String = "") {
+        guard !rows.isEmpty else { return note("None.") }
+        html += "<table\(name.isEmpty ? "" : " class=\"\(name)\"")><thead><tr>"
+        html += head.map { "<th scope=\"col\">\(Self.escaped($0))</th>" }.joined()
+        html += "</tr></thead><tbody>\n"
+        for row in rows {
+            html += "<tr>"
+            for cell in row {
+                switch cell {
+                case .count, .figure: html += "<td class=\"n\">\(markup(cell))</td>"
+                default: html += "<td>\(markup(cell))</td>"
+                }
+            }
+            html += "</tr>\n"
+        }
+        html += "</tbody></table>\n"
+    }
+
+    /// Two columns, the first the name.
+    mutating func pairs(_ rows: [(String, Cell)]) {
+        html += "<table class=\"pairs\"><tbody>\n"
+        for (name, cell) in rows {
+            html += "<tr><th scope=\"row\">\(Self.escaped(name))</th><td>\(markup(cell))</td></tr>\n"
+        }
+        html += "</tbody></table>\n"
+    }
+
+    mutating func markup(_ cell: Cell) -> String {
+        switch cell {
+        case .text(let text): Self.escaped(text)
+        case .code(let text): "<code>\(Self.escaped(text))</code>"
+        case .strong(let text): "<strong>\(Self.escaped(text))</strong>"
+        case .count(let count): Self.grouped(count)
+        case .figure(let references, let condition): figure(references, condition)
+        case .places(let places):
+            places.isEmpty
+                ? "–" : places.map { "<span class=\"place\">\(Self.escaped($0.text))</span>" }.joined(separator: ", ")
+        case .markup(let markup): markup
+        }
+    }
+
+    /// The count, which leads to its records.
+    private mutating func figure(_ references: RecordReferences, _ condition: String) -> String {
+        guard !references.isEmpty else { return "0" }
+        if references.count == 1, let place = references.beginning.first {
+            return "1 <span class=\"place\">(\(Self.escaped(place.text)))</span>"
+        }
+        figures.append(Figure(references: references, condition: condition))
+        let count = Self.grouped(references.count)
+        return "<a href=\"#f\(figures.count)\">\(count)</a>"
+    }
+
+    /// `1,234,567`
+    static func grouped(_ number: Int) -> String {
+        var groups: [String] = []
+        var rest = Substring(String(number.magnitude))
+        while rest.count > 3 {
+            groups.insert(String(rest.suffix(3)), at: 0)
+            rest.removeLast(3)
+        }
+        return (number < 0 ? "-" : "") + ([String(rest)] + groups).joined(separator: ",")
+    }
+}
+
+extension AuditTime {
+    /// `2026-01-31 12:00:02`, UTC.
+    var shown: String { String(text.prefix(19)).replacing("T", with: " ") }
+    var day: String { String(text.prefix(10)) }
+}
+
+extension AuditDigest {
+    /// Enough to tell keys apart on a page; the whole one is in the inventory.
+    var short: String { String(base64.prefix(8)) + "…" }
+}

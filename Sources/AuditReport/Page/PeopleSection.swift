@@ -1,0 +1,123 @@
+import AuditChain
+
+/// What people did, with their reasons and their second persons.
+struct PeopleSection {
+    let builder: ReportBuilder
+
+    private static let mostRows = 5_000
+
+    func write(to page: inout PageWriter) {
+        page.heading("5. People", id: "people")
+        writeSeparation(to: &page)
+        writeApprovals(to: &page)
+        writeActs(to: &page)
+        page.subheading("Who looked at the record")
+        page.table(
+            ["Who", "How", "Times"],
+            builder.acts.readings.sorted { $0.key < $1.key }.prefix(Self.mostRows).map { reading, references in
+                [
+                    .text(reading.by), .code(reading.event),
+                    .figure(references, "\(reading.event) by \(reading.by)"),
+                ]
+            })
+        page.requirements(Requirement.ofPeople)
+    }
+
+    /// What needed two, and what one did alone: from what was done, not from what the rules permit.
+    private func writeSeparation(to page: inout PageWriter) {
+        struct Person {
+            var acts = RecordReferences()
+            var alone = RecordReferences()
+            var asked = RecordReferences()
+            var decided = RecordReferences()
+        }
+        var people: [String: Person] = [:]
+        for act in builder.acts.acts where act.outcome == AuditOutcome.ok.text {
+            let who = act.by ?? "the daemon"
+            people[who, default: Person()].acts.add(act.place)
+            switch AuditEvent.Name(rawValue: act.event) {
+            case .approvalRequest: people[who]?.asked.add(act.place)
+            case .approvalDecision: people[who]?.decided.add(act.place)
+            case .some(let name) where Self.forTwo(name, act.what) && act.approval == nil:
+                people[who]?.alone.add(act.place)
+            default: break
+            }
+        }
+        page.subheading("Who did what, alone or with a second person")
+        page.table(
+            ["Who", "Acts", "Asked for a second person", "Decided as one", "Done alone, of what needs two"],
+            people.sorted { $0.key < $1.key }.prefix(Self.mostRows).map { who, person in
+                [
+                    .text(who), .figure(person.acts, "administrative acts of \(who), ok"),
+                    .figure(person.asked, "approval_request by \(who)"),
+                    .figure(person.decided, "approval_decision by \(who)"),
+                    .figure(person.alone, "acts of \(who) for two people, without an approval"),
+                ]
+            })
+        page.note(
+            "Root and the daemon's own account act alone: they reach the token and the ledger without asking. What they did so "
+                + "stands in the last column.")
+    }
+
+    private static func forTwo(_ name: AuditEvent.Name, _ state: String?) -> Bool {
+        switch name {
+        case .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock: true
+        case .keyStateChange: state == "destroyed" || state == "compromised" || state == "active"
+        default: false
+        }
+    }
+
+    private func writeApprovals(to page: inout PageWriter) {
+        page.subheading("Requests for a second person")
+        let approvals = builder.acts.approvals.values.compactMap { approval in
+            approval.request.flatMap { builder.period.contains($0.time) ? (approval, $0) : nil }
+        }.sorted { ($0.1.time, $0.0.identifier) < ($1.1.time, $1.0.identifier) }
+        page.paragraph(
+            builder.endsOfApprovals.sorted { $0.key < $1.key }
+                .map { "\(PageWriter.grouped($0.value)) \(Self.word($0.key))" }.joined(separator: ", "))
+        page.table(
+            ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],
+            approvals.prefix(Self.mostRows).map { approval, request in
+                [
+                    .text(request.time.shown), .text(request.by ?? "–"), .code(request.what ?? "–"),
+                    .code(request.key?.short ?? "–"), .text(request.reason ?? "–"), .text(Self.word(approval.end)),
+                    .text(approval.decisions.last?.by ?? "–"),
+                    .places([request.place] + approval.decisions.map(\.place)),
+                ]
+            })
+    }
+
+    private static func word(_ end: String) -> String {
+        switch end {
+        case "approve": "approved"
+        case "reject": "rejected"
+        case "withdraw": "withdrawn"
+        case "expire": "lapsed"
+        default: end
+        }
+    }
+
+    private func writeActs(to page: inout PageWriter) {
+        page.subheading("Every administrative act")
+        let acts = builder.acts.acts.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
+        page.table(
+            ["Time", "Who", "Act", "Outcome", "Key", "Merchant", "Reason", "Second person", "Record"],
+            acts.prefix(Self.mostRows).map { act in
+                let second = act.approval.flatMap { builder.acts.approvals[$0]?.decisions.last?.by }
+                return [
+                    .text(act.time.shown), .text(Self.who(act)),
+                    .text(act.event + (act.what.map { ": \($0)" } ?? "")), .text(act.outcome),
+                    .code(act.key?.short ?? "–"), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
+                    .text(second ?? (act.approval.map { "approval \($0)" } ?? "–")), .places([act.place]),
+                ]
+            })
+        let more = builder.acts.omitted + max(0, acts.count - Self.mostRows)
+        if more > 0 { page.note("\(PageWriter.grouped(more)) more acts are in the export.") }
+    }
+
+    private static func who(_ act: AdministrativeActs.Act) -> String {
+        guard let by = act.by else { return "the daemon" }
+        guard let login = act.loginUID, login != act.uid else { return by }
+        return "\(by), logged in as uid \(login)"
+    }
+}

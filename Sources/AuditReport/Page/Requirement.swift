@@ -1,0 +1,125 @@
+/// A requirement that a part of the page is evidence for, in this project's words, and what of it the page says nothing about.
+///
+/// PCI DSS 4.0.1 (June 2024). 3.6 and 3.7 are about keys that protect stored account data; whether keys that open payment tokens on
+/// their way count as such the assessor decides.
+struct Requirement {
+    let number: String
+    let shows: String
+    let leaves: String
+
+    init(_ number: String, shows: String, leaves: String) {
+        self.number = number
+        self.shows = shows
+        self.leaves = leaves
+    }
+
+    static let ofVerdict = [
+        Requirement(
+            "10.3.2, 10.3.4",
+            shows: "A record that was changed, removed or inserted before the last seal is found, and by whom not.",
+            leaves: "Who may write to the hosts' disks; other logs than this record."),
+        Requirement(
+            "10.3.3",
+            shows: "Nothing by itself: heads and exports that are kept on another host are compared with --head.",
+            leaves: "Whether, where and how soon copies are kept."),
+        Requirement(
+            "10.5.1", shows: "From when to when there are records without a gap.",
+            leaves: "That those of the last three months can be looked at at once, and other logs."),
+        Requirement(
+            "10.6.1 to 10.6.3",
+            shows: "Steps of the hosts' clocks that the record shows, and clocks that somebody accepted.",
+            leaves: "Which time servers the hosts follow, and who may set their clocks."),
+        Requirement(
+            "10.7.2, 10.7.3", shows: "Ends without a stop, records that could not be written, restores.",
+            leaves: "Whether somebody was alerted and answered in time: the monitoring has that."),
+    ]
+
+    static let ofSystem = [
+        Requirement(
+            "12.3.3", shows: "Which algorithms, strengths and tokens are in use for these keys.",
+            leaves: "Protocols and ciphers elsewhere, the yearly review, and the plan for what becomes weak."),
+        Requirement(
+            "3.6.1.1 (service providers)",
+            shows: "Tokens, keys, their use and strength, for the description of the architecture.",
+            leaves: "The description itself."),
+        Requirement(
+            "10.2.1.5, 10.2.1.7", shows: "Access rules and settings in force, and each change of them.",
+            leaves: "Accounts of the operating system and the HSM's own."),
+    ]
+
+    static let ofKeys = [
+        Requirement(
+            "3.6.1.2, 3.6.1.4, 3.7.3",
+            shows: "Where each private key is, and that its token lets it out in no form, by the token's own word.",
+            leaves:
+                "Whether the token is what it says, its certificate, and copies that were made of a key before it was imported."
+        ),
+        Requirement(
+            "3.6.1.3, 3.7.6",
+            shows:
+                "That nobody has handled a generated key in the clear, and which keys came in by a file, by whom and with whose approval.",
+            leaves: "How such a file was made, carried and destroyed."),
+        Requirement(
+            "3.7.1", shows: "Which keys were made inside a token, of which kind and size.",
+            leaves: "The token's random numbers."),
+        Requirement(
+            "3.7.2", shows: "Public keys leave as signing requests only.",
+            leaves: "The way of a file with a private key to this host."),
+        Requirement(
+            "3.7.4", shows: "Each key's age, its certificate's end, and what is left.",
+            leaves: "The length that the owner has set."),
+        Requirement(
+            "3.7.5", shows: "Retirement, suspicion, compromise and destruction, with time, person and second person.",
+            leaves: "Whether what led to them was reported in time, and copies outside the tokens."),
+        Requirement(
+            "3.7.7",
+            shows:
+                "Each key that came in was asked for and approved; a key that the ledger does not know serves nobody.",
+            leaves: "What is done to the token without this program."),
+        Requirement(
+            "SP 800-57 part 1, 7", shows: "The states and their changes.",
+            leaves: "States of keys outside of this ledger."),
+    ]
+
+    static let ofUse = [
+        Requirement(
+            "3.3.1, 3.3.2", shows: "What was opened, and to whom it was given; nothing of it is kept here.",
+            leaves: "What its receivers keep after the authorization."),
+        Requirement(
+            "10.2.1.1", shows: "Each opening of account data, with the caller as the kernel knew it.",
+            leaves: "Persons behind a program's account."),
+        Requirement(
+            "10.2.1.4", shows: "Refused requests by their reason.",
+            leaves: "What was refused before it reached this program."),
+        Requirement(
+            "10.2.2",
+            shows: "For each: who, what, when, outcome, whence (process and host), and which key and transaction.",
+            leaves: "Nothing, for these events."),
+        Requirement(
+            "10.4.1.1", shows: "Uses outside a caller's habit, late uses and replays are picked out.",
+            leaves: "Who looks at it, and how often."),
+    ]
+
+    static let ofPeople = [
+        Requirement(
+            "10.2.1.2, 10.2.1.3, 10.2.1.6",
+            shows: "Every administrative act, every look at the record, every start and stop.",
+            leaves: "What is done as root to the host itself."),
+        Requirement(
+            "3.7.6, 3.6.1.3", shows: "Which acts had a second person, and which were done alone by whom.",
+            leaves: "Whether two accounts are two people."),
+        Requirement(
+            "3.7.8, 3.7.9", shows: "Nothing.", leaves: "Custodians' acknowledgements; guidance to customers."),
+    ]
+}
+
+extension PageWriter {
+    /// Beside a part: what it is evidence for.
+    mutating func requirements(_ requirements: [Requirement]) {
+        raw("<aside><h3>Evidence for</h3>\n")
+        table(
+            ["Requirement", "What this part shows", "What it leaves"],
+            requirements.map { [.strong($0.number), .text($0.shows), .text($0.leaves)] }, class: "requirements")
+        raw("</aside>\n")
+    }
+}

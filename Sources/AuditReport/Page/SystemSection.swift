@@ -1,0 +1,110 @@
+import AuditChain
+import DaemonAPI
+
+/// What the system is, and what it was in the period.
+struct SystemSection {
+    let builder: ReportBuilder
+    let live: LiveState?
+
+    func write(to page: inout PageWriter) {
+        page.heading("2. What the system is", id: "system")
+        if let live {
+            write(live, to: &page)
+        } else {
+            page.note("No daemon was asked: this report is made from an export alone, and says nothing of the present.")
+        }
+        page.subheading("Hosts and versions, by the record")
+        page.table(
+            ["Node", "Version", "First start", "Record"],
+            sorted.flatMap { node in
+                node.versions.map {
+                    [.text(node.node.name), .text($0.text), .text($0.time.shown), .places([$0.place])]
+                }
+            })
+        page.table(
+            ["Node", "Starts", "Stops"],
+            sorted.map { node in
+                [
+                    .text(node.node.name), .figure(node.starts, "event start of \(node.node.name)"),
+                    .figure(node.stops, "event stop of \(node.node.name)"),
+                ]
+            })
+        writeConfiguration(to: &page)
+        page.requirements(Requirement.ofSystem)
+    }
+
+    private var sorted: [SystemHistory.Node] { builder.system.nodes.values.sorted { $0.node < $1.node } }
+
+    private func write(_ live: LiveState, to page: inout PageWriter) {
+        let status = live.status
+        page.subheading("Now, as node \(status.node) says")
+        page.pairs([
+            ("Asked at", .text(live.askedAt.shown)), ("Version", .text(status.version)),
+            ("Ready", .text(status.ready ? "yes" : "no")),
+            (
+                "Ledger",
+                .text(
+                    [status.ledger.engine, status.ledger.condition, status.ledger.schemaVersion.map { "schema \($0)" }]
+                        .compactMap { $0 }.joined(separator: ", "))
+            ),
+            (
+                "Roots trusted",
+                .text(status.trust.roots.map { "\($0.subject) (SHA-256 \($0.sha256))" }.joined(separator: "; "))
+            ),
+            ("Signing-time window", .text(status.trust.signingTimeWindow)),
+        ])
+        page.subheading("HSM tokens")
+        page.table(
+            [
+                "Token", "Condition", "Model", "Manufacturer", "Serial", "Library", "Tier EC", "Tier RSA",
+                "Shortcomings",
+            ],
+            status.tokens.map { token in
+                [
+                    .text(token.name), .text(token.condition), .text(token.model ?? "–"),
+                    .text(token.manufacturer ?? "–"), .text(token.serialNumber ?? "–"), .text(token.library ?? "–"),
+                    .text(token.tierECv1 ?? "–"), .text(token.tierRSAv1 ?? "–"),
+                    .text(token.shortcomings.isEmpty ? "none" : token.shortcomings.joined(separator: " ")),
+                ]
+            })
+        page.note(
+            "A tier is what a known answer showed when the token was opened: A: the symmetric key stays in the token; B: it "
+                + "leaves it for one payment; C: the shared secret leaves it, and the private key never.")
+        if !status.warnings.isEmpty {
+            page.subheading("Warnings of the daemon")
+            page.list(status.warnings)
+        }
+    }
+
+    private func writeConfiguration(to page: inout PageWriter) {
+        page.subheading("Configuration in force")
+        page.table(
+            ["Node", "From", "SHA-256 of the file", "Record"],
+            sorted.flatMap { node in
+                node.configurations.map { load in
+                    [.text(node.node.name), .text(load.time.shown), .code(load.text), .places([load.place])]
+                }
+            })
+        let values = builder.system.values.filter { !$0.value.isEmpty }
+        guard !values.isEmpty else {
+            return page.note("The versions that wrote this record did not record access rules and settings one by one.")
+        }
+        page.subheading("Settings that changed in the period")
+        page.table(
+            ["Time", "Node", "Setting", "Before", "After", "Record"],
+            builder.system.changes.map { change in
+                [
+                    .text(change.time.shown), .text(change.node.name), .code(change.name),
+                    .text(change.before ?? "not set"), .text(change.after ?? "taken away"), .places([change.place]),
+                ]
+            })
+        if builder.system.omittedChanges > 0 {
+            page.note("\(PageWriter.grouped(builder.system.omittedChanges)) more changes are in the export.")
+        }
+        for (node, values) in values.sorted(by: { $0.key < $1.key }) {
+            page.raw("<details><summary>All settings last in force on \(PageWriter.escaped(node.name))</summary>\n")
+            page.pairs(values.sorted { $0.key < $1.key }.map { ($0.key, .text($0.value)) })
+            page.raw("</details>\n")
+        }
+    }
+}

@@ -1,0 +1,118 @@
+import AuditChain
+
+/// What the keys were used for, by whom and when.
+struct UseSection {
+    let builder: ReportBuilder
+
+    private static let (mostRows, mostCharts) = (2_000, 24)
+
+    func write(to page: inout PageWriter) {
+        page.heading("4. Use", id: "use")
+        writeCharts(to: &page)
+        writePairs(to: &page)
+        writeRefusals(to: &page)
+        writeLateUses(to: &page)
+        writeHabits(to: &page)
+        page.requirements(Requirement.ofUse)
+    }
+
+    private func writeCharts(to page: inout PageWriter) {
+        let steps = builder.stepTotals
+        page.raw(Chart(title: "All uses", steps: steps.map(\.step), values: steps.map(\.uses)).svg)
+        page.raw(Chart(title: "Refused requests", steps: steps.map(\.step), values: steps.map(\.refusals)).svg)
+        write(builder.uses.daysOfCallers.map { ("Caller \($0.key)", $0.value) }, steps.map(\.step), to: &page)
+        write(builder.uses.daysOfKeys.map { ("Key \($0.key.short)", $0.value) }, steps.map(\.step), to: &page)
+    }
+
+    private func write(_ series: [(name: String, days: [Int: Int])], _ steps: [ReportStep], to page: inout PageWriter) {
+        let charts = series.map { name, days in
+            (name, steps.map { ReportBuilder.sum([days], $0) }, days.values.reduce(0, +))
+        }.sorted { ($1.2, $0.0) < ($0.2, $1.0) }
+        for (name, values, _) in charts.prefix(Self.mostCharts) {
+            page.raw(Chart(title: name, steps: steps, values: values).svg)
+        }
+        if charts.count > Self.mostCharts {
+            page.note("Those beyond the \(Self.mostCharts) with the most uses have no chart; the table has all.")
+        }
+    }
+
+    private func writePairs(to page: inout PageWriter) {
+        page.subheading("Per key and caller")
+        let uses = builder.sortedUses.filter { $0.use.uses > 0 }
+        page.table(
+            ["Key", "Merchant", "Caller", "Opened", "Opened again", "Signatures", "First", "Last"],
+            uses.prefix(Self.mostRows).map { pair, use in
+                let of = "key \(pair.key?.base64 ?? "none") by \(pair.caller ?? "nobody")"
+                return [
+                    .code(pair.key?.short ?? "–"), .text(use.merchant ?? "–"), .text(pair.caller ?? "–"),
+                    .figure(use.released, "decrypt, ok, \(of)"), .figure(use.repeated, "decrypt, repeat, \(of)"),
+                    .figure(use.signed, "tls_signature, ok, \(of)"), .text(use.firstUse?.shown ?? "–"),
+                    .text(use.lastUse?.shown ?? "–"),
+                ]
+            })
+        if uses.count > Self.mostRows {
+            page.note("\(PageWriter.grouped(uses.count - Self.mostRows)) more pairs are in the page's JSON.")
+        }
+        if builder.uses.isCut {
+            page.note("More than \(PageWriter.grouped(KeyUses.mostPairs)) pairs: the rest is counted together.")
+        }
+        page.note(
+            "“Opened again” is the same caller asking for the same transaction again in time, with the same reference: an answer "
+                + "that got lost.")
+    }
+
+    private func writeRefusals(to page: inout PageWriter) {
+        page.subheading("Refusals by reason")
+        var byCode: [String: RecordReferences] = [:]
+        for use in builder.uses.uses.values {
+            for (code, references) in use.refused { byCode[code, default: RecordReferences()].add(references) }
+        }
+        let codes = Set(byCode.keys).union(builder.uses.floods.keys).sorted()
+        page.table(
+            ["Reason", "Requests to open or sign", "Counted before a request was read"],
+            codes.map { code in
+                [
+                    .code(code), .figure(byCode[code] ?? RecordReferences(), "decrypt or tls_signature, \(code)"),
+                    .count(builder.uses.floods[code] ?? 0),
+                ]
+            })
+        page.note(
+            "transaction_replayed is a replay: a payment that was opened before was offered again, by somebody else, too late, or "
+                + "without its reference. Nothing was given out.")
+    }
+
+    private func writeLateUses(to page: inout PageWriter) {
+        page.subheading("Opened under a key after it was superseded")
+        page.table(
+            ["Key", "Caller", "Superseded", "Opened after", "Last"],
+            builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }.prefix(Self.mostRows).map { pair, use in
+                let superseded = pair.key.flatMap { builder.keys[$0]?.superseded }
+                return [
+                    .code(pair.key?.short ?? "–"), .text(pair.caller ?? "–"), .text(superseded?.time.shown ?? "–"),
+                    .figure(use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
+                    .text(use.lastUse?.shown ?? "–"),
+                ]
+            })
+        page.note(
+            "A key is superseded with its first deactivation. Until the cut-off that was set then it opens what wallets had "
+                + "encrypted to it before.")
+    }
+
+    private func writeHabits(to page: inout PageWriter) {
+        page.subheading("Outside a caller's habit")
+        page.table(
+            ["Caller", "Hour", "Uses", "Most in an hour of the \(CallerHabit.weeks) weeks before"],
+            CallerHabit.busyHours(builder.uses).prefix(Self.mostRows).map {
+                [.text($0.caller), .text($0.hour.shown), .count($0.uses), .count($0.most)]
+            })
+        page.table(
+            ["Caller", "First use of a key that it had not used before", "Time"],
+            CallerHabit.newKeys(builder.uses).prefix(Self.mostRows).map {
+                [.text($0.caller), .code($0.key.base64), .text($0.first.shown)]
+            })
+        page.note(
+            "An hour is shown with more than \(CallerHabit.factor) times the uses of the busiest hour of the weeks before, and at "
+                + "least \(CallerHabit.least). A key's first use is shown once its caller has used others for that long. Both are hints: a "
+                + "rotation or a sale explains most of them.")
+    }
+}

@@ -1,0 +1,118 @@
+import AuditChain
+
+/// First: whether the records are whole, and how anybody repeats that.
+struct VerdictSection {
+    let builder: ReportBuilder
+    let export: VerifiedExport
+
+    func write(to page: inout PageWriter) {
+        page.heading("1. Verdict", id: "verdict")
+        writeVerdict(to: &page)
+        writeNodes(to: &page)
+        writeEvents(to: &page)
+        page.subheading("Repeat it without this program")
+        page.paragraph(
+            "The export is \(export.file), \(PageWriter.grouped(export.bytes)) bytes. Its SHA-256 has to be:")
+        page.commands("sha256sum \(export.file)\n\(export.digest.hex)  \(export.file)")
+        page.paragraph(
+            "Python and openssl follow every hash and check every signature; with --report they count all figures of this page "
+                + "again from the export:")
+        page.commands(commands)
+        page.paragraph(
+            "\(export.keyFile) has to come from somebody you trust, and not with the export: whoever can replace both can show you "
+                + "another record. A head that was kept on another host (audit head) shows an end that was cut off: --head FILE."
+        )
+        page.requirements(Requirement.ofVerdict)
+    }
+
+    private var commands: String {
+        guard let node = export.keyNode?.name else {
+            return "scripts/verify-audit --report report.html \(export.file) \(export.keyFile)"
+        }
+        return "scripts/verify-audit --report report.html \(export.file) \(node)=\(export.keyFile) --pinned-by \(node)"
+    }
+
+    private func writeVerdict(to page: inout PageWriter) {
+        let records = builder.system.nodes.values.reduce(0) { $0 + $1.inPeriod }
+        if export.isProved {
+            page.raw(
+                "<div class=\"verdict good\"><strong>Intact.</strong> Every record of every node follows from the one before, and "
+                    + "signed checkpoints seal them to their ends. The figures below count \(PageWriter.grouped(records)) records.</div>\n"
+            )
+        } else {
+            page.raw(
+                "<div class=\"verdict bad\"><strong>Not proved.</strong> The verification did not find every record whole and "
+                    + "sealed, as said below. The figures count what can be read, and prove nothing by themselves.</div>\n"
+            )
+        }
+        if let fault = export.verdict.fault { page.paragraph("Broken: \(fault.description)") }
+        if let count = export.verdict.filteredRecords {
+            page.paragraph("The export was made with conditions, so \(PageWriter.grouped(count)) records stand alone.")
+        }
+        if builder.unreadable > 0 {
+            page.paragraph("\(PageWriter.grouped(builder.unreadable)) lines are neither records nor checkpoints.")
+        }
+        page.list(export.verdict.nodes.map(\.description))
+    }
+
+    private func writeNodes(to page: inout PageWriter) {
+        page.subheading("Each node's chain")
+        page.table(
+            ["Node", "Records", "In the period", "Sealed to", "Sealed at", "Not sealed", "Keys"],
+            builder.system.nodes.values.sorted { $0.node < $1.node }.map { node in
+                let verdict = export.verdict.nodes.first { $0.node == node.node }
+                let range: ChainRange? =
+                    switch verdict?.finding {
+                    case .intact(let range), .unsealed(let range): range
+                    case .unverified(let range): range
+                    case .broken, nil: nil
+                    }
+                return [
+                    .text(node.node.name),
+                    .text("\(PageWriter.grouped(node.first)) to \(PageWriter.grouped(node.last))"),
+                    .count(node.inPeriod), range.map { .count($0.sealed) } ?? .none,
+                    range?.sealedAt.map { .text($0.shown) } ?? .none, range.map { .count($0.unsealed) } ?? .none,
+                    .text(verdict?.source?.description ?? "–"),
+                ]
+            })
+    }
+
+    private func writeEvents(to page: inout PageWriter) {
+        let system = builder.system
+        page.subheading("What happened to the record itself")
+        var rows: [[PageWriter.Cell]] = []
+        for node in system.nodes.values.sorted(by: { $0.node < $1.node }) {
+            if !node.startsWithoutStop.isEmpty {
+                rows.append([
+                    .text("Started without a stop before: the process was killed, or its host lost power"),
+                    .text(node.node.name),
+                    .figure(node.startsWithoutStop, "start of \(node.node.name) whose last start has no stop"),
+                ])
+            }
+            if !node.stepsBack.isEmpty {
+                rows.append([
+                    .text("The clock stood more than a second before the record before"), .text(node.node.name),
+                    .figure(node.stepsBack, "records of \(node.node.name) older than the one before by over 1 s"),
+                ])
+            }
+        }
+        if !system.dropped.isEmpty {
+            rows.append([
+                .text("Records of refusals that could not be written: \(PageWriter.grouped(system.droppedCount))"),
+                .text("all"), .figure(system.dropped, "event records_dropped"),
+            ])
+        }
+        for (what, moments) in [
+            ("An older ledger was taken into service", system.restores),
+            ("A clock was accepted", system.acceptedClocks),
+        ] {
+            for moment in moments {
+                rows.append([
+                    .text("\(what), \(moment.time.shown): \(moment.text)"), .text(moment.place.node.name),
+                    .places([moment.place]),
+                ])
+            }
+        }
+        page.table(["What", "Node", "Records"], rows)
+    }
+}

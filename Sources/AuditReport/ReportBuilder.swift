@@ -1,0 +1,100 @@
+// What an assessor gets of the key-usage record: one page, made from an export. What is counted, and how it is shown.
+// No database, no daemon, no HSM.
+//
+// Who calls it: `paytokenctl audit report`, which makes and verifies the export and asks the daemon for what is there now. What it
+// guarantees: every figure is a count of records of the export, names them by node and sequence, and stands in the page's JSON too
+// (`ReportTotals`), from which scripts/verify-audit --report counts it again without this code.
+//
+// Where to start: this file (two readings of an export), Tally (what is counted), ReportTotals.swift (its JSON), Page (HTML).
+
+public import AuditChain
+
+/// Counts an export's records, read twice: what is late or superseded on one node is decided by another one's records, and an export
+/// has one node after the other.
+///
+/// Memory grows with the keys, callers, days and administrative acts, all of them bounded, and not with the records.
+public struct ReportBuilder: Sendable {
+    public let period: ReportPeriod
+    public private(set) var system = SystemHistory()
+    public private(set) var keys: [AuditDigest: KeyHistory] = [:]
+    public private(set) var acts = AdministrativeActs()
+    public private(set) var uses = KeyUses()
+    /// In the period, by event and outcome.
+    public private(set) var events: [EventOutcome: RecordReferences] = [:]
+    /// Lines that are neither a record nor a checkpoint: none in an export that was verified.
+    public private(set) var unreadable = 0
+
+    public struct EventOutcome: Sendable, Hashable, Comparable {
+        public let event: String
+        public let outcome: String
+
+        public static func < (left: EventOutcome, right: EventOutcome) -> Bool {
+            (left.event, left.outcome) < (right.event, right.outcome)
+        }
+    }
+
+    private static let mostKeys = 100_000
+    private static let ofKeys: Set<String> = Set(
+        [
+            AuditEvent.Name.keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange,
+            .keyObjectsDestroy,
+        ].map(\.rawValue))
+    private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
+
+    public init(period: ReportPeriod) { self.period = period }
+
+    /// The first reading: keys' lives.
+    ///
+    /// - Parameter line: of the export, without its line feed.
+    public mutating func survey(line: [UInt8]) {
+        guard Self.ofKeys.contains(Self.event(of: line)), let entry = try? AuditEntry(line: line),
+            let key = entry.publicKeyHash, let event = KeyHistory.Event(entry),
+            keys[key] != nil || keys.count < Self.mostKeys
+        else { return }
+        keys[key, default: KeyHistory(key: key)].merchant = keys[key]?.merchant ?? entry.merchant
+        keys[key]?.add(event)
+    }
+
+    /// The second reading: everything else.
+    public mutating func count(line: [UInt8]) {
+        guard !Self.event(of: line).isEmpty else {
+            if !line.starts(with: Self.checkpoint) { unreadable += 1 }
+            return
+        }
+        guard let entry = try? AuditEntry(line: line) else {
+            unreadable += 1
+            return
+        }
+        let inPeriod = period.contains(entry.time)
+        system.take(entry, inPeriod: inPeriod)
+        acts.take(entry, inPeriod: inPeriod)
+        guard inPeriod else { return }
+        events[EventOutcome(event: entry.event, outcome: entry.outcome), default: RecordReferences()].add(entry)
+        if Self.uses.contains(entry.event) {
+            let superseded = entry.publicKeyHash.flatMap { keys[$0]?.superseded?.time }
+            uses.take(entry, superseded: superseded)
+        } else if entry.event == AuditEvent.Name.refusals.rawValue {
+            uses.takeFlood(entry)
+        }
+    }
+
+    private static let checkpoint = Array("{\"checkpoint\":".utf8)
+    private static let member = Array(",\"event\":\"".utf8)
+
+    /// The event of a record's line, without reading the whole line; empty where it is none.
+    ///
+    /// Before it stand node, sequence and time, whose values have no quotes: the first such member is the event's.
+    static func event(of line: [UInt8]) -> String {
+        guard line.first == UInt8(ascii: "{"), !line.starts(with: checkpoint) else { return "" }
+        let end = min(line.count, 256)
+        var start = 0
+        while start + member.count < end {
+            if line[start] == member[0], line[start..<end].starts(with: member) {
+                let word = line[(start + member.count)..<end].prefix { $0 != UInt8(ascii: "\"") }
+                return String(decoding: word, as: UTF8.self)
+            }
+            start += 1
+        }
+        return ""
+    }
+}

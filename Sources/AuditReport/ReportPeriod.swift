@@ -1,0 +1,54 @@
+public import AuditChain
+import Foundation
+
+/// The time that a report is about, from `since` up to and without `until`.
+public struct ReportPeriod: Sendable, Equatable {
+    public let since: AuditTime
+    public let until: AuditTime
+
+    /// Nil where it would be empty.
+    public init?(since: AuditTime, until: AuditTime) {
+        guard since < until else { return nil }
+        self.since = since
+        self.until = until
+    }
+
+    public func contains(_ time: AuditTime) -> Bool { time >= since && time < until }
+
+    /// The steps of its charts: the shortest with at most 62 of them.
+    var steps: [ReportStep] {
+        for unit in [Calendar.Component.day, .weekOfYear, .month, .year] {
+            var steps: [ReportStep] = []
+            var start = Self.beginning(of: unit, at: since.date)
+            while start < until.date, steps.count <= Self.mostSteps {
+                guard let end = Self.calendar.date(byAdding: unit, value: 1, to: start) else { break }
+                steps.append(ReportStep(start: AuditTime(start), end: AuditTime(end)))
+                start = end
+            }
+            if steps.count <= Self.mostSteps || unit == .year { return Array(steps.prefix(Self.mostSteps)) }
+        }
+        return []
+    }
+
+    private static let mostSteps = 62
+
+    /// Weeks begin on Monday, as in ISO 8601; days, months and years are UTC's.
+    private static let calendar: Calendar = {
+        var calendar = Calendar(identifier: .iso8601)
+        calendar.timeZone = .gmt
+        return calendar
+    }()
+
+    private static func beginning(of unit: Calendar.Component, at date: Date) -> Date {
+        calendar.dateInterval(of: unit, for: date)?.start ?? date
+    }
+}
+
+/// One bar of a chart.
+struct ReportStep: Sendable, Equatable {
+    let start: AuditTime
+    let end: AuditTime
+
+    /// Its first day, `2026-01-31`.
+    var text: String { String(start.text.prefix(10)) }
+}

@@ -1,0 +1,174 @@
+import AuditChain
+import StrictJSON
+
+/// The page's figures for programs: scripts/verify-audit --report counts each of them again from the export.
+///
+/// A JSON object: `format` (1), `since`, `until` (RFC 3339, milliseconds; `until` is not in the period), and, of the records whose time
+/// is in the period, `events` (by event and outcome), `uses` (one a key and caller: `released`, `repeated`, `signed`, `afterSuperseded`,
+/// `refused` by code), `floods` (the sums of `refusals`), `steps` (per chart step: its first day, uses, refusals), `approvals` (by their
+/// end), `system`; and of all records `nodes` (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`,
+/// `compromised`, `destroyed`: `[node, sequence]`, and `state`). Keys are their publicKeyHash in Base64. Empty counts are left out.
+struct ReportTotals {
+    let builder: ReportBuilder
+
+    var bytes: [UInt8] {
+        var json = JSONWriter(capacity: 64 * 1024)
+        json.beginObject()
+        json.member("format", 1)
+        json.member("since", builder.period.since.text)
+        json.member("until", builder.period.until.text)
+        json.member("nodes")
+        writeNodes(&json)
+        json.member("events")
+        writeEvents(&json)
+        json.member("uses")
+        writeUses(&json)
+        json.member("floods")
+        Self.write(builder.uses.floods, &json)
+        json.member("steps")
+        writeSteps(&json)
+        json.member("keys")
+        writeKeys(&json)
+        json.member("approvals")
+        Self.write(builder.endsOfApprovals, &json)
+        json.member("system")
+        writeSystem(&json)
+        json.endObject()
+        return json.bytes
+    }
+
+    private func writeNodes(_ json: inout JSONWriter) {
+        json.beginArray()
+        for node in builder.system.nodes.values.sorted(by: { $0.node < $1.node }) {
+            json.beginObject()
+            json.member("node", node.node.name)
+            json.member("first", node.first)
+            json.member("last", node.last)
+            json.member("records", node.records)
+            json.member("inPeriod", node.inPeriod)
+            json.endObject()
+        }
+        json.endArray()
+    }
+
+    private func writeEvents(_ json: inout JSONWriter) {
+        json.beginObject()
+        for (event, entries) in Dictionary(grouping: builder.events, by: \.key.event).sorted(by: { $0.key < $1.key }) {
+            json.member(event)
+            Self.write(Dictionary(uniqueKeysWithValues: entries.map { ($0.key.outcome, $0.value.count) }), &json)
+        }
+        json.endObject()
+    }
+
+    private func writeUses(_ json: inout JSONWriter) {
+        json.beginArray()
+        for (pair, use) in builder.sortedUses {
+            json.beginObject()
+            json.member("key", pair.key?.base64)
+            json.member("caller", pair.caller)
+            for (name, count) in [
+                ("released", use.released.count), ("repeated", use.repeated.count), ("signed", use.signed.count),
+                ("afterSuperseded", use.afterSuperseded.count),
+            ] where count > 0 {
+                json.member(name, count)
+            }
+            if !use.refused.isEmpty {
+                json.member("refused")
+                Self.write(use.refused.mapValues(\.count), &json)
+            }
+            json.endObject()
+        }
+        json.endArray()
+    }
+
+    private func writeSteps(_ json: inout JSONWriter) {
+        json.beginArray()
+        for step in builder.stepTotals {
+            json.beginObject()
+            json.member("from", step.step.text)
+            json.member("uses", step.uses)
+            json.member("refusals", step.refusals)
+            json.endObject()
+        }
+        json.endArray()
+    }
+
+    private func writeKeys(_ json: inout JSONWriter) {
+        json.beginArray()
+        for key in builder.sortedKeys {
+            json.beginObject()
+            json.member("key", key.key.base64)
+            json.member("state", key.state)
+            for (name, event) in [
+                ("arrival", key.arrival), ("activation", key.activation), ("superseded", key.superseded),
+                ("compromised", key.first("compromised")), ("destroyed", key.first("destroyed")),
+            ] {
+                guard let place = event?.place else { continue }
+                json.member(name)
+                json.beginArray()
+                json.string(place.node.name)
+                json.number(place.sequence)
+                json.endArray()
+            }
+            json.endObject()
+        }
+        json.endArray()
+    }
+
+    private func writeSystem(_ json: inout JSONWriter) {
+        let (system, nodes) = (builder.system, builder.system.nodes.values)
+        Self.write(
+            [
+                "starts": nodes.reduce(0) { $0 + $1.starts.count }, "stops": nodes.reduce(0) { $0 + $1.stops.count },
+                "startsWithoutStop": nodes.reduce(0) { $0 + $1.startsWithoutStop.count },
+                "stepsBack": nodes.reduce(0) { $0 + $1.stepsBack.count }, "restores": system.restores.count,
+                "acceptedClocks": system.acceptedClocks.count, "dropped": system.droppedCount,
+                "pruned": system.prunedCount,
+            ], &json)
+    }
+
+    /// In the order of their names; those that are 0 are left out.
+    private static func write(_ counts: [String: Int], _ json: inout JSONWriter) {
+        json.beginObject()
+        for (name, count) in counts.sorted(by: { $0.key < $1.key }) where count != 0 { json.member(name, count) }
+        json.endObject()
+    }
+}
+
+extension ReportBuilder {
+    /// By key and caller.
+    var sortedUses: [(pair: KeyUses.Pair, use: KeyUses.Use)] {
+        uses.uses.map { ($0.key, $0.value) }.sorted { left, right in
+            (left.0.key?.base64 ?? "", left.0.caller ?? "") < (right.0.key?.base64 ?? "", right.0.caller ?? "")
+        }
+    }
+
+    /// In the order in which they came into the ledger.
+    var sortedKeys: [KeyHistory] {
+        keys.values.sorted { left, right in
+            let (first, second) = (left.events.first?.time ?? .latest, right.events.first?.time ?? .latest)
+            return (first, left.key.base64) < (second, right.key.base64)
+        }
+    }
+
+    /// Of the approvals that were asked for in the period.
+    var endsOfApprovals: [String: Int] {
+        acts.approvals.values.reduce(into: [:]) { ends, approval in
+            if let request = approval.request, period.contains(request.time) { ends[approval.end, default: 0] += 1 }
+        }
+    }
+
+    var stepTotals: [(step: ReportStep, uses: Int, refusals: Int)] {
+        period.steps.map { step in
+            (step, Self.sum(uses.daysOfCallers.values, step), Self.sum([uses.daysOfRefusals], step))
+        }
+    }
+
+    /// What the days of a step have together.
+    static func sum(_ days: some Collection<[Int: Int]>, _ step: ReportStep) -> Int {
+        let range = KeyUses.index(step.start, 86_400_000)..<KeyUses.index(step.end, 86_400_000)
+        return days.reduce(0) { sum, days in
+            sum + range.reduce(0) { $0 + (days[$1] ?? 0) }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+public import AuditChain
+
+/// What people did: every administrative act, and who looked at the record.
+public struct AdministrativeActs: Sendable {
+    /// One act, done or refused.
+    public struct Act: Sendable, Equatable {
+        public let time: AuditTime
+        public let place: RecordPlace
+        public let event: String
+        public let outcome: String
+        public let by: String?
+        public let uid: UInt32?
+        public let loginUID: UInt32?
+        public let key: AuditDigest?
+        public let merchant: String?
+        public let what: String?
+        public let reason: String?
+        public let approval: String?
+    }
+
+    /// A request for a second person, and what became of it.
+    public struct Approval: Sendable, Equatable {
+        public let identifier: String
+        public internal(set) var request: Act?
+        /// `approve`, `reject`, `withdraw` or `expire`, as they were recorded with the outcome `ok`.
+        public internal(set) var decisions: [Act] = []
+
+        /// The last decision's word; `open` before there is one.
+        public var end: String { decisions.last?.what ?? "open" }
+    }
+
+    public private(set) var acts: [Act] = []
+    /// Acts beyond ``mostActs`` are counted and not kept.
+    public private(set) var omitted = 0
+    /// Of all times, since a request may stand before the period and its decision within.
+    public private(set) var approvals: [String: Approval] = [:]
+    /// Who read the record, by caller and event.
+    public private(set) var readings: [Reading: RecordReferences] = [:]
+
+    public struct Reading: Sendable, Hashable, Comparable {
+        public let by: String
+        public let event: String
+
+        public static func < (left: Reading, right: Reading) -> Bool { (left.by, left.event) < (right.by, right.event) }
+    }
+
+    private static let (mostActs, mostApprovals) = (20_000, 50_000)
+
+    static let administrative: Set<AuditEvent.Name> = [
+        .keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange, .keyObjectsDestroy,
+        .approvalRequest, .approvalDecision, .auditKeyChange, .auditKeyPrepare, .ledgerBackup, .ledgerAcceptRestore,
+        .ledgerAcceptClock, .configurationReload,
+    ]
+    static let reading: Set<AuditEvent.Name> = [.auditList, .auditExport, .auditVerify, .auditPublicKey, .auditHead]
+
+    mutating func take(_ entry: AuditEntry, inPeriod: Bool) {
+        guard let name = AuditEvent.Name(rawValue: entry.event) else { return }
+        if Self.reading.contains(name), inPeriod {
+            readings[Reading(by: entry.callerText ?? "-", event: entry.event), default: RecordReferences()].add(entry)
+        }
+        guard Self.administrative.contains(name) else { return }
+        let act = Act(entry)
+        if entry.outcome == AuditOutcome.ok.text, let identifier = act.approval { take(act, name, identifier) }
+        guard inPeriod else { return }
+        if acts.count < Self.mostActs { acts.append(act) } else { omitted += 1 }
+    }
+
+    private mutating func take(_ act: Act, _ name: AuditEvent.Name, _ identifier: String) {
+        guard approvals[identifier] != nil || approvals.count < Self.mostApprovals else { return }
+        switch name {
+        case .approvalRequest: approvals[identifier, default: Approval(identifier: identifier)].request = act
+        case .approvalDecision:
+            approvals[identifier, default: Approval(identifier: identifier)].decisions.append(act)
+        default: break
+        }
+    }
+}
+
+extension AdministrativeActs.Act {
+    init(_ entry: AuditEntry) {
+        time = entry.time
+        place = RecordPlace(entry)
+        event = entry.event
+        outcome = entry.outcome
+        by = entry.callerText
+        uid = entry.caller?.uid
+        loginUID = entry.caller?.loginUID
+        key = entry.publicKeyHash
+        merchant = entry.merchant
+        what = ["decision", "operation", "to"].lazy.compactMap { entry.details[$0]?.stringValue }.first
+        reason = entry.details["reason"]?.stringValue
+        approval = entry.details["approval"]?.stringValue
+    }
+}

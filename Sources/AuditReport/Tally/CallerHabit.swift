@@ -1,0 +1,62 @@
+public import AuditChain
+
+/// What a caller did that it had not done before. It is a hint for a question, and no finding.
+public enum CallerHabit {
+    /// An hour with far more uses than in any hour of the four weeks before it.
+    public struct BusyHour: Sendable, Equatable {
+        public let caller: String
+        public let hour: AuditTime
+        public let uses: Int
+        /// The most in one hour of the four weeks before.
+        public let most: Int
+    }
+
+    /// The first use of a key by a caller that had used others for four weeks.
+    public struct NewKey: Sendable, Equatable {
+        public let caller: String
+        public let key: AuditDigest
+        public let first: AuditTime
+    }
+
+    static let weeks = 4
+    /// So many times the busiest hour before, and at least so many uses.
+    static let (factor, least) = (3, 20)
+
+    static func busyHours(_ uses: KeyUses) -> [BusyHour] {
+        var found: [BusyHour] = []
+        for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
+            let sorted = hours.sorted { $0.key < $1.key }
+            guard let beginning = sorted.first?.key else { continue }
+            // The window's counts with the largest first, which only a larger one or its age takes from there.
+            var window: [(hour: Int, uses: Int)] = []
+            let span = weeks * 7 * 24
+            for (hour, count) in sorted {
+                while let first = window.first, first.hour < hour - span { window.removeFirst() }
+                if hour - beginning >= span, let most = window.first?.uses, count >= least, count > factor * most {
+                    found.append(
+                        BusyHour(
+                            caller: caller, hour: AuditTime(milliseconds: Int64(hour) * 3_600_000), uses: count,
+                            most: most))
+                }
+                while let last = window.last, last.uses <= count { window.removeLast() }
+                window.append((hour, count))
+            }
+        }
+        return found
+    }
+
+    static func newKeys(_ uses: KeyUses) -> [NewKey] {
+        var beginnings: [String: AuditTime] = [:]
+        for (pair, use) in uses.uses {
+            guard let caller = pair.caller, let first = use.firstUse else { continue }
+            beginnings[caller] = min(beginnings[caller] ?? first, first)
+        }
+        let span = Int64(weeks) * 7 * 86_400_000
+        return uses.uses.compactMap { pair, use in
+            guard let caller = pair.caller, let key = pair.key, let first = use.firstUse,
+                let beginning = beginnings[caller], first.milliseconds - beginning.milliseconds >= span
+            else { return nil }
+            return NewKey(caller: caller, key: key, first: first)
+        }.sorted { ($0.first, $0.caller, $0.key.hex) < ($1.first, $1.caller, $1.key.hex) }
+    }
+}

@@ -1,0 +1,103 @@
+public import AuditChain
+
+/// What the record says of one key's life, in the order of time.
+public struct KeyHistory: Sendable, Equatable {
+    public enum Step: Sendable, Equatable {
+        case generated
+        case imported
+        case adopted
+        case requestMade
+        case certificate
+        case state(String)
+        case objectsDestroyed
+    }
+
+    /// One step that was taken, not one that was refused.
+    public struct Event: Sendable, Equatable {
+        public let step: Step
+        public let time: AuditTime
+        public let place: RecordPlace
+        /// Who asked; nil where the daemon acted.
+        public let by: String?
+        public let approval: String?
+        public let reason: String?
+    }
+
+    public let key: AuditDigest
+    public internal(set) var merchant: String?
+    public internal(set) var events: [Event] = []
+    /// Steps beyond ``mostEvents``, which are counted and not kept.
+    public internal(set) var omitted = 0
+
+    static let mostEvents = 200
+
+    init(key: AuditDigest) { self.key = key }
+
+    /// How it came into the ledger.
+    public var arrival: Event? {
+        events.first { [.generated, .imported, .adopted].contains($0.step) }
+    }
+
+    /// From when it served: with its certificate, or with its adoption.
+    public var activation: Event? {
+        let isGenerated = arrival?.step == .generated
+        return events.first { event in
+            isGenerated ? event.step == .certificate : event.step == .imported || event.step == .adopted
+        }
+    }
+
+    public func last(_ state: String) -> Event? { events.last { $0.step == .state(state) } }
+    public func first(_ state: String) -> Event? { events.first { $0.step == .state(state) } }
+
+    /// From when its releases are late ones: its first deactivation.
+    public var superseded: Event? { first("deactivated") }
+
+    /// Its state by the record alone.
+    public var state: String {
+        for event in events.reversed() {
+            if case .state(let state) = event.step { return state }
+        }
+        return activation == nil ? "pre-activation" : "active"
+    }
+
+    mutating func add(_ event: Event) {
+        guard events.count < Self.mostEvents else {
+            omitted += 1
+            return
+        }
+        // Nodes are read one after the other, and their records belong between each other by time.
+        let place = events.lastIndex { $0.time <= event.time }.map { $0 + 1 } ?? 0
+        events.insert(event, at: place)
+    }
+}
+
+extension KeyHistory.Event {
+    /// Nil for a record that is no step of a key's life, or of one that was refused.
+    init?(_ entry: AuditEntry) {
+        guard entry.outcome == AuditOutcome.ok.text, entry.publicKeyHash != nil else { return nil }
+        switch AuditEvent.Name(rawValue: entry.event) {
+        case .keyGenerate: step = .generated
+        case .keyImport: step = .imported
+        case .keyAdopt: step = .adopted
+        case .csrCreate: step = .requestMade
+        case .certificateImport: step = .certificate
+        case .keyStateChange:
+            guard let state = entry.details["to"]?.stringValue else { return nil }
+            step = .state(state)
+        case .keyObjectsDestroy: step = .objectsDestroyed
+        default: return nil
+        }
+        time = entry.time
+        place = RecordPlace(entry)
+        by = entry.callerText
+        approval = entry.details["approval"]?.stringValue
+        reason = entry.details["reason"]?.stringValue
+    }
+}
+
+extension AuditEntry {
+    /// The access rule's name, or the uid.
+    var callerText: String? {
+        caller.map { caller in caller.name?.text ?? "uid \(caller.uid)" }
+    }
+}

@@ -1,0 +1,95 @@
+public import AuditChain
+
+/// What was done with the keys, by whom and when. Requests for payment data and signatures for merchant sessions.
+public struct KeyUses: Sendable {
+    /// A key and a caller; a key that is not known, and a caller that no rule matched, are nil.
+    public struct Pair: Sendable, Hashable {
+        public let key: AuditDigest?
+        public let caller: String?
+    }
+
+    public struct Use: Sendable, Equatable {
+        public var merchant: String?
+        public var released = RecordReferences()
+        public var repeated = RecordReferences()
+        public var signed = RecordReferences()
+        /// By their code.
+        public var refused: [String: RecordReferences] = [:]
+        /// Of what was released or repeated: by a key that was deactivated then.
+        public var afterSuperseded = RecordReferences()
+        public var firstUse: AuditTime?
+        public var lastUse: AuditTime?
+
+        public var uses: Int { released.count + repeated.count + signed.count }
+    }
+
+    public private(set) var uses: [Pair: Use] = [:]
+    /// Refusals before a request was read whole, which are counted in records of `refusals`: by their code.
+    public private(set) var floods: [String: Int] = [:]
+    public private(set) var floodRecords = RecordReferences()
+    /// Released, repeated and signed on each day since 1970, by key, and by caller.
+    private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
+    private(set) var daysOfCallers: [String: [Int: Int]] = [:]
+    private(set) var daysOfRefusals: [Int: Int] = [:]
+    /// In each hour since 1970, by caller: for the habit.
+    private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
+    /// Pairs beyond ``mostPairs`` are counted under a pair without a key and a caller.
+    public private(set) var isCut = false
+
+    static let mostPairs = 20_000
+    private static let mostCharted = 2_000
+
+    mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {
+        var pair = Pair(key: entry.publicKeyHash, caller: entry.callerText)
+        if uses[pair] == nil, uses.count >= Self.mostPairs {
+            pair = Pair(key: nil, caller: nil)
+            isCut = true
+        }
+        uses[pair, default: Use()].take(entry, superseded: superseded)
+        let day = Self.index(entry.time, 86_400_000)
+        guard AuditOutcome.used.contains(entry.outcome) else {
+            daysOfRefusals[day, default: 0] += 1
+            return
+        }
+        if let key = entry.publicKeyHash, daysOfKeys.count < Self.mostCharted || daysOfKeys[key] != nil {
+            daysOfKeys[key, default: [:]][day, default: 0] += 1
+        }
+        if let caller = entry.callerText, daysOfCallers.count < Self.mostCharted || daysOfCallers[caller] != nil {
+            daysOfCallers[caller, default: [:]][day, default: 0] += 1
+            hoursOfCallers[caller, default: [:]][Self.index(entry.time, 3_600_000), default: 0] += 1
+        }
+    }
+
+    mutating func takeFlood(_ entry: AuditEntry) {
+        floodRecords.add(entry)
+        for member in entry.details["counts"]?.objectValue?.members ?? [] {
+            guard let count = member.value.numberValue?.int, count > 0 else { continue }
+            floods[member.name] = (floods[member.name] ?? 0).addingReportingOverflow(count).partialValue
+        }
+    }
+
+    static func index(_ time: AuditTime, _ unit: Int64) -> Int {
+        Int((time.milliseconds - (time.milliseconds % unit + unit) % unit) / unit)
+    }
+}
+
+extension KeyUses.Use {
+    fileprivate mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {
+        merchant = merchant ?? entry.merchant
+        let isSignature = entry.event == AuditEvent.Name.tlsSignature.rawValue
+        switch AuditOutcome(entry.outcome) {
+        case .ok where isSignature: signed.add(entry)
+        case .ok: released.add(entry)
+        case .repeated: repeated.add(entry)
+        case .refused, nil: return refused[entry.outcome, default: RecordReferences()].add(entry)
+        }
+        firstUse = min(firstUse ?? entry.time, entry.time)
+        lastUse = max(lastUse ?? entry.time, entry.time)
+        if !isSignature, let superseded, entry.time > superseded { afterSuperseded.add(entry) }
+    }
+}
+
+extension AuditOutcome {
+    /// The outcomes of a request that was served.
+    static let used: Set<String> = [AuditOutcome.ok.text, AuditOutcome.repeated.text]
+}

@@ -1,0 +1,149 @@
+public import AuditChain
+
+/// What the record says of the hosts: which versions ran, with which configuration, and what happened to ledger and clock.
+public struct SystemHistory: Sendable {
+    public struct Moment: Sendable, Equatable {
+        public let time: AuditTime
+        public let place: RecordPlace
+        public let text: String
+    }
+
+    public struct Node: Sendable, Equatable {
+        public let node: AuditNode
+        public internal(set) var first: Int
+        public internal(set) var last: Int
+        public internal(set) var records = 0
+        public internal(set) var inPeriod = 0
+        public internal(set) var starts = RecordReferences()
+        public internal(set) var stops = RecordReferences()
+        /// Starts that do not follow a stop: the process ended without one.
+        public internal(set) var startsWithoutStop = RecordReferences()
+        /// Each version's first start.
+        public internal(set) var versions: [Moment] = []
+        /// Each load of another file than before, as its SHA-256.
+        public internal(set) var configurations: [Moment] = []
+        /// Records whose time is more than a second before the record before them.
+        public internal(set) var stepsBack = RecordReferences()
+        fileprivate var previous: AuditTime?
+        fileprivate var hasStopped = true
+        fileprivate var values: [String: String] = [:]
+        fileprivate var incoming: [String: String] = [:]
+    }
+
+    /// One setting of one node that came, went or changed.
+    public struct ConfigurationChange: Sendable, Equatable {
+        public let node: AuditNode
+        public let time: AuditTime
+        public let place: RecordPlace
+        public let name: String
+        public let before: String?
+        public let after: String?
+    }
+
+    public private(set) var nodes: [AuditNode: Node] = [:]
+    public private(set) var restores: [Moment] = []
+    public private(set) var acceptedClocks: [Moment] = []
+    public private(set) var dropped = RecordReferences()
+    public private(set) var droppedCount = 0
+    public private(set) var pruned = RecordReferences()
+    public private(set) var prunedCount = 0
+    public private(set) var changes: [ConfigurationChange] = []
+    public private(set) var omittedChanges = 0
+    /// What was in force last, by node.
+    public var values: [AuditNode: [String: String]] { nodes.mapValues(\.values) }
+
+    private static let (mostMoments, mostChanges) = (500, 5_000)
+
+    mutating func take(_ entry: AuditEntry, inPeriod: Bool) {
+        var node = nodes[entry.node] ?? Node(node: entry.node, first: entry.sequence, last: entry.sequence)
+        defer { nodes[entry.node] = node }
+        node.last = entry.sequence
+        node.records += 1
+        if inPeriod { node.inPeriod += 1 }
+        if let previous = node.previous, entry.time.milliseconds + 1000 < previous.milliseconds, inPeriod {
+            node.stepsBack.add(entry)
+        }
+        node.previous = entry.time
+        let isDone = entry.outcome == AuditOutcome.ok.text
+        switch AuditEvent.Name(rawValue: entry.event) {
+        case .start:
+            let version = entry.details["version"]?.stringValue ?? "-"
+            if inPeriod {
+                node.starts.add(entry)
+                if !node.hasStopped { node.startsWithoutStop.add(entry) }
+            }
+            node.hasStopped = false
+            Self.note(version, entry, in: &node.versions)
+        case .stop:
+            if inPeriod { node.stops.add(entry) }
+            node.hasStopped = true
+        case .configurationLoad, .configurationReload:
+            if isDone, let file = entry.details["fileSha256"]?.stringValue {
+                Self.note(file, entry, in: &node.configurations)
+            }
+        case .ledgerAcceptRestore where isDone && inPeriod:
+            Self.add(
+                entry,
+                "goes on behind record \(entry.number("ledgerSequence"))"
+                    + (entry.details["tokenSequence"].map { _ in
+                        ", the token remembered record \(entry.number("tokenSequence"))"
+                    } ?? "") + entry.quoted("reason"), to: &restores)
+        case .ledgerAcceptClock where isDone && inPeriod:
+            Self.add(entry, "the present clock was taken for right" + entry.quoted("reason"), to: &acceptedClocks)
+        case .recordsDropped where inPeriod:
+            dropped.add(entry)
+            droppedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)
+        case .claimsPrune where inPeriod:
+            pruned.add(entry)
+            prunedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)
+        default:
+            if entry.event == Self.valuesEvent { take(values: entry, of: &node, inPeriod: inPeriod) }
+        }
+    }
+
+    // MARK: Configuration
+
+    private static let valuesEvent = "configuration_values"
+
+    /// A load is recorded in parts; what has changed is known with the last of them.
+    private mutating func take(values entry: AuditEntry, of node: inout Node, inPeriod: Bool) {
+        if entry.details["part"]?.numberValue?.int == 1 { node.incoming = [:] }
+        for member in entry.details["values"]?.objectValue?.members ?? [] where node.incoming.count < 10_000 {
+            node.incoming[member.name] = member.value.stringValue
+        }
+        guard entry.details["part"]?.numberValue?.int == entry.details["parts"]?.numberValue?.int else { return }
+        let isFirst = node.values.isEmpty
+        if !isFirst, inPeriod {
+            for name in Set(node.values.keys).union(node.incoming.keys).sorted()
+            where node.values[name] != node.incoming[name] {
+                guard changes.count < Self.mostChanges else {
+                    omittedChanges += 1
+                    continue
+                }
+                changes.append(
+                    ConfigurationChange(
+                        node: entry.node, time: entry.time, place: RecordPlace(entry), name: name,
+                        before: node.values[name], after: node.incoming[name]))
+            }
+        }
+        node.values = node.incoming
+        node.incoming = [:]
+    }
+
+    /// Where it is another text than the last one.
+    private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment]) {
+        guard moments.last?.text != text else { return }
+        add(entry, text, to: &moments)
+    }
+
+    private static func add(_ entry: AuditEntry, _ text: String, to moments: inout [Moment]) {
+        guard moments.count < mostMoments else { return }
+        moments.append(Moment(time: entry.time, place: RecordPlace(entry), text: text))
+    }
+}
+
+extension AuditEntry {
+    fileprivate func number(_ name: String) -> String { details[name]?.numberValue?.int.map { "\($0)" } ?? "-" }
+
+    fileprivate func quoted(_ name: String) -> String { details[name]?.stringValue.map { ": \($0)" } ?? "" }
+}

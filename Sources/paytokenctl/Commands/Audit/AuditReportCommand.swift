@@ -1,0 +1,254 @@
+import ArgumentParser
+import AuditChain
+import AuditReport
+import CommandOutput
+import Crypto
+import DaemonAPI
+import Encodings
+import Foundation
+import ProductVersion
+import StrictJSON
+
+struct AuditReportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "report",
+        abstract: "Makes one page for an assessor: keys, their use, people, and the proof.",
+        discussion: """
+            One HTML file without anything from elsewhere, to be read on a screen or printed. It begins with the verdict on the \
+            record and the commands that repeat it, and goes on with the system, the inventory of keys, their use, people, and \
+            what it does not show; beside each part the requirements of PCI DSS 4.0.1 that it is evidence for.
+
+            Live, the record of all nodes is exported and verified first, and the daemon is asked for its keys and tokens:
+
+              paytokenctl audit report --since 2025-11-01 --until 2026-10-31 --out report.html
+
+            makes three files: report.html, report.jsonl (the export) and report.pem (the public key of the asked node's \
+            checkpoints). Give the assessor the first two, and the key by another way. Every figure of the page is counted \
+            again from the export, without this program, by:
+
+              scripts/verify-audit --report report.html report.jsonl NODE=report.pem --pinned-by NODE
+
+            From an export that was made before no daemon is asked:
+
+              paytokenctl audit report --export record.jsonl --public-key key.pem --out report.html
+
+            Without --since it is about the year before --until; without --until, up to now. All records are read, since what \
+            a key is depends on all that happened to it.
+
+            Exit status: 0 the record is intact; 1 the page was made, and says that the record is broken or unsealed; 66 a file \
+            cannot be used.
+            """)
+
+    @Option(help: ArgumentHelp("A new file for the page.", valueName: "file"), completion: .file())
+    var out: String
+
+    @OptionGroup var period: PeriodOptions
+
+    @Option(
+        help: ArgumentHelp("An export in JSON lines that was made before; default the daemon's.", valueName: "file"),
+        completion: .file())
+    var export: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --export: the checkpoints' public keys in PEM, of one node or of any; may be repeated.",
+            valueName: "[node=]file"), completion: .file())
+    var publicKey: [GivenKeyFile] = []
+
+    @Option(
+        help: ArgumentHelp("With --export: the node in whose record other nodes' keys are pinned.", valueName: "node"))
+    var pinnedBy: NodeName?
+
+    @Option(
+        help: ArgumentHelp("A checkpoint that was kept: a file of them, or the line itself.", valueName: "checkpoint"))
+    var head: String?
+
+    @OptionGroup var format: OutputOptions
+    @OptionGroup var socket: AdminSocketOption
+
+    func validate() throws {
+        if pinnedBy == .all { throw ValidationError("--pinned-by is one node's name.") }
+        guard export != nil else {
+            if !publicKey.isEmpty || pinnedBy != nil {
+                throw ValidationError("--public-key and --pinned-by are for an export that --export names.")
+            }
+            return
+        }
+        if export == "-" { throw ValidationError("--export is read several times, so it cannot be standard input.") }
+        if publicKey.isEmpty {
+            throw ValidationError(
+                "--export is verified with --public-key FILE: an export does not say whom to trust. "
+                    + "`paytokenctl audit public-key` prints the daemon's.")
+        }
+    }
+
+    func run() async throws {
+        let now = Date()
+        let until = period.until?.end ?? AuditTime(now)
+        let since = period.since?.time ?? AuditTime(until.date.addingTimeInterval(-365 * 86_400))
+        guard let period = ReportPeriod(since: since, until: until) else {
+            throw CommandFailure(.usage, "--until \(until.text) is not after --since \(since.text).")
+        }
+        let page = try NewFile(out)
+        let source = try await source()
+        let verdict = try source.verify()
+        var builder = ReportBuilder(period: period)
+        try Self.read(source.export, "1 of 2") { builder.survey(line: $0) }
+        var digest = SHA256()
+        try Self.read(source.export, "2 of 2", digest: &digest) { builder.count(line: $0) }
+        guard let sum = AuditDigest(bytes: Array(digest.finalize())) else {
+            throw CommandFailure(.defect, "internal_error: the export has no digest.")
+        }
+        let exported = VerifiedExport(
+            file: Self.name(source.export), bytes: InputFile.size(source.export) ?? 0, digest: sum,
+            keyFile: Self.name(source.keyFile), keyNode: source.pinning ?? source.node, verdict: verdict)
+        try page.write(
+            ReportPage(
+                builder: builder, export: exported, live: source.live, madeAt: AuditTime(now),
+                version: ProductVersion.current
+            ).bytes)
+        try page.publish()
+        try tell(exported)
+    }
+
+    // MARK: The export
+
+    /// An export with what it is verified by.
+    private struct Source {
+        let export: String
+        let keyFile: String
+        var trusted: TrustedKeys
+        let heads: [SignedCheckpoint]
+        /// Whose record pins the other nodes' keys.
+        let pinning: AuditNode?
+        /// The only node that a key is given for.
+        let node: AuditNode?
+        let live: LiveState?
+
+        func verify() throws(CommandFailure) -> NodesVerdict {
+            let report = try NodesVerification(trusted: trusted, heads: heads, wanted: .all)
+                .report(export: export, pinnedBy: pinning)
+            guard let verdict = report.verdict else {
+                throw CommandFailure(.defect, "internal_error: the export was not verified.")
+            }
+            return verdict
+        }
+    }
+
+    private func source() async throws(CommandFailure) -> Source {
+        let heads = try head.map { argument throws(CommandFailure) in try VerificationInputs.heads(argument) } ?? []
+        guard let export else { return try await exported(comparing: heads) }
+        var trusted = TrustedKeys(given: try VerificationInputs.keys(publicKey.filter { $0.node == nil }))
+        for given in publicKey {
+            if let node = given.node { trusted.give(try VerificationInputs.keys(file: given.file), for: node) }
+        }
+        let pinning: AuditNode? = if case .one(let node)? = pinnedBy { node } else { nil }
+        return Source(
+            export: export, keyFile: publicKey.first?.file ?? "-", trusted: trusted, heads: heads, pinning: pinning,
+            node: publicKey.first?.node, live: nil)
+    }
+
+    /// Exports all nodes' records beside the page, with the asked node's key.
+    private func exported(comparing heads: [SignedCheckpoint]) async throws(CommandFailure) -> Source {
+        let connection = socket.connection
+        let stem = out.hasSuffix(".html") ? String(out.dropLast(5)) : out
+        let (records, keyFile) = (stem + ".jsonl", stem + ".pem")
+        let (recordsFile, keys) = (try NewFile(records), try NewFile(keyFile, mode: 0o644))
+        // First what the token remembers, then the records: which are then at least as long.
+        let known = try await connection.send(.get("/v1/audit/public-key?node=all"), for: AuditPublicKeyAnswer.self)
+            .answer
+        guard let own = known.nodes?.first(where: \.isOwn), let node = AuditNode(own.node) else {
+            throw CommandFailure(
+                .unreachable,
+                "The daemon does not say which nodes there are. Have paytokend and paytokenctl the same version?")
+        }
+        let ownKeys = try VerificationInputs.keys(AuditPublicKeyAnswer(keys: own.keys))
+        let remembered = try VerificationInputs.head(known)
+        try await Self.export(from: connection, to: recordsFile)
+        try keys.write(
+            Array(own.keys.compactMap { AuditDigest(hex: $0.keyId).flatMap { ownKeys[$0] }?.pem }.joined().utf8))
+        let live = LiveState(
+            askedAt: AuditTime(Date()),
+            status: try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer,
+            keys: try await connection.allKeys().keys)
+        try recordsFile.publish()
+        try keys.publish()
+        var trusted = TrustedKeys()
+        trusted.believe(own: ownKeys, of: node)
+        return Source(
+            export: records, keyFile: keyFile, trusted: trusted, heads: heads + remembered, pinning: node, node: node,
+            live: live)
+    }
+
+    private static func export(from connection: DaemonConnection, to file: NewFile) async throws(CommandFailure) {
+        let answer = try await connection.stream(.get("/v1/audit/export?node=all&format=jsonl&purpose=export"))
+        var progress = ProgressLine()
+        var written = 0
+        try await answer.forEachPiece { piece throws(CommandFailure) in
+            try file.write(piece)
+            written += piece.count
+            if progress.isDue { progress.show("\((written >> 10).grouped) KiB exported") }
+            return true
+        }
+        progress.clear()
+    }
+
+    // MARK: Reading it
+
+    private static func read(
+        _ export: String, _ which: String, _ take: (_ line: [UInt8]) -> Void
+    ) throws(CommandFailure) {
+        var unused = SHA256()
+        try read(export, which, digest: &unused, take)
+    }
+
+    private static func read(
+        _ export: String, _ which: String, digest: inout SHA256, _ take: (_ line: [UInt8]) -> Void
+    ) throws(CommandFailure) {
+        var progress = ProgressLine()
+        var lines = LineSplitter()
+        var (read, hash) = (0, digest)
+        let size = max(1, InputFile.size(export) ?? 1)
+        var isWhole = true
+        try InputFile.forEachBlock(of: export) { block in
+            hash.update(data: block)
+            isWhole = lines.take(block[...]) { line in
+                take(line)
+                return true
+            }
+            read += block.count
+            if progress.isDue { progress.show("counting, reading \(which): \(min(100, read * 100 / size)) %") }
+            return isWhole
+        }
+        progress.clear()
+        digest = hash
+        guard isWhole else {
+            throw CommandFailure(.unreadable, "\(export) has a line that is longer than any record. It is no export.")
+        }
+    }
+
+    private static func name(_ path: String) -> String { URL(filePath: path).lastPathComponent }
+
+    // MARK: Saying it
+
+    private func tell(_ export: VerifiedExport) throws {
+        var json = JSONWriter()
+        json.beginObject()
+        json.member("verdict", export.isProved ? "intact" : "not_proved")
+        json.member("report", out)
+        json.member("sha256", export.digest.hex)
+        json.endObject()
+        try format.show(
+            json.bytes,
+            Table(pairs: [
+                ("Page", out), ("Export", export.file), ("Export's SHA-256", export.digest.hex),
+                ("Verdict", export.isProved ? "intact" : "not proved"),
+            ]).text)
+        guard export.isProved else {
+            throw CommandFailure(
+                .no,
+                "chain_unproved: the page says that the record is not whole, or not sealed to its end: \(export.verdict.description)"
+            )
+        }
+    }
+}

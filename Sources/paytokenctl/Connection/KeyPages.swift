@@ -1,0 +1,25 @@
+import DaemonAPI
+import StrictJSON
+
+extension DaemonConnection {
+    /// Every page, each key typed and as it came: what a newer daemon adds is passed on to programs.
+    func allKeys() async throws(CommandFailure) -> (keys: [KeySummary], items: [JSONValue]) {
+        var keys: [KeySummary] = []
+        var items: [JSONValue] = []
+        var next: String?
+        // As many pages as any real list has; a daemon that never ends one is broken.
+        for _ in 0..<1000 {
+            let query = QueryText.of([("limit", "1000")] + (next.map { [("after", $0)] } ?? []))
+            let answer = try await send(.get("/v1/keys" + query))
+            guard let read = ListAnswer<KeySummary>.read(answer.body) else { throw notOurs(answer.status) }
+            keys += read.page.items
+            items += read.items
+            next = read.page.next
+            if next == nil { break }
+        }
+        guard next == nil else {
+            throw CommandFailure(.defect, "internal_error: the daemon's list of keys does not end.")
+        }
+        return (keys, items)
+    }
+}
