@@ -405,6 +405,10 @@ let package = Package(
             name: "key-filler",
             dependencies: ["Ledger", "MerchantKeys", "PaymentToken", "PKCS11", "SecretMemory", "TokenForge", crypto],
             path: "Tests/KeyFiller", swiftSettings: house),
+        // A simulated year of the key-usage record, for what reads such records; not installed.
+        .executableTarget(
+            name: "paytokend-year", dependencies: ["AuditChain", "Refusals", arguments, crypto],
+            path: "Tests/YearOfRecords", swiftSettings: house),
         // Whole programs over their sockets: paytokend, paytokend-hsm, paytokenctl, token-forge, curl, SoftHSM.
         .testTarget(
             name: "SystemTests",

@@ -1,0 +1,49 @@
+import AuditChain
+
+/// A key, as the year's story knows it.
+final class MerchantKey {
+    let hash: AuditDigest
+    let merchant: String
+    let use: String
+    let algorithm: String
+    let protection: AuditProtection
+    var state = AuditKeyState.preActivation
+    /// Until when it opens payment tokens after its deactivation, milliseconds since 1970.
+    var cutOff: Int64 = .min
+    /// When its successor was activated, milliseconds since 1970.
+    var supersededAt: Int64?
+    var life: Truth.Key
+
+    init(label: String, merchant: String, use: String = "processing", algorithm: String, seed: UInt64) {
+        hash = .of("\(seed) \(label)".utf8)
+        self.merchant = merchant
+        self.use = use
+        self.algorithm = algorithm
+        protection = algorithm == "EC" ? .b : .c
+        life = Truth.Key(publicKeyHash: hash.base64, merchant: merchant, use: use, algorithm: algorithm)
+    }
+
+    func opens(at now: Int64) -> Bool { state == .active || state == .deactivated && now < cutOff }
+}
+
+/// A merchant with the key that its payment tokens are under, and the one before.
+struct Merchant {
+    let identifier: String
+    let algorithm: String
+    /// Of all payments.
+    let share: Double
+    var current: MerchantKey?
+    var former: MerchantKey?
+
+    /// Payment tokens under the former key arrive for hours after a rotation, and a few when it opens nothing any more.
+    func formerShare(at now: Int64) -> Double {
+        guard let former, let superseded = former.supersededAt else { return 0 }
+        let hours = Double(now - superseded) / 3_600_000
+        switch former.state {
+        case .active: return max(0.04, 1 - hours / 12)
+        case .deactivated where now < former.cutOff: return 0.02
+        case .deactivated, .compromised: return hours < 24 * 10 ? 0.002 : 0
+        default: return 0
+        }
+    }
+}

@@ -1,0 +1,107 @@
+import AuditChain
+import Crypto
+import Foundation
+
+/// One node's record, written as its export has it: records, with a checkpoint behind every 1,000 and where the daemon makes one.
+final class NodeRecord {
+    let name: String
+    /// All that ever sealed, the oldest first.
+    private(set) var keys: [CheckpointKey] = []
+    private(set) var checkpoints = 0
+    /// What the node's clock is ahead by, in milliseconds.
+    var clockAhead: Int64 = 0
+    /// Until when the node serves nothing; nil: it serves.
+    var isDown = false
+    /// Before the present moment of this node's story its worker is away.
+    var workerAwayUntil: Int64 = .min
+    /// Payment tokens are refused by their signing time until the clock is accepted.
+    var refusesBySigningTime = false
+    /// Payment tokens signed before this are refused after a restore.
+    var servedFrom: Int64 = .min
+    /// What is recorded now will be lost with the ledger; nil: it stays.
+    var loss: Truth.Loss?
+
+    private var head: ChainHead
+    private var sealed = 0
+    private var signing: (key: P256.Signing.PrivateKey, keyId: AuditDigest)
+    private var buffer: [UInt8] = []
+    private let file: FileHandle
+    let part: URL
+
+    init(name: String, key: P256.Signing.PrivateKey, directory: URL) throws {
+        self.name = name
+        guard let node = AuditNode(name) else { throw YearFailure("\(name) is no node's name") }
+        head = ChainHead(node: node)
+        part = directory.appending(path: "\(name).part")
+        guard FileManager.default.createFile(atPath: part.path, contents: nil) else {
+            throw YearFailure("\(part.path) cannot be written")
+        }
+        file = try FileHandle(forWritingTo: part)
+        signing = (key, .zero)
+        try use(key)
+    }
+
+    var node: AuditNode { head.node }
+    var sequence: Int { head.sequence }
+    var keyId: AuditDigest { signing.keyId }
+
+    /// From now on this key seals.
+    func use(_ key: P256.Signing.PrivateKey) throws {
+        guard let checkpointKey = CheckpointKey(point: Array(key.publicKey.x963Representation)) else {
+            throw YearFailure("a key is not on P-256")
+        }
+        keys.append(checkpointKey)
+        signing = (key, checkpointKey.keyId)
+    }
+
+    /// - Returns: the record's sequence; nil when the ledger that it went into will be lost.
+    func append(_ record: AuditRecord) async throws -> Int? {
+        guard loss == nil else { return nil }
+        let line = head.append(record)
+        buffer.append(contentsOf: line.bytes)
+        buffer.append(0x0A)
+        if head.sequence - sealed >= CheckpointSchedule<ContinuousClock.Instant>.maximumRecords {
+            try await seal(at: record.time)
+        }
+        try write(beyond: 1 << 16)
+        return line.sequence
+    }
+
+    /// Makes a checkpoint of all that is recorded, unless there is one.
+    func seal(at time: AuditTime) async throws {
+        guard loss == nil, sealed < head.sequence, let checkpoint = head.checkpoint(at: time, keyId: signing.keyId)
+        else {
+            return
+        }
+        let key = signing.key
+        let signed = try await checkpoint.signed { message throws in
+            let signature = try key.signature(for: Data(message))
+            guard let signature = CheckpointSignature(rawRepresentation: Array(signature.rawRepresentation)) else {
+                throw YearFailure("a signature has not 64 bytes")
+            }
+            return signature
+        }
+        buffer.append(contentsOf: signed.line)
+        buffer.append(0x0A)
+        sealed = head.sequence
+        checkpoints += 1
+    }
+
+    private func write(beyond size: Int) throws {
+        guard buffer.count > size else { return }
+        try file.write(contentsOf: buffer)
+        buffer.removeAll(keepingCapacity: true)
+    }
+
+    func close() throws {
+        try write(beyond: 0)
+        try file.close()
+    }
+}
+
+/// Why no year was written.
+struct YearFailure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}

@@ -1,0 +1,67 @@
+import AuditChain
+
+/// Who administers, and who looks.
+enum Person: String, CaseIterable {
+    case alice, bob, carol
+    /// The auditor.
+    case dora
+
+    var caller: AuditCaller {
+        let uid: UInt32 =
+            switch self {
+            case .alice: 1101
+            case .bob: 1102
+            case .carol: 1103
+            case .dora: 1201
+            }
+        return AuditCaller(
+            name: AuditText(rawValue), uid: uid, gid: self == .dora ? 1200 : 1100, loginUID: uid,
+            pid: Int32(uid) * 7, comm: AuditText("paytokenctl"))
+    }
+}
+
+/// A program that has payment tokens opened, and when it does.
+struct PaymentCaller {
+    let name: String
+    let uid: UInt32
+    /// By the hour of the day, UTC.
+    let hours: [Double]
+    /// From Sunday to Saturday.
+    let weekdays: [Double]
+    /// Whether it asks for signatures of the identity key too.
+    let opensSessions: Bool
+
+    var caller: AuditCaller {
+        AuditCaller(name: AuditText(name), uid: uid, gid: 1000, pid: Int32(uid) * 3, comm: AuditText("node"))
+    }
+
+    /// How much it asks for in an hour, against the other hours of the week and the other callers.
+    func weight(weekday: Int, hour: Int) -> Double { hours[hour] * weekdays[weekday] }
+
+    /// Low at night, high on Fridays.
+    static let all: [PaymentCaller] = [
+        PaymentCaller(
+            name: "checkout-web", uid: 1001,
+            hours: [
+                8, 5, 3, 2, 2, 4, 9, 18, 30, 42, 50, 54, 58, 55, 50, 48, 50, 56, 64, 70, 72, 60, 38, 18,
+            ], weekdays: [0.9, 1, 1, 1.05, 1.1, 1.6, 1.2], opensSessions: true),
+        PaymentCaller(
+            name: "checkout-app", uid: 1002,
+            hours: [
+                6, 3, 2, 1, 1, 2, 6, 14, 20, 20, 20, 22, 30, 26, 20, 20, 24, 30, 38, 44, 46, 40, 28, 14,
+            ], weekdays: [1.1, 0.9, 0.9, 0.95, 1, 1.5, 1.4], opensSessions: false),
+        PaymentCaller(
+            name: "pos-gateway", uid: 1003,
+            hours: [
+                0, 0, 0, 0, 0, 0, 1, 4, 12, 18, 20, 22, 26, 22, 18, 18, 20, 26, 24, 12, 4, 1, 0, 0,
+            ], weekdays: [0.2, 0.9, 0.95, 1, 1.05, 1.5, 1.6], opensSessions: false),
+        settlementBatch,
+    ]
+
+    /// At 03:00, and at no other time but when somebody misuses it.
+    static let settlementBatch = PaymentCaller(
+        name: "settlement-batch", uid: 1010,
+        hours: [
+            0, 0, 0, 36, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ], weekdays: [1, 1, 1, 1, 1, 1, 1], opensSessions: false)
+}

@@ -1,0 +1,44 @@
+import AuditChain
+
+/// Random, and the same for the same seed: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
+struct SplitMix {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        return value ^ (value >> 31)
+    }
+
+    /// From 0, and less than 1.
+    mutating func unit() -> Double { Double(next() >> 11) / 9_007_199_254_740_992 }
+
+    /// From 0, and less than `bound`, which is positive. For small bounds the bias of the remainder is of no account.
+    mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
+
+    mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(truncatingIfNeeded: next() >> 32) } }
+
+    mutating func digest() -> AuditDigest {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(AuditDigest.size)
+        for _ in 0..<4 {
+            let word = next()
+            for shift in stride(from: 0, to: 64, by: 8) { bytes.append(UInt8(truncatingIfNeeded: word >> shift)) }
+        }
+        return AuditDigest(bytes: bytes) ?? .zero
+    }
+
+    /// A position, each as likely as its weight; the last one where no weight is positive.
+    mutating func choice(_ weights: [Double]) -> Int {
+        var left = unit() * weights.reduce(0, +)
+        for (position, weight) in weights.enumerated() {
+            left -= weight
+            if left < 0 { return position }
+        }
+        return weights.count - 1
+    }
+}

@@ -1,0 +1,208 @@
+import AuditChain
+import Crypto
+import Foundation
+import Refusals
+
+/// A year of three nodes, as it is lived: what is decided is counted and recorded.
+final class Year {
+    static let version = "1.4.0"
+    static let laterVersion = "1.5.0"
+    static let hour: Int64 = 3_600_000
+    static let day = 24 * hour
+    static let days = 365
+    /// As the configuration names it.
+    static let hsmToken = AuditText("primary")
+
+    let wanted: Int
+    let seed: UInt64
+    let start: Int64
+    var random: SplitMix
+    var truth: Truth
+    var totals = Totals()
+    let nodes: [NodeRecord]
+    /// All that ever were, in the order of their making.
+    var keys: [MerchantKey] = []
+    var merchants: [Merchant]
+    var identity: MerchantKey?
+    /// How many records the acts leave that are still to come.
+    var actRecordsLeft = 0
+    /// Released lately, for repeats and replays.
+    var recent: [Release] = []
+    private var nextRecent = 0
+
+    struct Release {
+        let transaction: AuditDigest
+        let reference: AuditDigest
+        let caller: Int
+        let key: MerchantKey
+    }
+
+    init(records: Int, seed: UInt64, start: AuditTime, directory: URL) throws {
+        wanted = records
+        self.seed = seed
+        self.start = start.milliseconds
+        random = SplitMix(seed: seed)
+        truth = Truth(
+            seed: seed, start: start,
+            end: AuditTime(milliseconds: start.milliseconds + Int64(Self.days) * Self.day))
+        var nodes: [NodeRecord] = []
+        for number in 1...3 {
+            nodes.append(try NodeRecord(name: "node-\(number)", key: try Self.key(&random), directory: directory))
+        }
+        self.nodes = nodes
+        merchants = [
+            Merchant(identifier: "merchant.com.example.fashion", algorithm: "EC", share: 0.38),
+            Merchant(identifier: "merchant.com.example.grocery", algorithm: "EC", share: 0.26),
+            Merchant(identifier: "merchant.com.example.books", algorithm: "EC", share: 0.16),
+            Merchant(identifier: "merchant.com.example.tickets", algorithm: "EC", share: 0.12),
+            Merchant(identifier: "merchant.com.example.garden", algorithm: "RSA", share: 0.08),
+        ]
+    }
+
+    /// A key of the seed's. Each 32 bytes are one but with a probability of 2^-32.
+    static func key(_ random: inout SplitMix) throws -> P256.Signing.PrivateKey {
+        try P256.Signing.PrivateKey(rawRepresentation: random.bytes(32))
+    }
+
+    var end: Int64 { start + Int64(Self.days) * Self.day }
+
+    private var written: Int { nodes.reduce(0) { $0 + $1.sequence } }
+
+    /// What is asked for between the acts, in all that is left of the year.
+    private var left: Int { max(0, wanted - written - actRecordsLeft) }
+
+    // MARK: The run
+
+    /// Lives the year hour by hour. What is left of the records is spread anew each hour, so their number is exact at the end
+    /// whatever was lost meanwhile.
+    func live(_ story: [Act]) async throws {
+        var acts = story.sorted { ($0.time, $0.number) < ($1.time, $1.number) }[...]
+        actRecordsLeft = acts.reduce(0) { $0 + $1.records }
+        let weights = (0..<Self.days * 24).map(weight)
+        var weightLeft = weights.reduce(0, +)
+        var fraction = 0.0
+        for (hour, weight) in weights.enumerated() {
+            let beginning = start + Int64(hour) * Self.hour
+            var count = left
+            if hour < weights.count - 1 {
+                let share = weight > 0 ? Double(left) * weight / weightLeft + fraction : fraction
+                count = weight > 0 ? Int(share) : 0
+                fraction = share - Double(count)
+            }
+            weightLeft -= weight
+            for number in 0..<count {
+                let moment = (Double(number) + random.unit()) / Double(count)
+                let now = beginning + Int64(moment * Double(Self.hour - 1))
+                try await perform(&acts, until: now)
+                try await arrival(at: now)
+            }
+            try await perform(&acts, until: beginning + Self.hour - 1)
+        }
+        for node in nodes {
+            try await node.seal(at: AuditTime(milliseconds: end + node.clockAhead))
+            try node.close()
+            truth.nodes.append(
+                Truth.Node(
+                    node: node.name, first: 1, last: node.sequence, checkpoints: node.checkpoints,
+                    keyIds: node.keys.map(\.keyId.hex)))
+        }
+        truth.records = written
+        truth.uses = totals.allUses
+        truth.events = totals.allEvents
+        truth.keys = keys.map(\.life)
+    }
+
+    private func perform(_ acts: inout ArraySlice<Act>, until now: Int64) async throws {
+        while let act = acts.first, act.time <= now {
+            acts.removeFirst()
+            actRecordsLeft -= act.records
+            let before = written
+            try await act.perform(self, act.time)
+            guard written - before == act.records || nodes.contains(where: { $0.loss != nil }) else {
+                throw YearFailure("act \(act.number) left \(written - before) records and not \(act.records)")
+            }
+        }
+    }
+
+    // MARK: Records
+
+    func text(_ time: Int64) -> String { AuditTime(milliseconds: time).text }
+
+    /// Records on a node what took place, at its clock's time.
+    ///
+    /// - Returns: where it stands; nil when it will be lost.
+    @discardableResult
+    func record(
+        _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome = .ok, caller: AuditCaller? = nil,
+        merchant: String? = nil, key: AuditDigest? = nil, transaction: AuditDigest? = nil,
+        protection: AuditProtection? = nil, usesToken: Bool = false
+    ) async throws -> Truth.Place? {
+        let node = nodes[node]
+        let time = AuditTime(milliseconds: now + node.clockAhead)
+        let sequence = try await node.append(
+            AuditRecord(
+                time: time, event: event, outcome: outcome, caller: caller, merchant: merchant.map { AuditText($0) },
+                publicKeyHash: key, transactionId: transaction, protection: protection,
+                hsmToken: usesToken ? Self.hsmToken : nil))
+        guard let sequence else {
+            node.loss?.records += 1
+            return nil
+        }
+        totals.count(event.name, outcome, caller: caller?.name?.text)
+        return Truth.Place(node: node.name, sequence: sequence, time: time.text)
+    }
+
+    /// What a person did, or the daemon itself, perhaps to a key.
+    @discardableResult
+    func act(
+        _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome = .ok, by person: Person? = nil,
+        _ key: MerchantKey? = nil, usesToken: Bool = false
+    ) async throws -> Truth.Place? {
+        try await record(
+            node, now, event, outcome, caller: person?.caller, merchant: key?.merchant, key: key?.hash,
+            usesToken: usesToken)
+    }
+
+    /// What a payment caller asked for, with the key that was known by then.
+    func use(
+        _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome, _ caller: PaymentCaller,
+        merchant: String? = nil, key: AuditDigest? = nil, transaction: AuditDigest? = nil,
+        protection: AuditProtection? = nil, usesToken: Bool = false
+    ) async throws -> Bool {
+        let place = try await record(
+            node, now, event, outcome, caller: caller.caller, merchant: merchant, key: key, transaction: transaction,
+            protection: protection, usesToken: usesToken)
+        let isSignature = event.name == .tlsSignature
+        guard place != nil else {
+            switch outcome {
+            case .ok where isSignature: nodes[node].loss?.signatures += 1
+            case .ok: nodes[node].loss?.released += 1
+            case .repeated: nodes[node].loss?.repeated += 1
+            case .refused: break
+            }
+            return false
+        }
+        totals.count(outcome, isSignature: isSignature, key: key, caller: caller.name)
+        return true
+    }
+
+    func remember(_ release: Release) {
+        if recent.count < 64 {
+            recent.append(release)
+        } else {
+            recent[nextRecent] = release
+            nextRecent = (nextRecent + 1) % 64
+        }
+    }
+}
+
+/// Something that takes place at a fixed time, whatever number of records is asked for.
+struct Act {
+    /// Milliseconds since 1970.
+    let time: Int64
+    /// Of acts at the same time the lower is first.
+    let number: Int
+    /// How many records it leaves.
+    let records: Int
+    let perform: (Year, Int64) async throws -> Void
+}
