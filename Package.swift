@@ -305,6 +305,9 @@ let package = Package(
             dependencies: ["AuditChain", "Encodings", "Refusals", "StrictJSON", "TestSupport", crypto],
             swiftSettings: house),
         .testTarget(
+            name: "AuditReportTests",
+            dependencies: ["AuditChain", "AuditReport", "Refusals", "StrictJSON", "TestSupport"], swiftSettings: house),
+        .testTarget(
             name: "LedgerTests",
             dependencies: [
                 "AuditChain", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SQLiteFiles",

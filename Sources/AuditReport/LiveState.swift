@@ -21,20 +21,24 @@ public struct VerifiedExport: Sendable {
     public var file: String
     public var bytes: Int
     public var digest: AuditDigest
-    /// The file of public keys that the commands name, without its directory.
-    public var keyFile: String
-    /// The node whose key that is, and whose record pins the other nodes' keys.
-    public var keyNode: AuditNode?
+    /// The files of public keys as the verifiers take them, `NODE=FILE` or `FILE`, without directories.
+    public var keyFiles: [String]
+    /// The node in whose record the other nodes' keys are pinned.
+    public var pinning: AuditNode?
+    /// The page's own file name.
+    public var page: String
     public var verdict: NodesVerdict
 
     public init(
-        file: String, bytes: Int, digest: AuditDigest, keyFile: String, keyNode: AuditNode?, verdict: NodesVerdict
+        file: String, bytes: Int, digest: AuditDigest, keyFiles: [String], pinning: AuditNode?, page: String,
+        verdict: NodesVerdict
     ) {
         self.file = file
         self.bytes = bytes
         self.digest = digest
-        self.keyFile = keyFile
-        self.keyNode = keyNode
+        self.keyFiles = keyFiles
+        self.pinning = pinning
+        self.page = page
         self.verdict = verdict
     }
 

@@ -23,35 +23,50 @@ struct KeysSection {
                     + states.sorted { $0.key < $1.key }.map { "\(PageWriter.grouped($0.value)) \($0.key)" }
                     .joined(separator: ", ") + ".")
         page.table(
-            [
-                "Key (publicKeyHash)", "Merchant", "Use", "State", "Came by", "On, by whom, approval", "Serves from",
-                "Superseded", "Compromised", "Destroyed", "Certificate ends", "Tokens",
-            ],
+            ["Key (publicKeyHash)", "Merchant", "Use", "State", "Came", "Serves since", "Certificate ends", "Tokens"],
             keys.prefix(Self.mostShown).map { row($0, summaries[$0.key.base64]) })
         if keys.count > Self.mostShown {
             page.note("\(PageWriter.grouped(keys.count - Self.mostShown)) more keys are in the export.")
         }
+        page.subheading("Each key's life")
+        page.table(
+            ["Key", "Step", "Time", "By", "Approval", "Reason", "Record"],
+            keys.prefix(Self.mostShown).flatMap { key in key.events.map { Self.row(key, $0) } })
+        page.note(
+            "Approval: the request that a second person approved; it stands under People. A key that was deactivated is superseded."
+        )
         writeDifferences(keys, summaries, to: &page)
         page.requirements(Requirement.ofKeys)
     }
 
-    private func row(_ key: KeyHistory, _ now: KeySummary?) -> [PageWriter.Cell] {
-        let arrival = key.arrival
-        return [
-            .code(key.key.base64), .text(key.merchant ?? now?.merchantIdentifier ?? "–"),
-            .text(now.map { "\($0.use), \($0.algorithm)" } ?? "–"), .text(key.state), .text(Self.word(arrival)),
-            Self.cell(arrival), Self.cell(key.activation), Self.cell(key.superseded),
-            Self.cell(key.first("compromised")), Self.cell(key.first("destroyed")),
-            .text(Self.end(now)), .text(now?.tokens.joined(separator: ", ") ?? "–"),
+    private func row(_ key: KeyHistory, _ summary: KeySummary?) -> [PageWriter.Cell] {
+        [
+            .code(key.key.base64), .text(key.merchant ?? summary?.merchantIdentifier ?? "–"),
+            .text(summary.map { "\($0.use), \($0.algorithm)" } ?? "–"), .text(key.state),
+            .text(key.arrival.map { "\(Self.word($0.step)), \($0.time.day)" } ?? "before the record"),
+            .text(
+                key.activation.map { "\($0.time.day), \((now.milliseconds - $0.time.milliseconds) / 86_400_000) days" }
+                    ?? "–"),
+            .text(Self.end(summary)), .text(summary?.tokens.joined(separator: ", ") ?? "–"),
         ]
     }
 
-    private static func word(_ arrival: KeyHistory.Event?) -> String {
-        switch arrival?.step {
+    private static func row(_ key: KeyHistory, _ event: KeyHistory.Event) -> [PageWriter.Cell] {
+        [
+            .code(key.key.short), .text(word(event.step)), .text(event.time.shown), .text(event.by ?? "the daemon"),
+            event.approval.map { .code($0) } ?? .none, .text(event.reason ?? "–"), .places([event.place]),
+        ]
+    }
+
+    private static func word(_ step: KeyHistory.Step) -> String {
+        switch step {
         case .generated: "made in a token"
-        case .imported: "from a file"
-        case .adopted: "found in a token"
-        default: "before the record"
+        case .imported: "came from a file"
+        case .adopted: "found in a token, and adopted"
+        case .requestMade: "signing request made"
+        case .certificate: "certificate imported"
+        case .state(let state): state
+        case .objectsDestroyed: "objects in the token destroyed"
         }
     }
 
@@ -60,15 +75,6 @@ struct KeysSection {
         let day = AuditTime(notAfter).day
         guard let left = key.daysLeft else { return day }
         return left < 0 ? "\(day), \(-left) days ago" : "\(day), \(left) days left"
-    }
-
-    private static func cell(_ event: KeyHistory.Event?) -> PageWriter.Cell {
-        guard let event else { return .none }
-        var text = PageWriter.escaped(event.time.shown)
-        if let by = event.by { text += ", \(PageWriter.escaped(by))" }
-        if let approval = event.approval { text += ", approval \(PageWriter.escaped(approval))" }
-        if let reason = event.reason { text += ": “\(PageWriter.escaped(reason))”" }
-        return .markup("\(text) <span class=\"place\">\(PageWriter.escaped(event.place.text))</span>")
     }
 
     /// Where the record and the daemon do not say the same.

@@ -56,7 +56,9 @@ struct PageWriter {
 
     mutating func note(_ text: String) { html += "<p class=\"note\">\(Self.escaped(text))</p>\n" }
 
-    mutating func commands(_ text: String) { html += "<pre>\(Self.escaped(text))</pre>\n" }
+    mutating func commands(_ lines: String...) {
+        html += "<pre>" + lines.map(Self.escaped).joined(separator: "\n") + "</pre>\n"
+    }
 
     mutating func list(_ items: [String]) {
         html += "<ul>\n" + items.map { "<li>\(Self.escaped($0))</li>\n" }.joined() + "</ul>\n"

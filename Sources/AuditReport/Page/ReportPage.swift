@@ -77,7 +77,8 @@ public struct ReportPage {
         code, pre, .place { font-family: ui-monospace, "Liberation Mono", monospace; font-size: .92em; }
         pre { background: #f2f4f7; padding: .6rem .8rem; white-space: pre-wrap; overflow-wrap: anywhere; } .place { color: var(--dim); }
         aside { border-left: .25rem solid var(--line); padding-left: .9rem; margin: 1rem 0; }
-        figure { margin: .6rem 0 1rem; max-width: 46rem; break-inside: avoid; } figcaption { font-weight: 600; font-size: .88rem; }
+        .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(30rem, 1fr)); gap: .4rem 2rem; }
+        figure { margin: .3rem 0; break-inside: avoid; } figcaption { font-weight: 600; font-size: .88rem; }
         svg { width: 100%; height: auto; } svg text { font-size: 9px; fill: var(--dim); } svg rect { fill: var(--bar); }
         svg .axis { stroke: var(--line); }
         @media print { body { font-size: 10pt; max-width: none; padding: 0; } nav { display: none; } h2 { break-after: avoid; }

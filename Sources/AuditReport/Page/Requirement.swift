@@ -16,7 +16,7 @@ struct Requirement {
     static let ofVerdict = [
         Requirement(
             "10.3.2, 10.3.4",
-            shows: "A record that was changed, removed or inserted before the last seal is found, and by whom not.",
+            shows: "A record that was changed, removed or inserted before the last seal is found.",
             leaves: "Who may write to the hosts' disks; other logs than this record."),
         Requirement(
             "10.3.3",

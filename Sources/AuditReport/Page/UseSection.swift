@@ -18,8 +18,10 @@ struct UseSection {
 
     private func writeCharts(to page: inout PageWriter) {
         let steps = builder.stepTotals
+        page.raw("<div class=\"charts\">\n")
         page.raw(Chart(title: "All uses", steps: steps.map(\.step), values: steps.map(\.uses)).svg)
         page.raw(Chart(title: "Refused requests", steps: steps.map(\.step), values: steps.map(\.refusals)).svg)
+        page.raw("</div>\n")
         write(builder.uses.daysOfCallers.map { ("Caller \($0.key)", $0.value) }, steps.map(\.step), to: &page)
         write(builder.uses.daysOfKeys.map { ("Key \($0.key.short)", $0.value) }, steps.map(\.step), to: &page)
     }
@@ -28,9 +30,11 @@ struct UseSection {
         let charts = series.map { name, days in
             (name, steps.map { ReportBuilder.sum([days], $0) }, days.values.reduce(0, +))
         }.sorted { ($1.2, $0.0) < ($0.2, $1.0) }
+        page.raw("<div class=\"charts\">\n")
         for (name, values, _) in charts.prefix(Self.mostCharts) {
             page.raw(Chart(title: name, steps: steps, values: values).svg)
         }
+        page.raw("</div>\n")
         if charts.count > Self.mostCharts {
             page.note("Those beyond the \(Self.mostCharts) with the most uses have no chart; the table has all.")
         }

@@ -13,23 +13,21 @@ struct VerdictSection {
         page.subheading("Repeat it without this program")
         page.paragraph(
             "The export is \(export.file), \(PageWriter.grouped(export.bytes)) bytes. Its SHA-256 has to be:")
-        page.commands("sha256sum \(export.file)\n\(export.digest.hex)  \(export.file)")
+        page.commands("sha256sum \(export.file)", "\(export.digest.hex)  \(export.file)")
         page.paragraph(
             "Python and openssl follow every hash and check every signature; with --report they count all figures of this page "
                 + "again from the export:")
         page.commands(commands)
         page.paragraph(
-            "\(export.keyFile) has to come from somebody you trust, and not with the export: whoever can replace both can show you "
+            "The public keys have to come from somebody you trust, and not with the export: whoever can replace both can show you "
                 + "another record. A head that was kept on another host (audit head) shows an end that was cut off: --head FILE."
         )
         page.requirements(Requirement.ofVerdict)
     }
 
     private var commands: String {
-        guard let node = export.keyNode?.name else {
-            return "scripts/verify-audit --report report.html \(export.file) \(export.keyFile)"
-        }
-        return "scripts/verify-audit --report report.html \(export.file) \(node)=\(export.keyFile) --pinned-by \(node)"
+        (["scripts/verify-audit", "--report", export.page, export.file] + export.keyFiles
+            + (export.pinning.map { ["--pinned-by", $0.name] } ?? [])).joined(separator: " ")
     }
 
     private func writeVerdict(to page: inout PageWriter) {
@@ -52,7 +50,9 @@ struct VerdictSection {
         if builder.unreadable > 0 {
             page.paragraph("\(PageWriter.grouped(builder.unreadable)) lines are neither records nor checkpoints.")
         }
-        page.list(export.verdict.nodes.map(\.description))
+        // What is whole stands in the table, with more about it.
+        let faulty = export.verdict.nodes.filter { !$0.isIntact }
+        if !faulty.isEmpty { page.list(faulty.map(\.description)) }
     }
 
     private func writeNodes(to page: inout PageWriter) {

@@ -101,7 +101,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         }
         let exported = VerifiedExport(
             file: Self.name(source.export), bytes: InputFile.size(source.export) ?? 0, digest: sum,
-            keyFile: Self.name(source.keyFile), keyNode: source.pinning ?? source.node, verdict: verdict)
+            keyFiles: source.keyFiles, pinning: source.pinning, page: Self.name(out), verdict: verdict)
         try page.write(
             ReportPage(
                 builder: builder, export: exported, live: source.live, madeAt: AuditTime(now),
@@ -116,13 +116,12 @@ struct AuditReportCommand: AsyncParsableCommand {
     /// An export with what it is verified by.
     private struct Source {
         let export: String
-        let keyFile: String
-        var trusted: TrustedKeys
+        /// As scripts/verify-audit takes them, without directories.
+        let keyFiles: [String]
+        let trusted: TrustedKeys
         let heads: [SignedCheckpoint]
         /// Whose record pins the other nodes' keys.
         let pinning: AuditNode?
-        /// The only node that a key is given for.
-        let node: AuditNode?
         let live: LiveState?
 
         func verify() throws(CommandFailure) -> NodesVerdict {
@@ -144,8 +143,9 @@ struct AuditReportCommand: AsyncParsableCommand {
         }
         let pinning: AuditNode? = if case .one(let node)? = pinnedBy { node } else { nil }
         return Source(
-            export: export, keyFile: publicKey.first?.file ?? "-", trusted: trusted, heads: heads, pinning: pinning,
-            node: publicKey.first?.node, live: nil)
+            export: export,
+            keyFiles: publicKey.map { given in (given.node.map { "\($0.name)=" } ?? "") + Self.name(given.file) },
+            trusted: trusted, heads: heads, pinning: pinning, live: nil)
     }
 
     /// Exports all nodes' records beside the page, with the asked node's key.
@@ -176,8 +176,8 @@ struct AuditReportCommand: AsyncParsableCommand {
         var trusted = TrustedKeys()
         trusted.believe(own: ownKeys, of: node)
         return Source(
-            export: records, keyFile: keyFile, trusted: trusted, heads: heads + remembered, pinning: node, node: node,
-            live: live)
+            export: records, keyFiles: ["\(node.name)=\(Self.name(keyFile))"], trusted: trusted,
+            heads: heads + remembered, pinning: node, live: live)
     }
 
     private static func export(from connection: DaemonConnection, to file: NewFile) async throws(CommandFailure) {

@@ -1,0 +1,257 @@
+import AuditChain
+import Refusals
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import AuditReport
+
+@Suite("What a report counts")
+struct CountingTests {
+    private static func pair(_ key: AuditDigest? = RecordBook.key, _ caller: String? = "checkout") -> KeyUses.Pair {
+        KeyUses.Pair(key: key, caller: caller)
+    }
+
+    @Test("A record is in the period from its beginning up to and without its end")
+    func period() throws {
+        var book = RecordBook()
+        for hours in [23.9999, 24, 47.9999, 48] {
+            try book.add(.decrypt(reference: nil), at: hours, by: "checkout", key: RecordBook.key)
+        }
+        let uses = try book.counted(from: 24, to: 48).uses.uses
+        #expect(uses[Self.pair()]?.released.beginning.map(\.sequence) == [2, 3])
+    }
+
+    @Test("Released, repeated, refused and signed are told apart, by key and caller, and name their records")
+    func outcomes() throws {
+        var book = RecordBook()
+        let decrypt = AuditEvent.decrypt(reference: nil)
+        try book.add(decrypt, at: 1, by: "checkout", key: RecordBook.key)
+        try book.add(decrypt, .repeated, at: 2, by: "checkout", key: RecordBook.key)
+        try book.add(decrypt, .refused(.transactionReplayed), at: 3, by: "checkout", key: RecordBook.key)
+        try book.add(decrypt, .refused(.transactionReplayed), at: 4, by: "checkout", key: RecordBook.key)
+        try book.add(decrypt, .refused(.signatureInvalid), at: 5, by: "batch")
+        try book.add(.tlsSignature(TLSSignatureDetails()), at: 6, by: "checkout", key: RecordBook.other)
+        try book.add(.verify, at: 7, by: "checkout")
+        try book.add(decrypt, on: "node-2", at: 8, by: "checkout", key: RecordBook.key)
+        let builder = try book.counted()
+        let use = try #require(builder.uses.uses[Self.pair()])
+        #expect(
+            use.released.parts == [
+                RecordReferences.Part(node: try #require(AuditNode("node-1")), count: 1, first: 1, last: 1),
+                RecordReferences.Part(node: try #require(AuditNode("node-2")), count: 1, first: 1, last: 1),
+            ])
+        #expect(use.repeated.beginning.map(\.text) == ["node-1 2"])
+        #expect(use.refused.mapValues { $0.beginning.map(\.sequence) } == ["transaction_replayed": [3, 4]])
+        #expect(use.uses == 3 && use.signed.isEmpty)
+        #expect(use.firstUse == RecordBook.time(1) && use.lastUse == RecordBook.time(8))
+        #expect(builder.uses.uses[Self.pair(RecordBook.other)]?.signed.count == 1)
+        #expect(builder.uses.uses[Self.pair(nil, "batch")]?.refused["signature_invalid"]?.count == 1)
+        #expect(builder.uses.uses.count == 3, "a check of a signature is no use of a key")
+        #expect(builder.events[.init(event: "verify", outcome: "ok")]?.count == 1)
+        #expect(builder.events[.init(event: "decrypt", outcome: "ok")]?.count == 2)
+    }
+
+    @Test("What a key opened after its deactivation is counted on every node, in whatever order an export has them")
+    func late() throws {
+        var book = RecordBook()
+        // In the export before the node on which the key is deactivated.
+        for hours in [5.0, 10, 15] {
+            try book.add(.decrypt(reference: nil), on: "node-a", at: hours, by: "checkout", key: RecordBook.key)
+        }
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .active, to: .deactivated)), on: "node-b", at: 10, by: "alice",
+            key: RecordBook.key)
+        try book.add(
+            .decrypt(reference: nil), .repeated, on: "node-b", at: 12, by: "checkout", key: RecordBook.key)
+        let use = try #require(try book.counted().uses.uses[Self.pair()])
+        #expect(use.afterSuperseded.beginning.map(\.text) == ["node-a 3", "node-b 2"])
+    }
+
+    @Test("A refused change of state supersedes nothing")
+    func refusedChange() throws {
+        var book = RecordBook()
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .active, to: .deactivated)), .refused(.approvalInvalid), at: 1,
+            by: "alice", key: RecordBook.key)
+        try book.add(.decrypt(reference: nil), at: 2, by: "checkout", key: RecordBook.key)
+        let builder = try book.counted()
+        #expect(builder.uses.uses[Self.pair()]?.afterSuperseded.isEmpty == true)
+        #expect(builder.keys[RecordBook.key] == nil)
+    }
+
+    @Test("A key's life is in the order of time, whatever the order of nodes, and begins before the period")
+    func life() throws {
+        var book = RecordBook()
+        let approval = try #require(ApprovalIdentifier(hex: "00112233"))
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .suspended, to: .compromised, approval: approval)), on: "node-1",
+            at: 300, by: "bob", key: RecordBook.key)
+        try book.add(.keyGenerate, on: "node-2", at: 1, by: "alice", key: RecordBook.key)
+        try book.add(.csrCreate, on: "node-2", at: 2, by: "alice", key: RecordBook.key)
+        try book.add(
+            .certificateImport(certificate: nil), on: "node-2", at: 30, by: "alice", key: RecordBook.key)
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .active, to: .suspended)), on: "node-2", at: 299, by: "alice",
+            key: RecordBook.key)
+        let key = try #require(try book.counted(from: 200, to: 400).keys[RecordBook.key])
+        #expect(key.arrival?.step == .generated && key.arrival?.place.text == "node-2 1")
+        #expect(key.activation?.time == RecordBook.time(30))
+        #expect(key.first("compromised")?.approval == "00112233" && key.first("compromised")?.by == "bob")
+        #expect(key.state == "compromised" && key.superseded == nil && key.merchant == "merchant.com.example")
+    }
+
+    @Test("Floods of refusals are added up from their own counts")
+    func floods() throws {
+        var book = RecordBook()
+        for (hours, counts) in [(1.0, [RefusalCode.forbidden: 40, .requestTooLarge: 2]), (2, [.forbidden: 3])] {
+            let summary = try #require(RefusalSummary(since: RecordBook.time(hours), counts: counts))
+            try book.add(.refusals(summary), summary.outcome, at: hours, uid: 2000)
+        }
+        let uses = try book.counted().uses
+        #expect(uses.floods == ["forbidden": 43, "request_too_large": 2])
+        #expect(uses.floodRecords.count == 2)
+    }
+
+    @Test("Requests for a second person are counted by what became of them")
+    func approvals() throws {
+        var book = RecordBook()
+        for (index, decision) in [ApprovalDecision.approve, .reject, .withdraw, .expire, nil].enumerated() {
+            let identifier = try #require(ApprovalIdentifier(hex: "0000000\(index)"))
+            try book.add(
+                .approvalRequest(
+                    ApprovalRequest(
+                        approval: identifier, operation: .keyDestroy, parameters: .zero, reason: nil,
+                        expires: RecordBook.time(100))), at: Double(index * 10), by: "alice", key: RecordBook.key)
+            guard let decision else { continue }
+            // One that was refused changes nothing.
+            try book.add(
+                .approvalDecision(approval: identifier, decision: .approve, reason: nil), .refused(.approvalInvalid),
+                at: Double(index * 10 + 1), by: "alice", key: RecordBook.key)
+            try book.add(
+                .approvalDecision(approval: identifier, decision: decision, reason: nil),
+                at: Double(index * 10 + 2), by: "bob", key: RecordBook.key)
+        }
+        let builder = try book.counted()
+        #expect(
+            builder.endsOfApprovals == ["approve": 1, "reject": 1, "withdraw": 1, "expire": 1, "open": 1])
+        #expect(builder.acts.acts.count == 13 && builder.acts.acts.count { $0.outcome != "ok" } == 4)
+    }
+
+    @Test(
+        "A start without a stop before it is a process that was killed, and a time that goes back is a step of the clock"
+    )
+    func hosts() throws {
+        var book = RecordBook()
+        let start = AuditEvent.start(version: AuditText("1.0.0"))
+        try book.add(start, at: 1)
+        try book.add(.stop, at: 2)
+        try book.add(start, at: 3)
+        try book.add(start, at: 4)
+        try book.add(.verify, at: 3.9)
+        try book.add(.verify, at: 3.9 - 1 / 3600)
+        try book.add(start, on: "node-2", at: 4)
+        let nodes = try book.counted().system.nodes
+        let (one, two) = (try #require(AuditNode("node-1")), try #require(AuditNode("node-2")))
+        let first = try #require(nodes[one])
+        #expect(first.starts.count == 3 && first.stops.count == 1)
+        #expect(first.startsWithoutStop.beginning.map(\.sequence) == [4])
+        #expect(first.stepsBack.beginning.map(\.sequence) == [5], "a second is no step")
+        #expect(nodes[two]?.startsWithoutStop.isEmpty == true)
+    }
+
+    @Test("An hour far beyond a caller's habit is shown, and not the first of a new caller")
+    func busyHour() throws {
+        var book = RecordBook()
+        for day in 0..<40 {
+            for _ in 0..<10 {
+                try book.add(.decrypt(reference: nil), at: Double(day * 24), by: "checkout", key: RecordBook.key)
+            }
+        }
+        for count in [31, 30] {
+            for _ in 0..<count {
+                try book.add(
+                    .decrypt(reference: nil), at: Double((count == 31 ? 41 : 80) * 24), by: "checkout",
+                    key: RecordBook.key)
+            }
+        }
+        for _ in 0..<100 {
+            try book.add(.decrypt(reference: nil), at: 41 * 24, by: "batch", key: RecordBook.other)
+        }
+        let found = CallerHabit.busyHours(try book.counted(to: 24 * 90).uses)
+        // Thirty are three times ten, and no more; and four weeks later nothing is left to compare with.
+        #expect(
+            found == [
+                CallerHabit.BusyHour(caller: "checkout", hour: RecordBook.time(41 * 24), uses: 31, most: 10)
+            ])
+    }
+
+    @Test("A caller's first use of a key is shown once it has used others for four weeks")
+    func newKey() throws {
+        var book = RecordBook()
+        try book.add(.decrypt(reference: nil), at: 0, by: "checkout", key: RecordBook.key)
+        try book.add(.decrypt(reference: nil), at: 27 * 24, by: "checkout", key: .of(Array("early".utf8)))
+        try book.add(.decrypt(reference: nil), at: 28 * 24, by: "checkout", key: RecordBook.other)
+        let found = CallerHabit.newKeys(try book.counted(to: 24 * 90).uses)
+        #expect(found == [.init(caller: "checkout", key: RecordBook.other, first: RecordBook.time(28 * 24))])
+    }
+
+    /// A period from 2026-01-01, and its chart.
+    struct Steps: Sendable {
+        let days: Int
+        let count: Int
+        let first: String
+        let last: String
+    }
+
+    @Test(
+        "Charts have at most 62 steps, of days, Monday's weeks, months or years",
+        arguments: [
+            Steps(days: 31, count: 31, first: "2026-01-01", last: "2026-01-31"),
+            Steps(days: 62, count: 62, first: "2026-01-01", last: "2026-03-03"),
+            Steps(days: 63, count: 10, first: "2025-12-29", last: "2026-03-02"),
+            Steps(days: 365, count: 53, first: "2025-12-29", last: "2026-12-28"),
+            Steps(days: 730, count: 24, first: "2026-01-01", last: "2027-12-01"),
+        ])
+    func steps(expected: Steps) throws {
+        let end = RecordBook.time(Double(expected.days * 24))
+        let steps = try #require(ReportPeriod(since: RecordBook.start, until: end)).steps
+        #expect(steps.count == expected.count)
+        #expect(steps.first?.text == expected.first && steps.last?.text == expected.last)
+    }
+
+    @Test("The JSON has every total")
+    func totals() throws {
+        var book = RecordBook()
+        try book.add(.start(version: AuditText("1.0.0")), at: 0)
+        try book.add(.keyGenerate, at: 1, by: "alice", key: RecordBook.key)
+        try book.add(.certificateImport(certificate: nil), at: 2, by: "alice", key: RecordBook.key)
+        try book.add(.decrypt(reference: nil), at: 25, by: "checkout", key: RecordBook.key)
+        try book.add(
+            .decrypt(reference: nil), .refused(.keyNotActive), at: 26, by: "checkout", key: RecordBook.key)
+        let key = RecordBook.key.base64
+        let text = String(decoding: ReportTotals(builder: try book.counted(to: 48)).bytes, as: UTF8.self)
+        #expect(
+            text == """
+                {"format":1,"since":"2026-01-01T00:00:00.000Z","until":"2026-01-03T00:00:00.000Z",\
+                "nodes":[{"node":"node-1","first":1,"last":5,"records":5,"inPeriod":5}],\
+                "events":{"certificate_import":{"ok":1},"decrypt":{"key_not_active":1,"ok":1},"key_generate":{"ok":1},\
+                "start":{"ok":1}},\
+                "uses":[{"key":"\(key)","caller":"checkout","released":1,"refused":{"key_not_active":1}}],"floods":{},\
+                "steps":[{"from":"2026-01-01","uses":0,"refusals":0},{"from":"2026-01-02","uses":1,"refusals":1}],\
+                "keys":[{"key":"\(key)","state":"active","arrival":["node-1",2],"activation":["node-1",3]}],\
+                "approvals":{},"system":{"starts":1}}
+                """)
+    }
+
+    @Test("The event is read off a line as the whole line has it")
+    func event() throws {
+        var book = RecordBook()
+        try book.add(.verify, on: String(repeating: "n", count: 64), at: 1, by: #"","event":"decrypt""#)
+        let line = book.export[0]
+        #expect(ReportBuilder.event(of: line) == "verify")
+        #expect(try AuditEntry(line: line).event == "verify")
+        #expect(ReportBuilder.event(of: Array(#"{"checkpoint":{"node":"a","event":"decrypt"}}"#.utf8)) == "")
+        #expect(ReportBuilder.event(of: []) == "" && ReportBuilder.event(of: Array("no".utf8)) == "")
+    }
+}

@@ -1,0 +1,89 @@
+import AuditChain
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import AuditReport
+
+@Suite("The report's page")
+struct PageTests {
+    private static let hostile = #"</script><img src=x onerror="alert(1)">'&"#
+
+    /// Whatever names and reasons hold, they are text.
+    private static func book() throws -> RecordBook {
+        var book = RecordBook()
+        try book.add(.start(version: AuditText(hostile)), at: 0)
+        try book.add(
+            .keyImport(certificate: nil, approval: nil), at: 1, by: hostile, key: RecordBook.key, merchant: hostile)
+        for hours in 2..<12 {
+            try book.add(
+                .decrypt(reference: nil), at: Double(hours), by: hostile, key: RecordBook.key, merchant: hostile)
+        }
+        try book.add(
+            .keyStateChange(KeyStateChange(from: nil, to: .suspended, reason: AuditReason(hostile))), at: 20,
+            by: "alice", key: RecordBook.key)
+        return book
+    }
+
+    @Test("Names and reasons from records are never markup, and the JSON never ends its element")
+    func escaped() throws {
+        let page = try Self.book().page()
+        #expect(!page.contains("<img") && page.contains("&lt;img"))
+        #expect(page.components(separatedBy: "</script>").count == 2, "the one that ends the JSON")
+        #expect(page.contains(#"\u003c/script>"#))
+    }
+
+    @Test("The page is complete in itself: no script runs, and nothing is fetched")
+    func selfContained() throws {
+        let page = try Self.book().page()
+        #expect(page.contains("default-src 'none'; style-src 'unsafe-inline'"))
+        for mark in [" src=", "href=\"http", "url(", "@import", "<link", "javascript:", " onerror=", "<iframe"] {
+            let outside = page.replacing("&lt;img src=x onerror=&quot;", with: "")
+                .replacing(#"\u003cimg src=x onerror="#, with: "")
+            #expect(!outside.contains(mark), "\(mark)")
+        }
+        #expect(page.components(separatedBy: "<script").count == 2)
+        #expect(page.contains(#"<script type="application/json" id="totals">"#))
+    }
+
+    @Test("Every figure leads to its records, and every record that is named is there")
+    func figures() throws {
+        let page = try Self.book().page()
+        let linked = page.matches(of: /href="#f([0-9]+)">([0-9,]+)</)
+        #expect(!linked.isEmpty)
+        for match in linked {
+            #expect(page.contains("id=\"f\(match.1)\""), "figure \(match.1)")
+        }
+        // Ten decryptions: records 3 to 12.
+        #expect(page.contains("node-1: 10 from 3 to 12; first: node-1 3, node-1 4"))
+    }
+
+    @Test("The totals can be read back from the page")
+    func totals() throws {
+        let page = try Self.book().page()
+        let start = try #require(page.range(of: #"id="totals">"#)).upperBound
+        let end = try #require(page[start...].range(of: "</script>")).lowerBound
+        let totals = try JSONValue(parsing: String(page[start..<end])).objectValue
+        #expect(totals?["format"]?.numberValue?.int == 1)
+        #expect(totals?["uses"]?.arrayValue?.first?.objectValue?["released"]?.numberValue?.int == 10)
+    }
+
+    @Test("A record that is not proved is said to be so first, and the page never says that anything complies")
+    func notProved() throws {
+        let page = try Self.book().page()
+        let verdict = try #require(page.range(of: "Not proved."))
+        #expect(verdict.lowerBound < (try #require(page.range(of: "Per key and caller"))).lowerBound)
+        #expect(!page.lowercased().contains("complian") && !page.contains("Intact."))
+    }
+
+    @Test("Characters that show a name as another one are taken away")
+    func directions() {
+        #expect(PageWriter.escaped("a\u{202E}b\u{200B}c\u{0007}") == "a\u{FFFD}b\u{FFFD}c\u{FFFD}")
+    }
+
+    @Test("Thousands are grouped", arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")])
+    func grouped(number: Int, text: String) {
+        #expect(PageWriter.grouped(number) == text)
+    }
+}

@@ -1,0 +1,72 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+@testable import AuditReport
+
+/// Records of several nodes as an export has them: each node's chain, one after the other.
+struct RecordBook {
+    private var heads: [AuditNode: ChainHead] = [:]
+    private var lines: [AuditNode: [[UInt8]]] = [:]
+    private var order: [AuditNode] = []
+
+    static let key = AuditDigest.of(Array("one".utf8))
+    static let other = AuditDigest.of(Array("other".utf8))
+    /// 2026-01-01, a Thursday.
+    static let start = AuditTime(rfc3339: "2026-01-01T00:00:00Z") ?? .earliest
+
+    /// - Parameter hours: after the start.
+    static func time(_ hours: Double) -> AuditTime {
+        AuditTime(milliseconds: start.milliseconds + Int64(hours * 3_600_000))
+    }
+
+    /// - Returns: the record's sequence.
+    @discardableResult
+    mutating func add(
+        _ event: AuditEvent, _ outcome: AuditOutcome = .ok, on node: String = "node-1", at hours: Double,
+        by caller: String? = nil, uid: UInt32 = 1001, key: AuditDigest? = nil,
+        merchant: String? = "merchant.com.example"
+    ) throws -> Int {
+        let node = try #require(AuditNode(node))
+        if heads[node] == nil {
+            heads[node] = ChainHead(node: node)
+            order.append(node)
+        }
+        let record = AuditRecord(
+            time: Self.time(hours), event: event, outcome: outcome,
+            caller: caller.map { AuditCaller(name: AuditText($0), uid: uid, gid: 100) },
+            merchant: key == nil ? nil : merchant.map { AuditText($0) }, publicKeyHash: key)
+        var head = try #require(heads[node])
+        let line = head.append(record)
+        heads[node] = head
+        lines[node, default: []].append(line.bytes)
+        return line.sequence
+    }
+
+    var export: [[UInt8]] { order.flatMap { lines[$0] ?? [] } }
+
+    /// - Parameters:
+    ///   - from: hours after the start.
+    ///   - to: hours after the start.
+    func counted(from: Double = 0, to: Double = 24 * 31) throws -> ReportBuilder {
+        var builder = ReportBuilder(period: try #require(ReportPeriod(since: Self.time(from), until: Self.time(to))))
+        for line in export { builder.survey(line: line) }
+        for line in export { builder.count(line: line) }
+        return builder
+    }
+
+    func page(from: Double = 0, to: Double = 24 * 31) throws -> String {
+        let builder = try counted(from: from, to: to)
+        var verifier = NodesVerifier(TrustedKeys())
+        for line in export { verifier.consume((line + [0x0A])[...]) }
+        let export = VerifiedExport(
+            file: "records.jsonl", bytes: 1, digest: .zero, keyFiles: ["node-1=key.pem"], pinning: nil,
+            page: "page.html",
+            verdict: verifier.verdict())
+        return String(
+            decoding: ReportPage(
+                builder: builder, export: export, live: nil, madeAt: Self.time(to), version: "1.0.0"
+            ).bytes, as: UTF8.self)
+    }
+}

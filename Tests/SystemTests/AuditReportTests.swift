@@ -1,0 +1,97 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// The assessor's page of a daemon that serves.
+@Suite struct AuditReportTests {
+    private static let verifier = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+
+    @Test("the page, its export and its key are made; the record is intact, and what happened stands in it")
+    func live() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let paymentToken = try SharedForge.paymentToken()
+        #expect(try await harness.decrypt(paymentToken).status == 200)
+        #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
+        let out = harness.directory.path("report.html")
+        let made = try await harness.paytokenctl(["audit", "report", "--out", out, "--output", "json"])
+        #expect(made.status == 0, "\(made)")
+        let answer = try JSONValue(parsing: made.outputBytes).objectValue
+        #expect(answer?["verdict"]?.stringValue == "intact")
+        let page = try String(contentsOfFile: out, encoding: .utf8)
+        #expect(page.contains("<strong>Intact.</strong>") && page.contains("transaction_replayed"))
+        #expect(page.contains("SoftHSM"), "the token's model, as the daemon says")
+        let merchant = try SharedForge.ecMerchant.merchant.identifier
+        #expect(page.contains(merchant), "the key that was imported")
+        let digest = try #require(answer?["sha256"]?.stringValue)
+        #expect(page.contains(digest))
+        #expect(
+            try await Program.run("/usr/bin/sha256sum", [harness.directory.path("report.jsonl")]).output.hasPrefix(
+                digest))
+        // None of what the payment token hides.
+        for secret in ["onlinePaymentCryptogram", "applicationPrimaryAccountNumber"] { #expect(!page.contains(secret)) }
+        for name in ["report.html", "report.jsonl"] {
+            let mode = try FileManager.default.attributesOfItem(atPath: harness.directory.path(name))
+            #expect(mode[.posixPermissions] as? Int == 0o600, "\(name)")
+        }
+        // The commands that the page names, as it names them.
+        let verified = try await Program.run(
+            Self.verifier,
+            [harness.directory.path("report.jsonl"), harness.directory.path("report.pem")])
+        #expect(verified.status == 0 && verified.output.hasPrefix("intact: "), "\(verified)")
+
+        // Made again from the export alone, the page has the same totals and says that it asked nobody.
+        let second = harness.directory.path("second.html")
+        let again = try await Program.run(
+            Program.built("paytokenctl"),
+            [
+                "audit", "report", "--export", harness.directory.path("report.jsonl"), "--public-key",
+                harness.directory.path("report.pem"), "--out", second,
+            ])
+        #expect(again.status == 0, "\(again)")
+        let offline = try String(contentsOfFile: second, encoding: .utf8)
+        #expect(offline.contains("No daemon was asked"))
+        // Nothing is overwritten.
+        let taken = try await harness.paytokenctl(["audit", "report", "--out", out])
+        #expect(taken.status != 0 && taken.error.contains("report.html"), "\(taken)")
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test("of a record that somebody changed a page is made that says so, and the command ends with 1")
+    func changed() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
+        let export = harness.directory.path("record.jsonl")
+        #expect(try await harness.paytokenctl(["audit", "export", "--out", export]).status == 0)
+        let key = try await harness.paytokenctl(["audit", "public-key"])
+        let keyFile = try harness.directory.write(key.output, to: "key.pem")
+        #expect(try await harness.stop().status == 0)
+        let text = try String(contentsOfFile: export, encoding: .utf8)
+        let changed = text.replacing(#""event":"decrypt""#, with: #""event":"verify""#)
+        #expect(changed != text)
+        let file = try harness.directory.write(changed, to: "changed.jsonl")
+        let out = harness.directory.path("changed.html")
+        let result = try await Program.run(
+            Program.built("paytokenctl"),
+            ["audit", "report", "--export", file, "--public-key", keyFile, "--out", out])
+        #expect(result.status == 1 && result.error.hasPrefix("chain_unproved: "), "\(result)")
+        let page = try String(contentsOfFile: out, encoding: .utf8)
+        #expect(page.contains("Not proved.") && !page.contains("<strong>Intact.</strong>"))
+    }
+
+    @Test("wrong options are refused before anything is asked or written")
+    func options() async throws {
+        let directory = try FreshDirectory()
+        for arguments in [
+            ["--export", "x.jsonl"], ["--public-key", "k.pem"], ["--export", "-", "--public-key", "k.pem"],
+            ["--since", "2026-02-01", "--until", "2026-01-01"],
+        ] {
+            let result = try await Program.run(
+                Program.built("paytokenctl"), ["audit", "report", "--out", directory.path("page.html")] + arguments)
+            #expect(result.status == 64, "\(arguments): \(result)")
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path).isEmpty)
+    }
+}
