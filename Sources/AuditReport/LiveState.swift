@@ -15,6 +15,19 @@ public struct LiveState: Sendable {
     }
 }
 
+/// The keys of another ledger, say the test system's: no key may be in both.
+public struct OtherLedger: Sendable {
+    /// Where the list came from, for the page.
+    public var name: String
+    /// publicKeyHashes in Base64.
+    public var keys: Set<String>
+
+    public init(name: String, keys: Set<String>) {
+        self.name = name
+        self.keys = keys
+    }
+}
+
 /// What is needed to repeat the report's verdict, and what it was.
 public struct VerifiedExport: Sendable {
     /// The export's file name, without its directory.

@@ -86,4 +86,18 @@ struct PageTests {
     func grouped(number: Int, text: String) {
         #expect(PageWriter.grouped(number) == text)
     }
+
+    @Test("A key that another ledger has too is named; without another's list the page says that nothing was compared")
+    func otherLedgers() throws {
+        var book = RecordBook()
+        try book.add(.keyGenerate, at: 1, by: "alice", key: RecordBook.key)
+        let (both, none) = (
+            OtherLedger(name: "test.json", keys: [RecordBook.key.base64, RecordBook.other.base64]),
+            OtherLedger(name: "stage.json", keys: [RecordBook.other.base64])
+        )
+        #expect(try book.page().contains("nothing was compared"))
+        let page = try book.page(others: [both, none])
+        #expect(page.contains("<td>test.json</td><td class=\"n\">2</td><td>\(RecordBook.key.base64)</td>"))
+        #expect(page.contains("<td>stage.json</td><td class=\"n\">1</td><td>none</td>"))
+    }
 }

@@ -6,6 +6,7 @@ import Foundation
 struct KeysSection {
     let builder: ReportBuilder
     let live: LiveState?
+    let others: [OtherLedger]
     let now: AuditTime
 
     private static let mostShown = 5_000
@@ -35,6 +36,7 @@ struct KeysSection {
         page.note(
             "Approval: the request that a second person approved; it stands under People. A key that was deactivated is superseded."
         )
+        writeOthers(keys, to: &page)
         writeDifferences(keys, summaries, to: &page)
         page.requirements(Requirement.ofKeys)
     }
@@ -75,6 +77,23 @@ struct KeysSection {
         let day = AuditTime(notAfter).day
         guard let left = key.daysLeft else { return day }
         return left < 0 ? "\(day), \(-left) days ago" : "\(day), \(left) days left"
+    }
+
+    private func writeOthers(_ keys: [KeyHistory], to page: inout PageWriter) {
+        page.subheading("Keys that another ledger has too")
+        guard !others.isEmpty else {
+            return page.note("No other ledger's list of keys was given (--other-keys), so nothing was compared.")
+        }
+        let own = Set(keys.map(\.key.base64)).union((live?.keys ?? []).map(\.publicKeyHash))
+        page.table(
+            ["Other ledger's list", "Its keys", "In both"],
+            others.map { other in
+                let both = own.intersection(other.keys).sorted()
+                return [
+                    .text(other.name), .count(other.keys.count),
+                    .text(both.isEmpty ? "none" : both.prefix(Self.mostShown).joined(separator: ", ")),
+                ]
+            })
     }
 
     /// Where the record and the daemon do not say the same.

@@ -7,15 +7,18 @@ public struct ReportPage {
     let export: VerifiedExport
     /// Nil where the report is made from a file alone.
     let live: LiveState?
+    let others: [OtherLedger]
     let madeAt: AuditTime
     let version: String
 
     public init(
-        builder: ReportBuilder, export: VerifiedExport, live: LiveState?, madeAt: AuditTime, version: String
+        builder: ReportBuilder, export: VerifiedExport, live: LiveState?, others: [OtherLedger] = [],
+        madeAt: AuditTime, version: String
     ) {
         self.builder = builder
         self.export = export
         self.live = live
+        self.others = others
         self.madeAt = madeAt
         self.version = version
     }
@@ -39,7 +42,7 @@ public struct ReportPage {
             """)
         VerdictSection(builder: builder, export: export).write(to: &page)
         SystemSection(builder: builder, live: live).write(to: &page)
-        KeysSection(builder: builder, live: live, now: madeAt).write(to: &page)
+        KeysSection(builder: builder, live: live, others: others, now: madeAt).write(to: &page)
         UseSection(builder: builder).write(to: &page)
         PeopleSection(builder: builder).write(to: &page)
         LimitsSection(hasLive: live != nil, isProved: export.isProved).write(to: &page)

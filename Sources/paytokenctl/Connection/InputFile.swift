@@ -7,8 +7,10 @@ enum InputFile {
     /// More than any token has and any request may have by default: 1 MiB.
     static let maximumByteCount = 1 << 20
 
-    /// All of a file that is not larger than ``maximumByteCount``.
-    static func read(_ path: String) throws(CommandFailure) -> [UInt8] {
+    /// All of a file that is not larger than a limit.
+    static func read(
+        _ path: String, atMost maximumByteCount: Int = maximumByteCount
+    ) throws(CommandFailure) -> [UInt8] {
         var bytes: [UInt8] = []
         // A pipe gives what it has, so until there is no more, and never more than one byte too many.
         try forEachBlock(of: path, byteCount: maximumByteCount + 1) { block in

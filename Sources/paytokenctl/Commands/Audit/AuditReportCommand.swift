@@ -63,6 +63,12 @@ struct AuditReportCommand: AsyncParsableCommand {
         help: ArgumentHelp("A checkpoint that was kept: a file of them, or the line itself.", valueName: "checkpoint"))
     var head: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Another ledger's keys, as key list --output json prints them: none may be in both. May be repeated.",
+            valueName: "file"), completion: .file())
+    var otherKeys: [String] = []
+
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -89,6 +95,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         guard let period = ReportPeriod(since: since, until: until) else {
             throw CommandFailure(.usage, "--until \(until.text) is not after --since \(since.text).")
         }
+        let others = try otherKeys.map(Self.otherLedger)
         let page = try NewFile(out)
         let source = try await source()
         let verdict = try source.verify()
@@ -104,7 +111,7 @@ struct AuditReportCommand: AsyncParsableCommand {
             keyFiles: source.keyFiles, pinning: source.pinning, page: Self.name(out), verdict: verdict)
         try page.write(
             ReportPage(
-                builder: builder, export: exported, live: source.live, madeAt: AuditTime(now),
+                builder: builder, export: exported, live: source.live, others: others, madeAt: AuditTime(now),
                 version: ProductVersion.current
             ).bytes)
         try page.publish()
@@ -191,6 +198,21 @@ struct AuditReportCommand: AsyncParsableCommand {
             return true
         }
         progress.clear()
+    }
+
+    private static func otherLedger(_ file: String) throws(CommandFailure) -> OtherLedger {
+        // A hundred thousand keys have 50 MB.
+        let bytes = try InputFile.read(file, atMost: 1 << 27)
+        guard let items = (try? JSONValue(parsing: bytes))?.objectValue?["items"]?.arrayValue else {
+            throw CommandFailure(
+                .unreadable,
+                "\(InputFile.name(file)) is no list of keys: paytokenctl key list --output json prints one.")
+        }
+        let keys = items.compactMap { $0.objectValue?["publicKeyHash"]?.stringValue }
+        guard keys.count == items.count else {
+            throw CommandFailure(.unreadable, "\(InputFile.name(file)) has keys without a publicKeyHash.")
+        }
+        return OtherLedger(name: name(file), keys: Set(keys))
     }
 
     // MARK: Reading it
