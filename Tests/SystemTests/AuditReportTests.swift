@@ -16,7 +16,11 @@ import TokenForge
         #expect(try await harness.decrypt(paymentToken).status == 200)
         #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
         let out = harness.directory.path("report.html")
-        let made = try await harness.paytokenctl(["audit", "report", "--out", out, "--output", "json"])
+        let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
+        let keys = try harness.directory.write(list.output, to: "test-keys.json")
+        let made = try await harness.paytokenctl([
+            "audit", "report", "--out", out, "--output", "json", "--other-keys", keys,
+        ])
         #expect(made.status == 0, "\(made)")
         let answer = try JSONValue(parsing: made.outputBytes).objectValue
         #expect(answer?["verdict"]?.stringValue == "intact")
@@ -25,6 +29,9 @@ import TokenForge
         #expect(page.contains("SoftHSM"), "the token's model, as the daemon says")
         let merchant = try SharedForge.ecMerchant.merchant.identifier
         #expect(page.contains(merchant), "the key that was imported")
+        let hash = try #require(
+            try JSONValue(parsing: list.outputBytes).arrayValue?.first?.objectValue?["publicKeyHash"]?.stringValue)
+        #expect(page.contains("<td>test-keys.json</td><td class=\"n\">1</td><td>\(hash)</td>"))
         let digest = try #require(answer?["sha256"]?.stringValue)
         #expect(page.contains(digest))
         #expect(

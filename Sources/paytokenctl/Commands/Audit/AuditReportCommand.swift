@@ -203,7 +203,7 @@ struct AuditReportCommand: AsyncParsableCommand {
     private static func otherLedger(_ file: String) throws(CommandFailure) -> OtherLedger {
         // A hundred thousand keys have 50 MB.
         let bytes = try InputFile.read(file, atMost: 1 << 27)
-        guard let items = (try? JSONValue(parsing: bytes))?.objectValue?["items"]?.arrayValue else {
+        guard let items = (try? JSONValue(parsing: bytes))?.arrayValue else {
             throw CommandFailure(
                 .unreadable,
                 "\(InputFile.name(file)) is no list of keys: paytokenctl key list --output json prints one.")
