@@ -3,7 +3,7 @@
 //
 // Who calls it: `paytokenctl audit report`, which makes and verifies the export and asks the daemon for what is there now. What it
 // guarantees: every figure is a count of records of the export, names them by node and sequence, and stands in the page's JSON too
-// (`ReportTotals`), from which scripts/verify-audit --report counts it again without this code.
+// (`ReportTotals`), which scripts/verify-audit --report compares with its own count. Documentation.docc/Assessing.md defines them.
 //
 // Where to start: this file (two readings of an export), Tally (what is counted), ReportTotals.swift (its JSON), Page (HTML).
 
