@@ -39,7 +39,7 @@ EPILOG = "rows:\n" + "\n".join(f"  {row.name:16}{row.title}{'; only with --rows 
 
 examples:
   scripts/bench --rows ec,ec-1,ec-128 --rounds 3         the beginning of the table, after a change
-  scripts/bench --json new.json --svg new.svg            all of it, for the README
+  scripts/bench --json new.json --svg new.svg            all of it, for Speed.md
   scripts/bench --peer processout=../applepay            beside github.com/processout/applepay, checked out there
   scripts/bench --short --debug                          what scripts/test runs
 """
