@@ -87,6 +87,28 @@ struct PageTests {
         #expect(PageWriter.grouped(number) == text)
     }
 
+    @Test("Access rules are read from the recorded values, lists that go on included")
+    func accessRules() {
+        let access = AccessRules([
+            "approvals.people": "2", "access.2.group": "staff", "access.2.gid": "50", "access.2.roles": "admin, audit",
+            "access.2.merchants": "*", "access.1.name": "checkout", "access.1.user": "shop", "access.1.uid": "1001",
+            "access.1.roles": "decrypt", "access.1.merchants": "merchant.a, merchant.b",
+            "access.1.merchants.2": "merchant.c", "access.x.roles": "admin", "listener.mode": "0660",
+        ])
+        #expect(access.people == 2)
+        #expect(
+            access.rules == [
+                .init(
+                    place: 1, name: "checkout", peers: "user shop (uid 1001)", roles: ["decrypt"],
+                    merchants: "merchant.a, merchant.b, merchant.c"),
+                .init(
+                    place: 2, name: nil, peers: "members of staff (gid 50)", roles: ["admin", "audit"], merchants: "*"),
+            ])
+        #expect(!access.rules[1].alone(people: 2).contains("destroy"))
+        #expect(access.rules[1].alone(people: 1).contains("destroy"))
+        #expect(access.rules[0].alone(people: 2) == "open payment tokens of these merchants")
+    }
+
     @Test("A key that another ledger has too is named; without another's list the page says that nothing was compared")
     func otherLedgers() throws {
         var book = RecordBook()

@@ -8,6 +8,7 @@ struct PeopleSection {
 
     func write(to page: inout PageWriter) {
         page.heading("5. People", id: "people")
+        writeRules(to: &page)
         writeSeparation(to: &page)
         writeApprovals(to: &page)
         writeActs(to: &page)
@@ -21,6 +22,38 @@ struct PeopleSection {
                 ]
             })
         page.requirements(Requirement.ofPeople)
+    }
+
+    /// What the rules in force last permit.
+    private func writeRules(to page: inout PageWriter) {
+        page.subheading("Who can do what alone, by the rules last in force")
+        let nodes = builder.system.values.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }
+        guard !nodes.isEmpty else {
+            return page.note(
+                "Access rules are not in these records: their versions did not write configuration_values. What was done alone "
+                    + "stands below.")
+        }
+        for (node, values) in nodes {
+            let access = AccessRules(values)
+            let people = access.people ?? 1
+            page.paragraph(
+                "\(node.name): "
+                    + (people < 2
+                        ? "nothing needs a second person."
+                        : "\(people) persons for importing, adopting, resuming, compromising and destroying keys, for another audit "
+                            + "key, and for accepting a restored ledger or a clock; not for root and the daemon's own account.")
+            )
+            page.table(
+                ["Rule", "Name", "Whom it matches", "Merchants", "Roles", "What they can do alone"],
+                access.rules.map { rule in
+                    [
+                        .count(rule.place), .text(rule.name ?? "–"), .text(rule.peers), .text(rule.merchants),
+                        .text(rule.roles.joined(separator: ", ")), .text(rule.alone(people: people)),
+                    ]
+                })
+        }
+        page.note(
+            "The first rule that matches decides. Who is a member of a group the system says, and not the record.")
     }
 
     /// What needed two, and what one did alone: from what was done, not from what the rules permit.

@@ -1,0 +1,73 @@
+import AuditChain
+
+/// The access rules that the record says were in force last on a node (`configuration_values`).
+struct AccessRules {
+    struct Rule: Equatable {
+        let place: Int
+        /// The caller's name in records; nil where the rule has none.
+        let name: String?
+        /// Whom it matches, in words.
+        let peers: String
+        let roles: [String]
+        let merchants: String
+
+        /// What those whom it matches do without anybody else.
+        func alone(people: Int) -> String {
+            var acts: [String] = []
+            if roles.contains("decrypt") { acts.append("open payment tokens of these merchants") }
+            if roles.contains("session") { acts.append("sign merchant sessions") }
+            if roles.contains("audit") { acts.append("read the whole record") }
+            if roles.contains("admin") {
+                acts.append("make keys, import certificates, suspend and retire keys, rotate, back up the ledger")
+                if people < 2 {
+                    acts.append(
+                        "import, adopt, resume, compromise and destroy keys, change the audit key, accept a restored ledger or a clock"
+                    )
+                }
+            }
+            if roles.contains("monitor") { acts.append("see status, metrics and the list of keys") }
+            return acts.isEmpty ? "nothing" : acts.joined(separator: "; ")
+        }
+    }
+
+    let rules: [Rule]
+    /// How many persons `approvals.people` asks for; nil where it is not recorded.
+    let people: Int?
+
+    init(_ values: [String: String]) {
+        people = values["approvals.people"].flatMap { Int($0) }
+        var members: [Int: [String: String]] = [:]
+        for (name, value) in values where name.hasPrefix("access.") {
+            let parts = name.split(separator: ".", maxSplits: 2)
+            guard parts.count == 3, let place = Int(parts[1]) else { continue }
+            members[place, default: [:]][String(parts[2])] = value
+        }
+        rules = members.sorted { $0.key < $1.key }.map { place, members in
+            let peers = [
+                members["user"].map { "user \($0)" + (members["uid"].map { " (uid \($0))" } ?? "") },
+                members["group"].map { "members of \($0)" + (members["gid"].map { " (gid \($0))" } ?? "") },
+            ].compactMap(\.self)
+            return Rule(
+                place: place, name: members["name"], peers: peers.isEmpty ? "everybody" : peers.joined(separator: ", "),
+                roles: (members["roles"] ?? "").split(separator: ",").map { $0.trimming(" ") },
+                merchants: Self.list("merchants", members))
+        }
+    }
+
+    /// A list that goes on under its name with `.2` and so on.
+    private static func list(_ name: String, _ members: [String: String]) -> String {
+        var texts = [members[name]].compactMap(\.self)
+        var place = 2
+        while let next = members["\(name).\(place)"] {
+            texts.append(next)
+            place += 1
+        }
+        return texts.joined(separator: ", ")
+    }
+}
+
+extension Substring {
+    fileprivate func trimming(_ character: Character) -> String {
+        String(drop { $0 == character }.reversed().drop { $0 == character }.reversed())
+    }
+}
