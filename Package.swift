@@ -412,6 +412,10 @@ let package = Package(
         .executableTarget(
             name: "paytokend-year", dependencies: ["AuditChain", "Refusals", arguments, crypto],
             path: "Tests/YearOfRecords", swiftSettings: house),
+        .testTarget(
+            name: "YearOfRecordsTests",
+            dependencies: ["AuditChain", "StrictJSON", "TestSupport", "paytokenctl", "paytokend-year"],
+            swiftSettings: house),
         // Whole programs over their sockets: paytokend, paytokend-hsm, paytokenctl, token-forge, curl, SoftHSM.
         .testTarget(
             name: "SystemTests",

@@ -1,57 +1,212 @@
 import AuditChain
+import Crypto
 import Refusals
 
-// What persons do, and the daemon itself, with its records and in the truth.
+// What persons do, and the daemon itself, with its records and in the truth. All records of an act are of the same moment.
 extension Year {
-    /// The daemon starts.
-    func begin(_ node: Int, _ now: Int64, _ version: String, afterCrash: Bool = false) async throws {
-        nodes[node].isDown = false
-        if let place = try await act(node, now, .start(version: AuditText(version))) {
-            truth.starts.append(Truth.Life(at: place, version: version, isAfterCrash: afterCrash))
-        }
-        try await configure(node, now + 40, number: now < start + 20 * Self.day ? 1 : 2, isReload: false)
+    /// For what no story puts into a ledger that will be lost.
+    func kept(_ place: Truth.Place?) throws -> Truth.Place {
+        guard let place else { throw YearFailure("the story loses what it needs") }
+        return place
     }
 
-    /// - Parameter number: of the configuration file; nil for one that is refused.
-    func configure(_ node: Int, _ now: Int64, number: Int?, isReload: Bool) async throws {
-        let file = number.map { AuditDigest.of("\(seed) configuration \($0) of \(nodes[node].name)".utf8) }
-        let event = isReload ? AuditEvent.configurationReload(file: file) : .configurationLoad(file: file ?? .zero)
-        guard let place = try await act(node, now, event, file == nil ? .refused(.malformedRequest) : .ok) else {
-            return
-        }
+    // MARK: Nodes
+
+    /// The daemon starts. 2 records.
+    func begin(_ node: Int, _ now: Int64, _ version: String, isAfterCrash: Bool = false) async throws {
+        nodes[node].isDown = false
+        let place = try kept(await act(node, now, .start(version: AuditText(version))))
+        truth.starts.append(Truth.Life(at: place, version: version, isAfterCrash: isAfterCrash))
+        try await configure(node, now, isReload: false)
+    }
+
+    /// The daemon stops. 1 record.
+    func end(_ node: Int, _ now: Int64, _ version: String) async throws {
+        let place = try kept(await act(node, now, .stop))
+        truth.stops.append(Truth.Life(at: place, version: version))
+        try await seal(node, now)
+        nodes[node].isDown = true
+    }
+
+    /// 1 record.
+    func configure(_ node: Int, _ now: Int64, isReload: Bool, isRefused: Bool = false) async throws {
+        let name = "\(seed) configuration \(configuration) of \(nodes[node].name)"
+        let file = isRefused ? nil : AuditDigest.of(name.utf8)
+        let event: AuditEvent =
+            isReload ? .configurationReload(file: file) : .configurationLoad(file: file ?? .zero)
+        let place = try kept(await act(node, now, event, isRefused ? .refused(.malformedRequest) : .ok))
         truth.configurations.append(Truth.Configuration(at: place, fileSha256: file?.hex, isReload: isReload))
+    }
+
+    func seal(_ node: Int, _ now: Int64) async throws {
+        try await nodes[node].seal(at: AuditTime(milliseconds: now + nodes[node].clockAhead))
     }
 
     // MARK: Keys
 
-    /// A merchant's next key and the request for its certificate.
+    /// A merchant's next key. 1 record.
     func generate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         let standing = merchants[merchant]
         let key = MerchantKey(
             label: "key \(keys.count)", merchant: standing.identifier, algorithm: standing.algorithm, seed: seed)
         keys.append(key)
-        if let place = try await act(node, now, .keyGenerate, by: person, key, usesToken: true) {
-            key.life.created = Truth.Step(at: place, by: person.rawValue)
-        }
-        try await act(node, now + 60_000, .csrCreate, by: person, key)
+        let place = try kept(await act(node, now, .keyGenerate, by: person, key: key, usesToken: true))
+        key.life.created = Truth.Step(at: place, by: person.rawValue)
     }
 
-    /// The certificate of the merchant's newest key comes in: from now on that is the one in use.
+    /// The request for the certificate of the merchant's newest key. 1 record.
+    func requestCertificate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
+        try await act(node, now, .csrCreate, by: person, key: newest(merchant))
+    }
+
+    /// The certificate of the merchant's newest key comes in: from now on that is the one in use. 1 record.
     func activate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
-        let standing = merchants[merchant]
-        guard let key = keys.last(where: { $0.merchant == standing.identifier && $0.use == "processing" }) else {
-            throw YearFailure("\(standing.identifier) has no key to activate")
-        }
-        key.state = .active
+        let (key, former) = (try newest(merchant), merchants[merchant].current)
         let certificate = AuditDigest.of("certificate of \(key.hash.hex)".utf8)
-        let place = try await act(node, now, .certificateImport(certificate: certificate), by: person, key)
-        if let place {
-            key.life.activated = Truth.Step(at: place, by: person.rawValue)
-            standing.current?.life.superseded = Truth.Step(
-                at: place, by: person.rawValue, successor: key.hash.base64)
-        }
-        standing.current?.supersededAt = now
-        merchants[merchant].former = standing.current
+        let place = try kept(await act(node, now, .certificateImport(certificate: certificate), by: person, key: key))
+        key.state = .active
+        key.life.activated = Truth.Step(at: place, by: person.rawValue)
+        former?.life.succeeded = Truth.Step(at: place, by: person.rawValue, successor: key.hash.base64)
+        former?.succeededAt = now
+        merchants[merchant].former = former
         merchants[merchant].current = key
+    }
+
+    private func newest(_ merchant: Int) throws -> MerchantKey {
+        let identifier = merchants[merchant].identifier
+        guard let key = keys.last(where: { $0.merchant == identifier && $0.use == "processing" }) else {
+            throw YearFailure("\(identifier) has no key")
+        }
+        return key
+    }
+
+    /// A key's change of state, as it is recorded. 1 record.
+    func change(
+        _ node: Int, _ now: Int64, _ key: MerchantKey, to state: AuditKeyState, by person: Person, _ reason: String,
+        approval: String? = nil
+    ) async throws {
+        let identifier = approval.flatMap { ApprovalIdentifier(hex: $0) }
+        let event = AuditEvent.keyStateChange(
+            KeyStateChange(from: key.state, to: state, reason: AuditReason(reason), approval: identifier))
+        let place = try kept(await act(node, now, event, by: person, key: key))
+        key.state = state
+        var step = Truth.Step(at: place, by: person.rawValue, approval: approval)
+        switch state {
+        case .suspended: key.life.suspended.append(step)
+        case .active: key.life.resumed.append(step)
+        case .compromised: key.life.compromised = step
+        case .destroyed: key.life.destroyed = step
+        case .preActivation: break
+        case .deactivated:
+            key.life.deactivated = step
+            step.successor = key.life.succeeded?.successor
+            if step.successor != nil { key.life.superseded = step }
+        }
+    }
+
+    // MARK: Second persons
+
+    /// What no approval is asked for again under.
+    func nextApproval() throws -> ApprovalIdentifier {
+        guard let identifier = ApprovalIdentifier(bytes: random.bytes(8)) else {
+            throw YearFailure("an approval's name has not 8 bytes")
+        }
+        return identifier
+    }
+
+    /// A person asks for what another one has to approve. 1 record.
+    ///
+    /// - Parameter name: the story's for the request.
+    func ask(
+        _ name: String, _ node: Int, _ now: Int64, _ operation: ApprovalOperation, by person: Person,
+        key: MerchantKey? = nil, reason: String, as given: ApprovalIdentifier? = nil
+    ) async throws {
+        let identifier = try given ?? nextApproval()
+        let request = ApprovalRequest(
+            approval: identifier, operation: operation, parameters: random.digest(), reason: AuditReason(reason),
+            expires: AuditTime(milliseconds: now + Self.day))
+        let place = try kept(await act(node, now, .approvalRequest(request), by: person, key: key))
+        approvals[name] = truth.approvals.count
+        truth.approvals.append(
+            Truth.Approval(
+                approval: identifier.hex, operation: operation.rawValue, publicKeyHash: key?.hash.base64,
+                requested: place, by: person.rawValue))
+    }
+
+    /// How it ends. 1 record.
+    ///
+    /// - Parameter person: nil where nobody decided in time.
+    /// - Returns: the approval, in hexadecimal.
+    @discardableResult
+    func decide(
+        _ name: String, _ node: Int, _ now: Int64, _ decision: ApprovalDecision, by person: Person?,
+        _ reason: String? = nil
+    ) async throws -> String {
+        let (position, approval) = try pending(name)
+        let place = try kept(
+            await record(
+                node, now,
+                .approvalDecision(
+                    approval: ApprovalIdentifier(hex: approval.approval), decision: decision,
+                    reason: reason.map { AuditReason($0) }), person == nil ? .refused(.approvalInvalid) : .ok,
+                caller: person?.caller, key: approval.publicKeyHash.flatMap { AuditDigest(base64: $0) }))
+        truth.approvals[position].decision = decision.rawValue
+        truth.approvals[position].decided = place
+        truth.approvals[position].decidedBy = person?.rawValue
+        truth.approvalsByDecision[decision.rawValue, default: 0] += 1
+        approvals[name] = nil
+        return approval.approval
+    }
+
+    /// Who asked tries to approve it alone. 1 record.
+    func decideAlone(_ name: String, _ node: Int, _ now: Int64, by person: Person) async throws {
+        let (_, approval) = try pending(name)
+        try await record(
+            node, now,
+            .approvalDecision(approval: ApprovalIdentifier(hex: approval.approval), decision: .approve, reason: nil),
+            .refused(.approvalInvalid), caller: person.caller,
+            key: approval.publicKeyHash.flatMap { AuditDigest(base64: $0) })
+    }
+
+    private func pending(_ name: String) throws -> (Int, Truth.Approval) {
+        guard let position = approvals[name] else { throw YearFailure("no approval \(name) waits") }
+        return (position, truth.approvals[position])
+    }
+
+    // MARK: The keys that seal
+
+    /// What a node knows at first sight of the others'. A record for each of them.
+    func pinOthers(_ node: Int, _ now: Int64) async throws {
+        for other in nodes.indices where other != node {
+            guard let pin = KeyPin(firstSight: nodes[other].keys, of: nodes[other].node) else { continue }
+            try await act(node, now, .auditKeyPinned(pin))
+        }
+    }
+
+    /// Another key seals: the former one seals its announcement. 3 records.
+    func changeAuditKey(_ name: String, _ node: Int, _ now: Int64, by person: Person, _ reason: String) async throws {
+        let key = try Self.key(&random)
+        let (from, to) = (nodes[node].keyId, try NodeRecord.checkpointKey(key).keyId)
+        auditKeyAnnouncement = try kept(
+            await act(node, now, .auditKeyPrepare(from: from, to: to), by: person, usesToken: true))
+        try await seal(node, now)
+        let approval = try await decide(name, node, now, .approve, by: person)
+        try await act(
+            node, now,
+            .auditKeyChange(
+                from: from, to: to, reason: AuditReason(reason), approval: ApprovalIdentifier(hex: approval)),
+            by: person, usesToken: true)
+        try nodes[node].use(key)
+        try await seal(node, now)
+    }
+
+    /// A node takes another one's new key by the word of the former one. 1 record.
+    func pinNext(_ node: Int, _ now: Int64, of other: Int) async throws {
+        let keys = nodes[other].keys
+        guard keys.count > 1, let announcement = auditKeyAnnouncement else {
+            throw YearFailure("there is no new key to pin")
+        }
+        let voucher = KeyPin.Voucher(keyId: keys[keys.count - 2].keyId, sequence: announcement.sequence)
+        try await act(node, now, .auditKeyPinned(KeyPin(keys[keys.count - 1], of: nodes[other].node, by: voucher)))
     }
 }

@@ -11,7 +11,7 @@ final class MerchantKey {
     /// Until when it opens payment tokens after its deactivation, milliseconds since 1970.
     var cutOff: Int64 = .min
     /// When its successor was activated, milliseconds since 1970.
-    var supersededAt: Int64?
+    var succeededAt: Int64?
     var life: Truth.Key
 
     init(label: String, merchant: String, use: String = "processing", algorithm: String, seed: UInt64) {
@@ -37,8 +37,8 @@ struct Merchant {
 
     /// Payment tokens under the former key arrive for hours after a rotation, and a few when it opens nothing any more.
     func formerShare(at now: Int64) -> Double {
-        guard let former, let superseded = former.supersededAt else { return 0 }
-        let hours = Double(now - superseded) / 3_600_000
+        guard let former, let succeeded = former.succeededAt else { return 0 }
+        let hours = Double(now - succeeded) / 3_600_000
         switch former.state {
         case .active: return max(0.04, 1 - hours / 12)
         case .deactivated where now < former.cutOff: return 0.02

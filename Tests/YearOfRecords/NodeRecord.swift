@@ -8,11 +8,13 @@ final class NodeRecord {
     /// All that ever sealed, the oldest first.
     private(set) var keys: [CheckpointKey] = []
     private(set) var checkpoints = 0
+    /// The latest time that a record has, by whatever clock.
+    private(set) var newest = AuditTime.earliest
     /// What the node's clock is ahead by, in milliseconds.
     var clockAhead: Int64 = 0
-    /// Until when the node serves nothing; nil: it serves.
+    /// Serves nothing.
     var isDown = false
-    /// Before the present moment of this node's story its worker is away.
+    /// Until when its worker is away, milliseconds since 1970.
     var workerAwayUntil: Int64 = .min
     /// Payment tokens are refused by their signing time until the clock is accepted.
     var refusesBySigningTime = false
@@ -47,17 +49,23 @@ final class NodeRecord {
 
     /// From now on this key seals.
     func use(_ key: P256.Signing.PrivateKey) throws {
+        let checkpointKey = try Self.checkpointKey(key)
+        keys.append(checkpointKey)
+        signing = (key, checkpointKey.keyId)
+    }
+
+    static func checkpointKey(_ key: P256.Signing.PrivateKey) throws -> CheckpointKey {
         guard let checkpointKey = CheckpointKey(point: Array(key.publicKey.x963Representation)) else {
             throw YearFailure("a key is not on P-256")
         }
-        keys.append(checkpointKey)
-        signing = (key, checkpointKey.keyId)
+        return checkpointKey
     }
 
     /// - Returns: the record's sequence; nil when the ledger that it went into will be lost.
     func append(_ record: AuditRecord) async throws -> Int? {
         guard loss == nil else { return nil }
         let line = head.append(record)
+        newest = max(newest, record.time)
         buffer.append(contentsOf: line.bytes)
         buffer.append(0x0A)
         if head.sequence - sealed >= CheckpointSchedule<ContinuousClock.Instant>.maximumRecords {

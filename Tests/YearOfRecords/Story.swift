@@ -2,15 +2,21 @@ import AuditChain
 
 /// What takes place in the year whatever the number of records: at which day, counted from 0, and time.
 struct Story {
+    static let version = "1.4.0"
+    static let laterVersion = "1.5.0"
+
     private(set) var acts: [Act] = []
     let start: Int64
-    /// Whether there are as many records that daily ones do not displace the others.
+    /// Whether there are so many records that daily ones do not displace the others.
     let isDaily: Bool
 
     init(of year: Year) {
         start = year.start
         isDaily = year.wanted >= 10_000
-        setUp(year)
+        tellFirstDay(year)
+        tellRoutine(year)
+        tellKeys()
+        tellNodes()
     }
 
     /// - Parameters:
@@ -29,22 +35,110 @@ struct Story {
 
     // MARK: The first day
 
-    private mutating func setUp(_ year: Year) {
+    private mutating func tellFirstDay(_ year: Year) {
         for node in year.nodes.indices {
             on(0, "00:0\(node)", records: 3) { year, now in
                 try await year.act(
                     node, now, .auditKeyChange(from: nil, to: year.nodes[node].keyId, reason: nil, approval: nil),
                     usesToken: true)
-                try await year.begin(node, now, Year.version)
+                try await year.seal(node, now)
+                try await year.begin(node, now, Self.version)
             }
+            on(0, "00:10:0\(node)", records: 2) { year, now in try await year.pinOthers(node, now) }
         }
         for merchant in year.merchants.indices {
-            on(0, "01:\(merchant)0", records: 2) { year, now in
+            on(0, "01:\(merchant)0", records: 1) { year, now in
                 try await year.generate(0, now, merchant, by: .alice)
+            }
+            on(0, "01:\(merchant)1", records: 1) { year, now in
+                try await year.requestCertificate(0, now, merchant, by: .alice)
             }
             on(0, "02:\(merchant)0", records: 1) { year, now in
                 try await year.activate(0, now, merchant, by: .bob)
             }
         }
+        tellIdentity()
     }
+
+    /// The one key that comes in by a file, which nobody does alone.
+    private mutating func tellIdentity() {
+        on(0, "03:00", records: 1) { year, now in
+            let key = MerchantKey(
+                label: "identity", merchant: "merchant.com.example.fashion", use: "identity", algorithm: "RSA",
+                seed: year.seed)
+            year.keys.append(key)
+            try await year.ask(
+                "identity", 0, now, .keyImport, by: .alice, key: key,
+                reason: "key import for merchant.com.example.fashion")
+        }
+        on(0, "03:10", records: 1) { year, now in
+            try await year.decide("identity", 0, now, .approve, by: .bob, "fingerprint compared")
+        }
+        on(0, "03:20", records: 1) { year, now in
+            guard let key = year.keys.last(where: { $0.use == "identity" }),
+                let approval = year.truth.approvals.last?.approval
+            else { throw YearFailure("there is no identity key to import") }
+            let certificate = AuditDigest.of("certificate of \(key.hash.hex)".utf8)
+            let place = try year.kept(
+                await year.act(
+                    0, now, .keyImport(certificate: certificate, approval: ApprovalIdentifier(hex: approval)),
+                    by: .alice, key: key, usesToken: true))
+            key.state = .active
+            key.life.created = Truth.Step(at: place, by: Person.alice.rawValue, approval: approval)
+            key.life.activated = key.life.created
+            year.identity = key
+        }
+    }
+
+    // MARK: Routine
+
+    private mutating func tellRoutine(_ year: Year) {
+        for day in 1..<Year.days where isDaily || day % 30 == 1 {
+            for node in year.nodes.indices {
+                on(day, "04:30:0\(node)", records: 1) { year, now in
+                    let count = 1 + year.random.below(400)
+                    let before = AuditTime(milliseconds: now - 3 * Year.day)
+                    try await year.act(node, now, .claimsPrune(count: count, before: before))
+                }
+                on(day, "07:00:0\(node)", records: 1) { year, now in
+                    try await year.act(node, now, .auditHead(), by: .dora)
+                }
+            }
+        }
+        for day in stride(from: 3, to: Year.days - 5, by: 30) {
+            for node in year.nodes.indices {
+                on(day, "08:0\(node)", records: 1) { year, now in
+                    let last = year.nodes[node].sequence
+                    try await year.act(node, now, .auditExport(format: .jsonl, first: 1, last: last), by: .dora)
+                    try await year.seal(node, now)
+                }
+            }
+            on(day, "08:30", records: 1) { year, now in
+                let records = year.nodes[0].sequence
+                try await year.act(0, now, .auditVerify(verdict: .intact, records: records), by: .dora)
+            }
+            on(day + 1, "16:00", records: 1) { year, now in
+                try await year.act(1, now, .auditList(records: 20 + year.random.below(400)), by: .alice)
+            }
+            on(day + 2, "02:00", records: 1) { year, now in
+                if day + 2 == Self.copy {
+                    let node = year.nodes[2]
+                    node.loss = Truth.Loss(node: node.name, copyEndsAt: node.sequence, copiedAt: year.text(now))
+                }
+                // Recorded when the copy is made, so no copy has its own record.
+                try await year.act(
+                    2, now, .ledgerBackup(bytes: 1_000_000 + 700 * year.nodes[2].sequence, file: year.random.digest()),
+                    by: .carol)
+                try await year.seal(2, now)
+            }
+        }
+        for node in year.nodes.indices {
+            on(1, "09:0\(node)", records: 1) { year, now in
+                try await year.act(node, now, .auditPublicKey(), by: .dora)
+            }
+        }
+    }
+
+    /// The day of the copy that replaces the ledger that is lost.
+    static let copy = 155
 }

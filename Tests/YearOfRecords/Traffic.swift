@@ -116,10 +116,10 @@ extension Year {
                 .signingTimeOutsideWindow
             } else if refused == .signingTimeOutsideWindow || refused == .unknownPublicKeyHash {
                 refused
-            } else if now < standing.servedFrom {
-                .transactionReplayed
             } else if !key.opens(at: now) {
                 .keyNotActive
+            } else if now < standing.servedFrom {
+                .transactionReplayed
             } else if now < standing.workerAwayUntil {
                 .hsmUnavailable
             } else {
@@ -150,8 +150,11 @@ extension Year {
                 node, now, event, .ok, caller, merchant: key.merchant, key: key.hash, transaction: transaction,
                 protection: key.protection, usesToken: true)
             guard isKept else { return }
-            if key.supersededAt != nil { key.life.releasesAfterSupersession += 1 }
-            if key.state == .deactivated { key.life.releasesAfterDeactivation += 1 }
+            if key.succeededAt != nil { key.life.releasesAfterSuccession += 1 }
+            if key.state == .deactivated {
+                key.life.releasesAfterSupersession += 1
+                totals.countSuperseded(key: key.hash, caller: caller.name)
+            }
             remember(Release(transaction: transaction, reference: reference, caller: callerNumber, key: key))
         }
     }
@@ -165,10 +168,13 @@ extension Year {
             guard let key = merchants[0].current else { return }
             return try await payment(node, now, caller, key)
         }
-        _ = try await use(
+        let isKept = try await use(
             node, now, .decrypt(reference: release.reference), .repeated, PaymentCaller.all[caller],
             merchant: release.key.merchant, key: release.key.hash, transaction: release.transaction,
             protection: release.key.protection, usesToken: true)
+        guard isKept, release.key.state == .deactivated else { return }
+        release.key.life.repeatsAfterSupersession += 1
+        totals.countSuperseded(key: release.key.hash, caller: PaymentCaller.all[caller].name)
     }
 
     /// Somebody sends a payment token that was released already, for another order.

@@ -16,7 +16,7 @@ struct Truth: Encodable {
         /// Nil: the daemon itself.
         var by: String?
         var approval: String?
-        /// The key that took the superseded one's place.
+        /// The key that took its place.
         var successor: String?
     }
 
@@ -27,6 +27,9 @@ struct Truth: Encodable {
         let algorithm: String
         var created: Step?
         var activated: Step?
+        /// Its successor was activated. From then on wallets use that one.
+        var succeeded: Step?
+        /// Its deactivation after that: it opens what wallets had under way, until its cut-off.
         var superseded: Step?
         var suspended: [Step] = []
         var resumed: [Step] = []
@@ -35,8 +38,9 @@ struct Truth: Encodable {
         var destroyed: Step?
         /// On the other nodes.
         var objectsDestroyed: [Step] = []
+        var releasesAfterSuccession = 0
         var releasesAfterSupersession = 0
-        var releasesAfterDeactivation = 0
+        var repeatsAfterSupersession = 0
         /// Uses that went past the daemon, to the HSM. No record has them.
         var unrecordedUses = 0
     }
@@ -49,6 +53,8 @@ struct Truth: Encodable {
         var released = 0
         var repeated = 0
         var signatures = 0
+        /// Those of `released` and `repeated` that were under a superseded key.
+        var afterSuperseded = 0
         /// Of event `decrypt` and `tls_signature` by code.
         var refusals: [String: Int] = [:]
         /// Those of `refusals` that are `transaction_replayed`.
@@ -117,7 +123,7 @@ struct Truth: Encodable {
     struct Life: Encodable {
         let at: Place
         let version: String
-        /// Of a start: no stop stands before it.
+        /// Of a start: a start stands before it, and no stop since.
         var isAfterCrash = false
     }
 
@@ -197,6 +203,10 @@ struct Totals {
 
     private var uses: [UseName: Truth.Use] = [:]
     private var events: [EventName: Int] = [:]
+
+    mutating func countSuperseded(key: AuditDigest, caller: String) {
+        uses[UseName(key: key, caller: caller)]?.afterSuperseded += 1
+    }
 
     mutating func count(_ outcome: AuditOutcome, isSignature: Bool, key: AuditDigest?, caller: String) {
         let name = UseName(key: key, caller: caller)

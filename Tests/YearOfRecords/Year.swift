@@ -5,8 +5,6 @@ import Refusals
 
 /// A year of three nodes, as it is lived: what is decided is counted and recorded.
 final class Year {
-    static let version = "1.4.0"
-    static let laterVersion = "1.5.0"
     static let hour: Int64 = 3_600_000
     static let day = 24 * hour
     static let days = 365
@@ -28,6 +26,12 @@ final class Year {
     var actRecordsLeft = 0
     /// Released lately, for repeats and replays.
     var recent: [Release] = []
+    /// The approvals that wait, by the story's name for them: where they stand in the truth.
+    var approvals: [String: Int] = [:]
+    /// Where a node's former audit key has its successor sealed.
+    var auditKeyAnnouncement: Truth.Place?
+    /// Of the configuration file in force.
+    var configuration = 1
     private var nextRecent = 0
 
     struct Release {
@@ -156,7 +160,7 @@ final class Year {
     @discardableResult
     func act(
         _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome = .ok, by person: Person? = nil,
-        _ key: MerchantKey? = nil, usesToken: Bool = false
+        key: MerchantKey? = nil, usesToken: Bool = false
     ) async throws -> Truth.Place? {
         try await record(
             node, now, event, outcome, caller: person?.caller, merchant: key?.merchant, key: key?.hash,

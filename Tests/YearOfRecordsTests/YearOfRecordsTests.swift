@@ -1,0 +1,195 @@
+import AuditChain
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+@Suite("paytokend-year: a simulated year of the key-usage record")
+struct YearOfRecordsTests {
+    /// A year's directory, as the program has written it.
+    private struct Written {
+        let directory: FreshDirectory
+        let truth: JSONValue
+        let lines: [[UInt8]]
+
+        init(_ arguments: [String] = []) async throws {
+            directory = try FreshDirectory()
+            let result = try await Program.run(
+                Program.built("paytokend-year"), arguments + ["--out", directory.path("year")])
+            try #require(result.status == 0, "\(result)")
+            truth = try JSONValue(parsing: Array(Data(contentsOf: URL(filePath: directory.path("year/truth.json")))))
+            let export = try Data(contentsOf: URL(filePath: directory.path("year/records.jsonl")))
+            lines = export.split(separator: 0x0A).map(Array.init)
+        }
+
+        var entries: [AuditEntry] {
+            get throws {
+                try lines.filter { SignedCheckpoint(line: $0) == nil }.map { try AuditEntry(line: $0) }
+            }
+        }
+
+        var export: String { directory.path("year/records.jsonl") }
+        var keys: [String] {
+            ["node-1", "node-2", "node-3"].map { "\($0)=" + directory.path("year/keys/\($0).pem") }
+        }
+
+        /// A member of the truth, deeper with each name.
+        func truth(_ names: String...) -> JSONValue? { names.reduce(truth) { $0?[$1] } }
+    }
+
+    private static let script = URL(filePath: #filePath)
+        .appending(path: "../../../scripts/verify-audit").standardizedFileURL.path
+
+    @Test("Both verifiers find every node's record intact, by the given keys and by the pinned ones")
+    func intact() async throws {
+        let year = try await Written(["--records", "3600"])
+        let ours = try await Program.run(
+            Program.built("paytokenctl"),
+            ["audit", "verify", "--export", year.export, "--node", "all"]
+                + year.keys.flatMap { ["--public-key", $0] })
+        #expect(ours.status == 0, "\(ours)")
+        let theirs = try await Program.run(Self.script, [year.export] + year.keys + ["--node", "all"])
+        #expect(theirs.status == 0, "\(theirs)")
+        #expect(theirs.output == ours.output)
+        #expect(
+            theirs.output.split(separator: "\n").map { $0.prefix(19) } == [
+                "intact: node node-1", "intact: node node-2", "intact: node node-3",
+            ])
+        // Node 2's later key by the word of its former one, which node 1 has pinned.
+        let pinned = try await Program.run(
+            Self.script, [year.export, year.keys[0], "--node", "all", "--pinned-by", "node-1"])
+        #expect(pinned.status == 0, "\(pinned)")
+        #expect(pinned.output.contains("key pinned by node node-1"))
+    }
+
+    @Test("The number of records is the one that was asked for, and checkpoints are at most 1,000 records apart")
+    func number() async throws {
+        let year = try await Written(["--records", "9999"])
+        #expect(try year.entries.count == 9999)
+        #expect(year.truth("records")?.numberValue?.int == 9999)
+        var unsealed = 0
+        for line in year.lines {
+            unsealed = SignedCheckpoint(line: line) == nil ? unsealed + 1 : 0
+            #expect(unsealed <= 1000)
+        }
+        #expect(unsealed == 0)
+    }
+
+    @Test("The truth's sequences, events and totals by key and caller are those of the records")
+    func truth() async throws {
+        let year = try await Written(["--records", "6000", "--seed", "7"])
+        let entries = try year.entries
+        var last: [String: Int] = [:]
+        var events: [String: Int] = [:]
+        var uses: [String: Int] = [:]
+        for entry in entries {
+            last[entry.node.name] = max(last[entry.node.name] ?? 0, entry.sequence)
+            let caller = entry.caller?.name?.text ?? "-"
+            events["\(entry.event) \(entry.outcome) \(caller)", default: 0] += 1
+            guard ["decrypt", "tls_signature"].contains(entry.event) else { continue }
+            let use =
+                switch (entry.event, entry.outcome) {
+                case ("tls_signature", "ok"): "signatures"
+                case (_, "ok"): "released"
+                case (_, "repeat"): "repeated"
+                default: entry.outcome
+                }
+            uses["\(entry.publicKeyHash?.base64 ?? "-") \(caller) \(use)", default: 0] += 1
+        }
+
+        var told: [String: Int] = [:]
+        for node in year.truth("nodes")?.arrayValue ?? [] {
+            told[node["node"]?.stringValue ?? ""] = node["last"]?.numberValue?.int
+        }
+        #expect(told == last)
+        told = [:]
+        for event in year.truth("events")?.arrayValue ?? [] {
+            let names = ["event", "outcome", "caller"].map { event[$0]?.stringValue ?? "-" }
+            told[names.joined(separator: " ")] = event["records"]?.numberValue?.int
+        }
+        #expect(told == events)
+        told = [:]
+        for use in year.truth("uses")?.arrayValue ?? [] {
+            let pair = "\(use["publicKeyHash"]?.stringValue ?? "-") \(use["caller"]?.stringValue ?? "-")"
+            for name in ["signatures", "released", "repeated"] {
+                guard let count = use[name]?.numberValue?.int, count > 0 else { continue }
+                told["\(pair) \(name)"] = count
+            }
+            for member in use["refusals"]?.objectValue?.members ?? [] {
+                told["\(pair) \(member.name)"] = member.value.numberValue?.int
+            }
+        }
+        #expect(told == uses)
+    }
+
+    @Test("What the story promises is in the records, where the truth says")
+    func story() async throws {
+        let year = try await Written(["--records", "600"])
+        let entries = try year.entries
+        func entry(at place: JSONValue?) throws -> AuditEntry {
+            try #require(
+                entries.first {
+                    $0.node.name == place?["node"]?.stringValue && $0.sequence == place?["sequence"]?.numberValue?.int
+                })
+        }
+        for (kind, event) in [
+            ("restores", "ledger_accept_restore"), ("starts", "start"), ("stops", "stop"),
+            ("droppedRecords", "records_dropped"),
+        ] {
+            let told = try #require(year.truth(kind)?.arrayValue)
+            #expect(!told.isEmpty, "\(kind)")
+            for one in told { #expect(try entry(at: one["at"]).event == event) }
+            #expect(entries.count { $0.event == event } == told.count, "\(kind)")
+        }
+        let keys = try #require(year.truth("keys")?.arrayValue)
+        for (step, state) in [
+            ("superseded", "deactivated"), ("compromised", "compromised"), ("destroyed", "destroyed"),
+        ] {
+            let steps = keys.compactMap { key in key[step].map { (key, $0) } }
+            #expect(steps.count == ["superseded": 2, "compromised": 1, "destroyed": 1][step])
+            for (key, step) in steps {
+                let entry = try entry(at: step["at"])
+                #expect(entry.details["to"]?.stringValue == state)
+                #expect(entry.publicKeyHash?.base64 == key["publicKeyHash"]?.stringValue)
+                #expect(entry.details["approval"]?.stringValue == step["approval"]?.stringValue)
+            }
+        }
+        // The insider's uses are in the truth alone.
+        #expect(keys.map { $0["unrecordedUses"]?.numberValue?.int ?? 0 }.filter { $0 > 0 } == [37, 5])
+        #expect(
+            Set(year.truth("approvalsByDecision")?.objectValue?.members.map(\.name) ?? []) == [
+                "approve", "reject", "withdraw", "expire",
+            ])
+        // Between the steps node-2's clock is three hours ahead, and then it is not.
+        let step = try #require(year.truth("clockSteps")?.arrayValue?.first)
+        let lastAhead = try #require(step["lastAhead"]?.numberValue?.int)
+        let chain = entries.filter { $0.node.name == "node-2" }
+        #expect(chain[lastAhead].time < chain[lastAhead - 1].time)
+        for pair in zip(chain, chain.dropFirst()) where pair.1.sequence != lastAhead + 1 {
+            #expect(pair.0.time <= pair.1.time)
+        }
+    }
+
+    @Test("The same seed gives the same records, but for signatures, and the same truth; another seed another year")
+    func seeds() async throws {
+        let first = try await Written(["--records", "400", "--seed", "3"])
+        let again = try await Written(["--records", "400", "--seed", "3"])
+        let other = try await Written(["--records", "400", "--seed", "4"])
+        #expect(try first.entries == again.entries)
+        #expect(first.truth == again.truth)
+        #expect(try first.entries != other.entries)
+    }
+
+    @Test("It writes over nothing")
+    func existing() async throws {
+        let directory = try FreshDirectory()
+        let result = try await Program.run(Program.built("paytokend-year"), ["--out", directory.path])
+        #expect(result.status == 64)
+        #expect(result.error.contains("--out is there already"))
+    }
+}
+
+extension JSONValue {
+    /// A member of an object; nil where this is something else or has none.
+    fileprivate subscript(name: String) -> JSONValue? { objectValue?[name] }
+}
