@@ -21,6 +21,8 @@ public enum AuditEvent: Sendable, Equatable {
     case configurationLoad(file: AuditDigest)
     /// At SIGHUP.
     case configurationReload(file: AuditDigest?)
+    /// After a load, and after a reload that changed something: the values in force, defaults included.
+    case configurationValues(ConfigurationValuesPart)
 
     /// A private key came in by a file. The SHA-256 of the certificate in DER.
     case keyImport(certificate: AuditDigest?, approval: ApprovalIdentifier?)
@@ -78,6 +80,7 @@ public enum AuditEvent: Sendable, Equatable {
         case stop
         case configurationLoad = "configuration_load"
         case configurationReload = "configuration_reload"
+        case configurationValues = "configuration_values"
         case keyImport = "key_import"
         case keyGenerate = "key_generate"
         case keyAdopt = "key_adopt"
@@ -114,6 +117,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .stop: .stop
         case .configurationLoad: .configurationLoad
         case .configurationReload: .configurationReload
+        case .configurationValues: .configurationValues
         case .keyImport: .keyImport
         case .keyGenerate: .keyGenerate
         case .keyAdopt: .keyAdopt
@@ -168,6 +172,8 @@ extension AuditEvent {
             writer.member("fileSha256", file.hex)
         case .configurationReload(let file):
             writer.member("fileSha256", file?.hex)
+        case .configurationValues(let part):
+            part.write(into: &writer)
         case .keyImport(let certificate, let approval):
             writer.member("certificateSha256", certificate?.hex)
             writer.member("approval", approval?.hex)

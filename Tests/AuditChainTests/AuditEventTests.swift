@@ -16,6 +16,10 @@ struct AuditEventTests {
         let node = AuditNode("node-2")!
         let key = CheckpointKey(pem: GoldenLineTests.publicKey)!
         let keyMembers = #""keyId":"\#(key.keyId.hex)","publicKey":"\#(Base64.encode(key.subjectPublicKeyInfo))""#
+        var configuration = ConfigurationValues()
+        configuration.set("trust.roots", ConfigurationValue(digest))
+        configuration.set("access.1.uid", ConfigurationValue(1001))
+        configuration.set("access.1.name", ConfigurationValue("checkout"))
         return [
             (.decrypt(reference: digest), "decrypt", #","reference":"\#(hex)""#),
             (.decrypt(reference: nil), "decrypt", ""),
@@ -39,6 +43,10 @@ struct AuditEventTests {
             (.configurationLoad(file: digest), "configuration_load", #","fileSha256":"\#(hex)""#),
             (.configurationReload(file: nil), "configuration_reload", ""),
             (.configurationReload(file: digest), "configuration_reload", #","fileSha256":"\#(hex)""#),
+            (
+                configuration.events()[0], "configuration_values",
+                #","part":1,"parts":1,"values":{"access.1.name":"checkout","access.1.uid":"1001","trust.roots":"\#(hex)"}"#
+            ),
             (
                 .keyImport(certificate: digest, approval: approval), "key_import",
                 #","certificateSha256":"\#(hex)","approval":"01020304""#
@@ -208,7 +216,11 @@ struct AuditEventTests {
             let request = ApprovalRequest(
                 approval: approval, operation: .ledgerAcceptRestore, parameters: .zero, reason: AuditReason(text),
                 expires: time)
-            for event in [AuditEvent.refusals(flood), .approvalRequest(request), .start(version: name)] {
+            // More than fit: all but the last part are as full as parts get.
+            var configuration = ConfigurationValues()
+            for number in 0..<3000 { configuration.set("\(number).\(text)", ConfigurationValue(text)) }
+            let parts = configuration.events()
+            for event in [AuditEvent.refusals(flood), .approvalRequest(request), .start(version: name)] + parts {
                 var head = try required(
                     ChainHead(
                         node: try required(AuditNode(String(repeating: "n", count: 64))),

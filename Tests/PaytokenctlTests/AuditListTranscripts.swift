@@ -49,6 +49,26 @@ struct AuditListTranscripts {
         #expect(json.output == "[\(items)]\n")
     }
 
+    @Test("a configuration's values are counted, and json shows them")
+    func configurationValues() async throws {
+        var values = ConfigurationValues()
+        for name in ["checkout", "ops", "night-shift"] { values.set("access.\(name)", ConfigurationValue(name)) }
+        let lines = try Self.lines([AuditRecord(time: SealedRecord.time(1), event: values.events()[0])])
+        let daemon = try await FakeDaemon([
+            "GET /v1/audit/records?limit=100": .ok(#"{"items":[\#(lines[0])],"next":null}"#)
+        ])
+        let result = try await Command.paytokenctl(["audit", "list"], socket: daemon.path)
+        #expect(result.status == 0 && result.error == "")
+        #expect(
+            result.output == """
+                TIME                      NODE       SEQUENCE  EVENT                 OUTCOME  CALLER  MERCHANT  KEY  TRANSACTION  DETAILS
+                2026-01-31T12:00:01.000Z  backend-1  1         configuration_values  ok       -       -         -    -            part=1 parts=1 values=3
+
+                """)
+        let json = try await Command.paytokenctl(["audit", "list", "--output", "json"], socket: daemon.path)
+        #expect(json.output == "[\(lines[0])]\n")
+    }
+
     /// The record of three events, in a terminal of so many columns.
     private func list(columns: Int, _ more: [String] = [], environment: [String: String] = [:]) async throws
         -> ProgramResult

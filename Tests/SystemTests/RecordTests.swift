@@ -52,7 +52,9 @@ import TokenForge
         let events = try await records(harness, []).reversed().compactMap { $0["event"]?.stringValue }
         #expect(
             Array(events) == [
-                "start", "configuration_load", "audit_key_change", "key_import", "stop", "start", "configuration_load",
+                "start", "configuration_load", "configuration_values", "audit_key_change", "key_import", "stop",
+                "start",
+                "configuration_load", "configuration_values",
             ])
         let live = try await harness.paytokenctl(["audit", "verify"])
         #expect(live.status == 0 && live.output.hasPrefix("intact"), "\(live)")
@@ -73,6 +75,61 @@ import TokenForge
         #expect(
             try await harness.paytokenctl(["audit", "verify", "--export", export, "--public-key", key]).status == 1)
         #expect(try await Program.run(script, [export, key]).status == 1)
+        #expect(try await harness.stop().status == 0)
+    }
+
+    @Test(
+        "a start records the access rules in force, and a reload that adds one records it; both verifiers take them",
+        .everyLedger)
+    func configurations() async throws {
+        let me = geteuid()
+        var configuration = DaemonConfiguration()
+        configuration.access = [
+            "{ name: everything, user: \"\(me)\", roles: [decrypt, session, monitor, audit, admin] }"
+        ]
+        let harness = try await DaemonHarness(configuration)
+        func recorded() async throws -> [JSONObject] {
+            try await records(harness).reversed().filter {
+                $0["event"]?.stringValue?.hasPrefix("configuration_") == true
+            }
+        }
+        func value(_ name: String, _ record: JSONObject?) -> String? {
+            record?["values"]?.objectValue?[name]?.stringValue
+        }
+        let started = try await recorded()
+        #expect(started.compactMap { $0["event"]?.stringValue } == ["configuration_load", "configuration_values"])
+        #expect(value("access.1.name", started.last) == "everything" && value("access.2.name", started.last) == nil)
+        #expect(value("access.1.uid", started.last) == String(me))
+        #expect(value("approvals.people", started.last) == "1")
+
+        configuration.access.append(
+            "{ name: night-shift, user: \"12345\", roles: [decrypt], merchants: [\"merchant.com.example.*\"] }")
+        try harness.configure(configuration)
+        try harness.daemon.signal(SIGHUP)
+        try await wait(for: "the reload") { try harness.daemon.error.contains("configuration reloaded") }
+        let reloaded = Array(try await recorded().dropFirst(started.count))
+        #expect(reloaded.compactMap { $0["event"]?.stringValue } == ["configuration_reload", "configuration_values"])
+        #expect(value("access.1.name", reloaded.last) == "everything")
+        #expect(
+            value("access.2.name", reloaded.last) == "night-shift" && value("access.2.uid", reloaded.last) == "12345")
+        #expect(value("access.2.roles", reloaded.last) == "decrypt")
+        #expect(value("access.2.merchants", reloaded.last) == "merchant.com.example.*")
+        #expect(reloaded.first?["fileSha256"] != started.first?["fileSha256"])
+
+        // The same file again: that it was read is recorded, and nothing of what stands there already.
+        try harness.daemon.signal(SIGHUP)
+        try await wait(for: "the second reload") { try await recorded().count > started.count + reloaded.count }
+        #expect(try await recorded().last?["event"]?.stringValue == "configuration_reload")
+
+        let live = try await harness.paytokenctl(["audit", "verify"])
+        #expect(live.status == 0 && live.output.hasPrefix("intact"), "\(live)")
+        let (export, key) = (harness.directory.path("record.jsonl"), harness.directory.path("key.pem"))
+        #expect(try await harness.paytokenctl(["audit", "export", "--out", export]).status == 0)
+        try harness.directory.write(try await harness.paytokenctl(["audit", "public-key"]).outputBytes, to: "key.pem")
+        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+        let theirs = try await Program.run(script, [export, key])
+        #expect(theirs.status == 0, "\(theirs)")
         #expect(try await harness.stop().status == 0)
     }
 

@@ -3,7 +3,7 @@ import HostSystem
 import PaymentToken
 
 extension AccessPolicy {
-    fileprivate static let ruleKeys = [
+    static let ruleKeys = [
         "name", "user", "group", "roles", "merchants", "require_expected", "signing_time_window",
     ]
 

@@ -13,7 +13,8 @@ import Telemetry
 /// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
 /// HSMTokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
 /// ``ConfigurationReader``; ConfigurationValues.swift has the kinds of values. Start reading at ``load(path:environment:)``.
-/// A new key is a property of its section's struct, its name in `keys`, and a line in the sample configuration.
+/// A new key is a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line in the
+/// sample configuration.
 struct Configuration: Sendable {
     /// The absolute path it was read from.
     var file: String

@@ -72,6 +72,16 @@ struct UsageRecorder: AuditLooking {
         }
     }
 
+    /// The same for records that belong together: all of them are written, in their order, or none.
+    func append(_ auditRecords: [AuditRecord]) async throws(Refusal) {
+        do throws(LedgerFailure) {
+            try await ledger.apply(AdministrativeChange(at: clock.now(), records: auditRecords))
+        } catch {
+            faults.began(FaultLog.ledger, error.description)
+            throw error.refusal
+        }
+    }
+
     /// Makes an administrative change together with its records, and tells the request where the last of them stands.
     func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
         draft.recorded(at: try await refusing(ledger: await ledger.apply(change)).last)
@@ -114,16 +124,20 @@ struct LifeRecords: Sendable {
     let clock: WallClock
 
     /// - Throws: when they cannot be recorded; then the daemon does not start.
-    func started(with configuration: AuditDigest) async throws(StartFailure) {
-        try await append(.start(version: AuditText(ProductVersion.current)))
-        try await append(.configurationLoad(file: configuration))
+    func started(with configuration: Configuration) async throws(StartFailure) {
+        try await append(
+            [
+                .start(version: AuditText(ProductVersion.current)),
+                .configurationLoad(file: configuration.fileDigest),
+            ] + configuration.recordedValues.events())
     }
 
     /// To be called before the configuration is in force.
     ///
+    /// - Parameter values: those that will be in force; nil when they are in the record, with the file's digest, already.
     /// - Throws: when it cannot be recorded; then the old one stays in force.
-    func reloaded(_ configuration: AuditDigest) async throws(StartFailure) {
-        try await append(.configurationReload(file: configuration))
+    func reloaded(_ file: AuditDigest, values: ConfigurationValues?) async throws(StartFailure) {
+        try await append([.configurationReload(file: file)] + (values?.events() ?? []))
     }
 
     func reloadRefused() async {
@@ -135,16 +149,18 @@ struct LifeRecords: Sendable {
 
     /// The last record; a checkpoint seals it.
     func stopped() async {
-        do throws(StartFailure) {
-            try await append(.stop)
+        do throws(Refusal) {
+            try await recorder.append(AuditRecord(time: AuditTime(clock.now()), event: .stop))
         } catch {
             // The ledger's fault has been logged, and a stop is not refused.
         }
     }
 
-    private func append(_ event: AuditEvent) async throws(StartFailure) {
+    /// All or none: a load without its values would look like one of an older version.
+    private func append(_ events: [AuditEvent]) async throws(StartFailure) {
+        let time = AuditTime(clock.now())
         do throws(Refusal) {
-            try await recorder.append(AuditRecord(time: AuditTime(clock.now()), event: event))
+            try await recorder.append(events.map { AuditRecord(time: time, event: $0) })
         } catch {
             throw StartFailure(
                 .tryAgainLater,

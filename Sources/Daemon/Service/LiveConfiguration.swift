@@ -1,3 +1,4 @@
+import AuditChain
 import ConfigurationFile
 import Ledger
 import Logging
@@ -12,6 +13,9 @@ import X509
 final class LiveConfiguration: Sendable {
     let policies: CurrentPolicies
     private let inForce: Mutex<Configuration>
+    /// Whether the record may have other values last than those in force: the ones of a configuration that did not take its place
+    /// after all, since nobody could say whether they were written.
+    private let mayBeRecordedOtherwise = Mutex(false)
     private let instruments: Instruments
 
     init(_ configuration: Configuration, instruments: Instruments) throws(StartFailure) {
@@ -48,10 +52,27 @@ final class LiveConfiguration: Sendable {
             + "a name, since uids differ between hosts."
     }
 
+    /// To be called before `new` takes its place, by whoever then records it.
+    ///
+    /// - Returns: the values that will be in force; nil when those and the file are what the record has last.
+    func valuesToRecord(with new: Configuration) -> ConfigurationValues? {
+        let old = inForce.withLock { $0 }
+        var next = old
+        next.takeWhatMayChange(from: new)
+        let values = next.recordedValues
+        let isRecorded = next.fileDigest == old.fileDigest && values == old.recordedValues
+        return mayBeRecordedOtherwise.withLock { inDoubt in
+            // Until it has taken its place.
+            defer { inDoubt = true }
+            return isRecorded && !inDoubt ? nil : values
+        }
+    }
+
     /// - Parameter policies: of `new`, made beforehand so that nothing can fail here.
     /// - Returns: the sections, and `log.format`, in which `new` differs and the old one stays in force until a restart.
     func replace(with new: Configuration, policies: Policies) -> [String] {
         self.policies.replace(with: policies)
+        mayBeRecordedOtherwise.withLock { $0 = false }
         let (warnings, pending) = inForce.withLock { configuration in
             let pending = configuration.restartOnlyDifferences(from: new)
             configuration.takeWhatMayChange(from: new)
@@ -81,6 +102,7 @@ extension Configuration {
         let kept = warnings.filter(\.setting.isFixedAtStart)
         warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
+        fileDigest = new.fileDigest
     }
 }
 
@@ -144,7 +166,8 @@ struct Reload: Sendable {
             }
             let policies = try Policies(configuration)
             // Before it is in force: nothing is decided by rules that are not in the record.
-            try await assembly.lifeRecords.reloaded(configuration.fileDigest)
+            try await assembly.lifeRecords.reloaded(
+                configuration.fileDigest, values: assembly.live.valuesToRecord(with: configuration))
             let pending = assembly.live.replace(with: configuration, policies: policies)
             log.level = configuration.log.level
             // A PIN that was refused is tried again now that its file may have changed.

@@ -34,7 +34,7 @@ struct ServingDaemon: Sendable {
     ) async throws(StartFailure) -> ServingDaemon {
         let listener: Listener
         do throws(StartFailure) {
-            try await assembly.lifeRecords.started(with: configuration.fileDigest)
+            try await assembly.lifeRecords.started(with: configuration)
             listener = try await listen(assembly, configuration.listener, inherited, logger)
         } catch {
             await assembly.ledger.close()

@@ -1,8 +1,10 @@
+import AuditChain
 import Foundation
 import Glibc
 import StrictJSON
 import TestSupport
 import Testing
+import TokenForge
 
 @testable import Daemon
 @testable import Telemetry
@@ -67,5 +69,109 @@ struct ReloadTests {
     func level() async throws {
         #expect(try await reload(log: "{ level: warning, format: json }").isEmpty)
         #expect(log.level == .warning)
+    }
+
+    /// What was recorded of configurations since record `sequence`, in its order.
+    private func recorded(after sequence: Int = 0) async throws -> [AuditEntry] {
+        try await assembly.ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 1000).records
+            .map { try AuditEntry(line: $0.line) }
+            .filter { $0.sequence > sequence && $0.event.hasPrefix("configuration_") }
+    }
+
+    private func value(_ name: String, _ entry: AuditEntry?) -> String? {
+        entry?.details["values"]?.objectValue?[name]?.stringValue
+    }
+
+    /// SIGHUP with this file.
+    private func reload(_ text: String) async throws -> Bool {
+        try fixture.directory.write(text, to: "c.yaml")
+        return await Reload(
+            file: fixture.directory.path("c.yaml"), assembly: assembly, log: log, logger: log.logger("paytokend")
+        ).run()
+    }
+
+    @Test(
+        "a start records the values behind its load; a reload of the same file none; of a changed one those then in force"
+    )
+    func values() async throws {
+        let text = Self.text(fixture, log: "{ level: info, format: json }")
+        try await assembly.lifeRecords.started(with: fixture.load(text))
+        var entries = try await recorded()
+        #expect(entries.map(\.event) == ["configuration_load", "configuration_values"])
+        #expect(entries[1].sequence == entries[0].sequence + 1)
+        #expect(value("access.1.roles", entries[1]) == "decrypt, session, monitor, audit, admin")
+        #expect(value("ledger.path", entries[1]) == fixture.directory.path("ledger.sqlite"))
+
+        var last = try #require(entries.last?.sequence)
+        #expect(try await reload(text))
+        entries = try await recorded(after: last)
+        #expect(entries.map(\.event) == ["configuration_reload"])
+
+        // A rule is in force at once, and a limit of the listener only after a restart.
+        last = try #require(entries.last?.sequence)
+        let changed =
+            text + """
+                access:
+                  - { name: night-shift, user: root, roles: [admin], merchants: ["merchant.com.example.*"] }
+                approvals: { people: 1 }
+                listener: { max_connections: 7 }
+
+                """
+        #expect(try await reload(changed))
+        entries = try await recorded(after: last)
+        #expect(entries.map(\.event) == ["configuration_reload", "configuration_values"])
+        #expect(entries[1].sequence == entries[0].sequence + 1)
+        #expect(value("access.1.name", entries.last) == "night-shift")
+        #expect(value("access.1.merchants", entries.last) == "merchant.com.example.*")
+        #expect(value("access.2.roles", entries.last) == nil)
+        #expect(value("listener.max_connections", entries.last) == "512")
+        #expect(value("approvals.people", entries.last) == "2")
+
+        // Another file with the same values is another file.
+        last = try #require(entries.last?.sequence)
+        #expect(try await reload(changed + "# a comment\n"))
+        #expect(try await recorded(after: last).map(\.event) == ["configuration_reload", "configuration_values"])
+        // The same file again, to which the former one does not compare any more.
+        last = try #require(try await recorded().last?.sequence)
+        #expect(try await reload(changed + "# a comment\n"))
+        #expect(try await recorded(after: last).map(\.event) == ["configuration_reload"])
+    }
+
+    @Test("values that change under the same file are recorded: a root's file that holds another certificate")
+    func sameFile() async throws {
+        let text = Self.text(fixture, log: "{ level: info, format: json }") + "trust: { roots: [root.pem] }\n"
+        let certificates = try [SharedForge.authority.root, SharedForge.authority.intermediate]
+        for certificate in certificates {
+            try fixture.directory.write(certificate.certificatePEM, to: "root.pem")
+            let last = try await recorded().last?.sequence ?? 0
+            #expect(try await reload(text))
+            let entries = try await recorded(after: last)
+            #expect(entries.map(\.event) == ["configuration_reload", "configuration_values"])
+            #expect(value("trust.roots", entries.last) == AuditDigest.of(certificate.certificate).hex)
+        }
+        #expect(try await reload(text))
+        #expect(try await recorded().map(\.event).last == "configuration_reload")
+    }
+
+    // The ledger did not answer: the values may stand in it, while those before are in force.
+    @Test("where a reload could not be recorded, the next one records the values in force, also if nothing has changed")
+    func inDoubt() throws {
+        let text = Self.text(fixture, log: "{ level: info, format: json }")
+        let (old, new) = try (fixture.load(text), fixture.load(text + "approvals: { people: 1 }\n"))
+        #expect(assembly.live.valuesToRecord(with: new)?["log.level"] == "info")
+        #expect(assembly.live.valuesToRecord(with: old)?["log.level"] == "info")
+        _ = try assembly.live.replace(with: old, policies: Policies(old))
+        #expect(assembly.live.valuesToRecord(with: old) == nil)
+    }
+
+    @Test("a reload that is refused records no values")
+    func refused() async throws {
+        #expect(try await !reload(Self.text(fixture, log: "{ level: loud }")))
+        // It is noted, not awaited: a look behind it finds it.
+        try await assembly.lifeRecords.started(
+            with: fixture.load(Self.text(fixture, log: "{ level: info, format: json }")))
+        let entries = try await recorded()
+        #expect(entries.map(\.event) == ["configuration_reload", "configuration_load", "configuration_values"])
+        #expect(entries[0].outcome == "malformed_request" && entries[0].details.members.isEmpty)
     }
 }

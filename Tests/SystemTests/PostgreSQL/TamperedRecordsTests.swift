@@ -51,32 +51,36 @@ import TokenForge
     @Test("records that are changed, removed, reordered, or copied from another host under this one's name")
     func rows() async throws {
         let (nodes, key, _) = try await nodes()
+        // Directly behind the first checkpoint, which another record stands behind, so that no checkpoint tells first.
+        let sealed = try await nodes.database.sql(
+            "SELECT min(sequence) FROM checkpoint WHERE node = 'node-2' AND sequence > 0")
+        let record = try #require(Int(sealed)) + 1
         let columns =
             "sequence, time, event, outcome, caller, caller_uid, merchant, public_key_hash, transaction_id, hash, line"
         let cases = [
             (
                 """
                 UPDATE audit_record SET line = convert_to(replace(convert_from(line, 'UTF8'), '"ok"', '"no"'), 'UTF8')
-                WHERE node = 'node-2' AND sequence = 4
-                """, "node node-2, record 4: its hash does not follow from record 3"
+                WHERE node = 'node-2' AND sequence = \(record)
+                """, "node node-2, record \(record): its hash does not follow from record \(record - 1)"
             ),
             (
-                "DELETE FROM audit_record WHERE node = 'node-2' AND sequence = 4",
-                "node node-2, record 5: record 4 is missing before it"
-            ),
-            (
-                """
-                UPDATE audit_record SET sequence = 999999 WHERE node = 'node-2' AND sequence = 4;
-                UPDATE audit_record SET sequence = 4 WHERE node = 'node-2' AND sequence = 5;
-                UPDATE audit_record SET sequence = 5 WHERE node = 'node-2' AND sequence = 999999
-                """, "node node-2, record 5: record 4 is missing before it"
+                "DELETE FROM audit_record WHERE node = 'node-2' AND sequence = \(record)",
+                "node node-2, record \(record + 1): record \(record) is missing before it"
             ),
             (
                 """
-                DELETE FROM audit_record WHERE node = 'node-2' AND sequence = 4;
+                UPDATE audit_record SET sequence = 999999 WHERE node = 'node-2' AND sequence = \(record);
+                UPDATE audit_record SET sequence = \(record) WHERE node = 'node-2' AND sequence = \(record + 1);
+                UPDATE audit_record SET sequence = \(record + 1) WHERE node = 'node-2' AND sequence = 999999
+                """, "node node-2, record \(record + 1): record \(record) is missing before it"
+            ),
+            (
+                """
+                DELETE FROM audit_record WHERE node = 'node-2' AND sequence = \(record);
                 INSERT INTO audit_record (node, \(columns))
-                SELECT 'node-2', \(columns) FROM audit_record WHERE node = 'node-1' AND sequence = 4
-                """, "node node-1, record 4: "
+                SELECT 'node-2', \(columns) FROM audit_record WHERE node = 'node-1' AND sequence = \(record)
+                """, "node node-1, record \(record): "
             ),
             (
                 """

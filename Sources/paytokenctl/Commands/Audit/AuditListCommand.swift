@@ -9,8 +9,8 @@ struct AuditListCommand: AsyncParsableCommand {
         commandName: "list",
         abstract: "Lists the record of who used which key, the newest first.",
         discussion: """
-            Lists the records that meet every condition that is given. --output json prints the records as they are stored. Looking is \
-            recorded too.
+            Lists the records that meet every condition that is given. --output json prints the records as they are stored, and \
+            so the values of each configuration_values, which the table only counts. Looking is recorded too.
 
               paytokenctl audit list --since 24h --outcome decryption_failed
               paytokenctl audit list --key 1f8b3c90 --since 2026-03-01 --until 2026-03-31
@@ -130,10 +130,16 @@ enum AuditRecordTable {
         return table
     }
 
-    /// The event's own members. A reference is a hash that says nothing to a person.
+    /// The event's own members. A reference is a hash that says nothing to a person, and a configuration's values, dozens at
+    /// least, are only counted.
     private static func details(_ entry: AuditEntry) -> String {
         entry.details.members.filter { $0.name != "reference" }
-            .flatMap { member in Flattening.pairs(member.value, name: member.name) }
+            .flatMap { member in
+                if entry.event == AuditEvent.Name.configurationValues.rawValue, let values = member.value.objectValue {
+                    return [(member.name, String(values.members.count))]
+                }
+                return Flattening.pairs(member.value, name: member.name)
+            }
             .map { "\($0.0)=\($0.1)" }.joined(separator: " ")
     }
 }

@@ -1,0 +1,140 @@
+internal import StrictJSON
+
+/// One value of the configuration as it is recorded: at most 256 printable Unicode scalars.
+public struct ConfigurationValue: Sendable, Hashable {
+    public static let maximumLength = 256
+
+    public let text: String
+
+    /// Takes any text, as ``AuditText`` does: without control characters and account numbers, and cut where it is too long.
+    public init(_ text: String) {
+        self.text = PrintableText.clean(text, limit: Self.maximumLength)
+    }
+
+    public init(_ number: Int) {
+        text = String(number)
+    }
+
+    /// In hexadecimal, whole: among the digits of a digest a run of 12 is chance, and no account number.
+    public init(_ digest: AuditDigest) {
+        text = digest.hex
+    }
+
+    private init(joined text: String) {
+        self.text = text
+    }
+
+    /// The elements of a list, with `, ` between them: as few values as hold them, in their order, and none of them is cut.
+    /// An empty list is one empty value.
+    public static func list(_ elements: [ConfigurationValue]) -> [ConfigurationValue] {
+        var texts = [elements.first?.text ?? ""]
+        for element in elements.dropFirst() {
+            let longer = texts[texts.count - 1] + ", " + element.text
+            if longer.unicodeScalars.count <= maximumLength {
+                texts[texts.count - 1] = longer
+            } else {
+                texts.append(element.text)
+            }
+        }
+        return texts.map(ConfigurationValue.init(joined:))
+    }
+}
+
+/// The configuration in force, as flat names and texts, which records can show and compare.
+public struct ConfigurationValues: Sendable, Equatable {
+    struct Member: Sendable, Equatable {
+        let name: String
+        let value: ConfigurationValue
+    }
+
+    /// By name, no name twice.
+    private var values: [String: ConfigurationValue] = [:]
+    /// Those whose names could not be told from others' once they were fit for a record.
+    private var indistinct = 0
+
+    public init() {}
+
+    /// - Parameter name: words with dots between them, such as `access.1.name`; cleaned as ``AuditText`` is.
+    public mutating func set(_ name: String, _ value: ConfigurationValue) {
+        let name = AuditText(name).text
+        if values.updateValue(value, forKey: name) != nil { indistinct += 1 }
+    }
+
+    /// A list. What does not fit into one value goes on under the name with `.2`, `.3` and so on behind it.
+    public mutating func set(_ name: String, list elements: [ConfigurationValue]) {
+        for (place, value) in ConfigurationValue.list(elements).enumerated() {
+            set(place == 0 ? name : "\(name).\(place + 1)", value)
+        }
+    }
+
+    /// Nil when nothing has this name.
+    public subscript(name: String) -> String? { values[name]?.text }
+
+    /// How many there are.
+    public var count: Int { values.count }
+
+    /// The events that hold them, in the order in which they are to be recorded; at least one.
+    public func events() -> [AuditEvent] {
+        parts().map(AuditEvent.configurationValues)
+    }
+
+    /// Sorted by the names' bytes, each part filled before the next one begins.
+    func parts() -> [ConfigurationValuesPart] {
+        let sorted = values.map { Member(name: $0.key, value: $0.value) }
+            .sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+        var contents: [[Member]] = [[]]
+        var bytes = 0
+        for member in sorted {
+            let size = member.byteCount
+            if bytes + size > ConfigurationValuesPart.maximumBytes {
+                contents.append([])
+                bytes = 0
+            }
+            contents[contents.count - 1].append(member)
+            bytes += size
+        }
+        let kept = contents.prefix(ConfigurationValuesPart.maximumParts)
+        let omitted = contents.dropFirst(kept.count).reduce(indistinct) { $0 + $1.count }
+        return kept.enumerated().map { place, members in
+            ConfigurationValuesPart(
+                part: place + 1, parts: kept.count, omitted: place + 1 == kept.count ? omitted : 0, members: members)
+        }
+    }
+}
+
+/// As many of the configuration's values as one record holds; ``ConfigurationValues/events()`` makes them.
+public struct ConfigurationValuesPart: Sendable, Equatable {
+    /// What does not fit into this many records is left out, and the last part says how many values that are. They hold about
+    /// a thousand access rules.
+    public static let maximumParts = 32
+    /// Of the members of `values`. What the daemon itself records has no caller, so the line stays within 8 KiB, more than
+    /// which syslog's daemons cut unless they are told not to; with the longest caller and names it is still within
+    /// ``AuditLine/maximumBytes``.
+    static let maximumBytes = 7_680
+
+    /// From 1.
+    public let part: Int
+    public let parts: Int
+    /// How many values stand in no part; in the last part only, elsewhere 0.
+    public let omitted: Int
+    let members: [ConfigurationValues.Member]
+
+    func write(into writer: inout JSONWriter) {
+        writer.member("part", part)
+        writer.member("parts", parts)
+        if omitted > 0 { writer.member("omitted", omitted) }
+        writer.member("values")
+        writer.beginObject()
+        for member in members { writer.member(member.name, member.value.text) }
+        writer.endObject()
+    }
+}
+
+extension ConfigurationValues.Member {
+    /// In a line, with the comma before it.
+    var byteCount: Int {
+        var writer = JSONWriter(capacity: 128)
+        writer.member(name, value.text)
+        return writer.bytes.count + 1
+    }
+}

@@ -1,0 +1,178 @@
+import AuditChain
+import ConfigurationFile
+import Encodings
+import HostSystem
+import Ledger
+import PaymentToken
+import Telemetry
+
+extension Configuration {
+    /// What the record says of this configuration (`configuration_values`): each setting under its section's and its own
+    /// name, with the default where the file says nothing.
+    ///
+    /// No secret is among them, and nothing that could hold one: of a worker's environment there are the names, of
+    /// `init_args` whether there are any, of a file with a secret its path.
+    var recordedValues: ConfigurationValues {
+        var values = ConfigurationValues()
+        access.write(into: &values)
+        approvals.write(into: &values)
+        ledger.write(into: &values)
+        listener.write(into: &values)
+        log.write(into: &values)
+        for (place, hsmToken) in hsmTokens.enumerated() {
+            // The first one holds the audit key.
+            values.set("tokens.\(place + 1)", ConfigurationValue(hsmToken.name))
+            hsmToken.write(into: &values)
+        }
+        trust.write(into: &values)
+        values.set("verification.signing_time_window", ConfigurationValue(signingTimeWindow))
+        return values
+    }
+}
+
+extension AccessPolicy {
+    /// By their places from 1, since the first rule that matches decides.
+    fileprivate func write(into values: inout ConfigurationValues) {
+        for (place, rule) in rules.enumerated() { rule.write("access.\(place + 1)", into: &values) }
+    }
+}
+
+extension AccessRule {
+    fileprivate func write(_ path: String, into values: inout ConfigurationValues) {
+        if let name { values.set("\(path).name", ConfigurationValue(name)) }
+        if let user {
+            values.set("\(path).user", ConfigurationValue(user.name))
+            values.set("\(path).uid", ConfigurationValue(Int(user.id)))
+        }
+        if let group {
+            values.set("\(path).group", ConfigurationValue(group.name))
+            values.set("\(path).gid", ConfigurationValue(Int(group.id)))
+        }
+        values.set(
+            "\(path).roles",
+            list: Role.allCases.filter(roles.contains).map { ConfigurationValue($0.rawValue) })
+        values.set(
+            "\(path).merchants", list: merchants?.map { ConfigurationValue($0.text) } ?? [ConfigurationValue("*")])
+        values.set("\(path).require_expected", list: requireExpected.sorted().map { ConfigurationValue($0) })
+        if let signingTimeWindow {
+            values.set("\(path).signing_time_window", ConfigurationValue(signingTimeWindow))
+        }
+    }
+}
+
+extension ApprovalSettings {
+    fileprivate func write(into values: inout ConfigurationValues) {
+        values.set("approvals.people", ConfigurationValue(people))
+        values.set("approvals.expire", ConfigurationValue(expire))
+    }
+}
+
+extension LedgerSettings {
+    /// Of libpq's parameters in the URL, those that say as whom and how safely the daemon logs in.
+    private static let recordedParameters = [
+        "user", "service", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "channel_binding",
+    ]
+
+    fileprivate func write(into values: inout ConfigurationValues) {
+        switch place {
+        case .sqlite(let path):
+            values.set("ledger.engine", ConfigurationValue("sqlite"))
+            values.set("ledger.path", ConfigurationValue(path))
+        case .postgresql(let database):
+            values.set("ledger.engine", ConfigurationValue("postgresql"))
+            values.set("ledger.server", ConfigurationValue(database.url.server))
+            for name in Self.recordedParameters {
+                guard let value = database.url.parameters[name] else { continue }
+                values.set("ledger.\(name)", ConfigurationValue(value))
+            }
+            if let passwordFile = database.passwordFile {
+                values.set("ledger.password_file", ConfigurationValue(passwordFile))
+            }
+            values.set("ledger.require_standby", ConfigurationValue(database.requiresStandby))
+        }
+        if let node { values.set("ledger.node", ConfigurationValue(node)) }
+        values.set("ledger.retain_claims", ConfigurationValue(retainClaims))
+        values.set("ledger.repeat_for", repeatFor == .zero ? ConfigurationValue("off") : ConfigurationValue(repeatFor))
+        values.set("ledger.timeout", ConfigurationValue(timeout))
+    }
+}
+
+extension ListenerSettings {
+    fileprivate func write(into values: inout ConfigurationValues) {
+        values.set("listener.socket", ConfigurationValue(socket))
+        values.set("listener.mode", ConfigurationValue(permissions: mode))
+        if let group {
+            values.set("listener.group", ConfigurationValue(group.name))
+            values.set("listener.gid", ConfigurationValue(Int(group.id)))
+        }
+        values.set("listener.admin_socket", ConfigurationValue(adminSocket))
+        values.set("listener.admin_mode", ConfigurationValue(permissions: adminMode))
+        values.set("listener.max_request_bytes", ConfigurationValue(maxRequestBytes))
+        values.set("listener.max_connections", ConfigurationValue(maxConnections))
+        values.set("listener.max_connections_per_uid", ConfigurationValue(maxConnectionsPerUID))
+        values.set("listener.idle_timeout", ConfigurationValue(idleTimeout))
+    }
+}
+
+extension LogSettings {
+    fileprivate func write(into values: inout ConfigurationValues) {
+        values.set("log.level", ConfigurationValue(level.rawValue))
+        values.set("log.format", ConfigurationValue(format.rawValue))
+    }
+}
+
+extension HSMTokenSettings {
+    fileprivate func write(into values: inout ConfigurationValues) {
+        let path = "tokens.\(name)"
+        values.set("\(path).module", ConfigurationValue(module))
+        values.set("\(path).uri", ConfigurationValue(uri))
+        values.set("\(path).pin_file", ConfigurationValue(pinFile))
+        values.set("\(path).sessions", ConfigurationValue(sessions))
+        values.set("\(path).call_timeout", ConfigurationValue(callTimeout))
+        values.set("\(path).recycle_after", ConfigurationValue(recycleAfter))
+        values.set("\(path).allow_extractable_secret", ConfigurationValue(allowExtractableSecret))
+        values.set("\(path).environment", list: environment.keys.sorted().map { ConfigurationValue($0) })
+        values.set("\(path).init_args", ConfigurationValue(initArgs.isEmpty ? "" : "set"))
+        values.set("\(path).deny_system_calls", list: deniedSystemCalls.map { ConfigurationValue($0) })
+    }
+}
+
+extension TrustSettings {
+    /// Roots by their SHA-256 fingerprints, since what a file holds can change under its name.
+    fileprivate func write(into values: inout ConfigurationValues) {
+        values.set("trust.root_files", list: rootFiles.map { ConfigurationValue($0) })
+        let fingerprints = roots.map { root in
+            (try? CertificateDescription(root)).flatMap { AuditDigest(bytes: $0.sha256) }
+        }
+        values.set(
+            "trust.roots",
+            list: (roots.isEmpty ? [AuditDigest(hex: AppleRootCAG3.fingerprint)] : fingerprints).map {
+                $0.map { ConfigurationValue($0) } ?? ConfigurationValue("unknown")
+            })
+        values.set(
+            "trust.distrusted",
+            list: distrusted.compactMap { AuditDigest(bytes: $0) }.sorted { $0.hex < $1.hex }
+                .map { ConfigurationValue($0) })
+    }
+}
+
+extension ConfigurationValue {
+    /// As the file spells them, in the largest unit that divides it.
+    fileprivate init(_ duration: Duration) {
+        self.init(DurationText.text(of: duration))
+    }
+
+    fileprivate init(_ window: SigningTimeWindow) {
+        self.init(window.duration.map { DurationText.text(of: $0) } ?? "off")
+    }
+
+    fileprivate init(_ flag: Bool) {
+        self.init(flag ? "true" : "false")
+    }
+
+    /// Four octal digits.
+    fileprivate init(permissions: UInt32) {
+        let digits = String(permissions, radix: 8)
+        self.init(String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits)
+    }
+}
