@@ -24,18 +24,18 @@ struct KeysSection {
                     + states.sorted { $0.key < $1.key }.map { "\(PageWriter.grouped($0.value)) \($0.key)" }
                     .joined(separator: ", ") + ".")
         page.table(
-            ["Key (publicKeyHash)", "Merchant", "Use", "State", "Came", "Serves since", "Certificate ends", "Tokens"],
+            ["Key (publicKeyHash)", "Merchant", "Use", "State", "Came", "Served", "Certificate ends", "Tokens"],
             keys.prefix(Self.mostShown).map { row($0, summaries[$0.key.base64]) })
         if keys.count > Self.mostShown {
             page.note("\(PageWriter.grouped(keys.count - Self.mostShown)) more keys are in the export.")
         }
         page.subheading("Each key's life")
         page.table(
-            ["Key", "Step", "Time", "By", "Approval", "Reason", "Record"],
-            keys.prefix(Self.mostShown).flatMap { key in key.events.map { Self.row(key, $0) } })
+            ["Key", "Step", "Time", "By", "Second person", "Reason", "Record"],
+            keys.prefix(Self.mostShown).flatMap { key in key.events.map { row(key, $0) } })
         page.note(
-            "Approval: the request that a second person approved; it stands under People. A key that was deactivated is superseded."
-        )
+            "Served: from its certificate, or its arrival, until it was first deactivated, compromised or destroyed. Where a second person "
+                + "approved, “by” is who carried it out; both stand under People.")
         writeOthers(keys, to: &page)
         writeDifferences(keys, summaries, to: &page)
         page.requirements(Requirement.ofKeys)
@@ -44,20 +44,41 @@ struct KeysSection {
     private func row(_ key: KeyHistory, _ summary: KeySummary?) -> [PageWriter.Cell] {
         [
             .code(key.key.base64), .text(key.merchant ?? summary?.merchantIdentifier ?? "–"),
-            .text(summary.map { "\($0.use), \($0.algorithm)" } ?? "–"), .text(key.state),
+            .text(summary.map { "\($0.use), \($0.algorithm)" } ?? use(of: key.key)), .text(key.state),
             .text(key.arrival.map { "\(Self.word($0.step)), \($0.time.day)" } ?? "before the record"),
-            .text(
-                key.activation.map { "\($0.time.day), \((now.milliseconds - $0.time.milliseconds) / 86_400_000) days" }
-                    ?? "–"),
-            .text(Self.end(summary)), .text(summary?.tokens.joined(separator: ", ") ?? "–"),
+            .text(served(key)), .text(Self.end(summary)), .text(summary?.tokens.joined(separator: ", ") ?? "–"),
         ]
     }
 
-    private static func row(_ key: KeyHistory, _ event: KeyHistory.Event) -> [PageWriter.Cell] {
-        [
-            .code(key.key.short), .text(word(event.step)), .text(event.time.shown), .text(event.by ?? "the daemon"),
-            event.approval.map { .code($0) } ?? .none, .text(event.reason ?? "–"), .places([event.place]),
+    private func row(_ key: KeyHistory, _ event: KeyHistory.Event) -> [PageWriter.Cell] {
+        let approval = event.approval.map { identifier in
+            builder.acts.approvals[identifier].map(Self.text) ?? "request \(identifier), not in this export"
+        }
+        return [
+            .code(key.key.short), .text(Self.word(event.step)), .text(event.time.shown),
+            .text(event.by ?? "the daemon"),
+            .text(approval ?? "–"), .text(event.reason ?? "–"), .places([event.place]),
         ]
+    }
+
+    private static func text(_ approval: AdministrativeActs.Approval) -> String {
+        let asked = "asked for by \(approval.request?.by ?? "–")"
+        guard let decision = approval.decisions.last else { return asked + ", not decided yet" }
+        return asked + ", \(PeopleSection.word(approval.end)) by \(decision.by ?? "the daemon")"
+    }
+
+    /// By what was done with it, where no daemon was asked.
+    private func use(of key: AuditDigest) -> String {
+        let uses = builder.uses.uses.filter { $0.key.key == key }.values
+        if uses.contains(where: { !$0.signed.isEmpty }) { return "identity" }
+        return uses.contains { !$0.released.isEmpty || !$0.repeated.isEmpty } ? "processing" : "–"
+    }
+
+    private func served(_ key: KeyHistory) -> String {
+        guard let start = key.activation?.time else { return "–" }
+        let end = ["deactivated", "compromised", "destroyed"].compactMap { key.first($0)?.time }.min()
+        let days = ((end ?? now).milliseconds - start.milliseconds) / 86_400_000
+        return "\(start.day) to \(end.map(\.day) ?? "now"), \(PageWriter.grouped(Int(days))) days"
     }
 
     private static func word(_ step: KeyHistory.Step) -> String {

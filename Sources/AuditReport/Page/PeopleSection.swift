@@ -120,7 +120,7 @@ struct PeopleSection {
             })
     }
 
-    private static func word(_ end: String) -> String {
+    static func word(_ end: String) -> String {
         switch end {
         case "approve": "approved"
         case "reject": "rejected"

@@ -22,7 +22,7 @@ public struct AdministrativeActs: Sendable {
     public struct Approval: Sendable, Equatable {
         public let identifier: String
         public internal(set) var request: Act?
-        /// `approve`, `reject`, `withdraw` or `expire`, as they were recorded with the outcome `ok`.
+        /// Those that counted: `approve`, `reject` or `withdraw` with the outcome `ok`, or the daemon's `expire`.
         public internal(set) var decisions: [Act] = []
 
         /// The last decision's word; `open` before there is one.
@@ -60,7 +60,11 @@ public struct AdministrativeActs: Sendable {
         }
         guard Self.administrative.contains(name) else { return }
         let act = Act(entry)
-        if entry.outcome == AuditOutcome.ok.text, let identifier = act.approval { take(act, name, identifier) }
+        // A request that lapsed is recorded by the daemon with the code that its approval would have got.
+        let isLapse = name == .approvalDecision && act.what == ApprovalDecision.expire.rawValue && entry.caller == nil
+        if entry.outcome == AuditOutcome.ok.text || isLapse, let identifier = act.approval {
+            take(act, name, identifier)
+        }
         guard inPeriod else { return }
         if acts.count < Self.mostActs { acts.append(act) } else { omitted += 1 }
     }

@@ -1,0 +1,139 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+
+/// The page of a simulated year, beside what really happened in it: its generator counts while it decides, and reads no record.
+@Suite struct YearReportTests {
+    @Test("every total of the page is what happened")
+    func truth() async throws {
+        let directory = try FreshDirectory()
+        let year = directory.path("year")
+        let made = try await Program.run(
+            Program.built("paytokend-year"), ["--records", "4000", "--seed", "7", "--out", year])
+        #expect(made.status == 0, "\(made)")
+        let report = try await Program.run(
+            Program.built("paytokenctl"),
+            ["audit", "report", "--export", "\(year)/records.jsonl", "--out", directory.path("report.html")]
+                + ["--since", "2025-11-01", "--until", "2026-10-31"]
+                + (1...3).flatMap { ["--public-key", "node-\($0)=\(year)/keys/node-\($0).pem"] })
+        #expect(report.status == 0, "\(report)")
+        let page = try String(contentsOfFile: directory.path("report.html"), encoding: .utf8)
+        let start = try #require(page.range(of: #"id="totals">"#)).upperBound
+        let end = try #require(page[start...].range(of: "</script>")).lowerBound
+        let totals = try Counts(Array(page[start..<end].utf8))
+        let truth = try Counts(Array(try Data(contentsOf: URL(filePath: "\(year)/truth.json"))))
+
+        #expect(totals.ends == truth.ends && truth.ends.count == 3)
+        #expect(totals.eventsOfPage == truth.eventsOfTruth)
+        let (counted, happened) = (
+            totals.uses(key: "key", signed: "signed", refused: "refused"),
+            truth.uses(key: "publicKeyHash", signed: "signatures", refused: "refusals")
+        )
+        for (pair, counts) in happened { #expect(counted[pair] == counts, "\(pair)") }
+        #expect(Set(counted.keys) == Set(happened.keys))
+        #expect(happened.values.contains { $0["- late"] ?? 0 > 0 }, "the year has late tokens")
+        #expect(
+            Counts.numbers(totals.object["floods"])
+                == Counts.numbers(truth.object["refusalSummaries"]?.objectValue?["refusals"]))
+        expectSameKeys(totals, truth)
+        expectSameSystem(totals, truth)
+    }
+
+    private func expectSameKeys(_ totals: Counts, _ truth: Counts) {
+        let counted = Dictionary(
+            uniqueKeysWithValues: totals.objects("keys").map { ($0["key"]?.stringValue ?? "", $0) })
+        let keys = truth.objects("keys")
+        #expect(keys.count == counted.count && keys.count >= 6)
+        for key in keys {
+            let name = key["publicKeyHash"]?.stringValue ?? ""
+            for (step, member) in [
+                ("arrival", "created"), ("activation", "activated"), ("superseded", "deactivated"),
+                ("compromised", "compromised"), ("destroyed", "destroyed"),
+            ] {
+                #expect(Counts.pair(counted[name]?[step]) == Counts.place(key[member]), "\(name), \(step)")
+            }
+        }
+    }
+
+    private func expectSameSystem(_ totals: Counts, _ truth: Counts) {
+        let system = Counts.numbers(totals.object["system"])
+        let starts = truth.objects("starts")
+        #expect(system["starts"] == starts.count && system["stops"] == truth.objects("stops").count)
+        #expect(system["startsWithoutStop"] == starts.count { $0["isAfterCrash"]?.boolValue == true })
+        #expect(system["restores"] == truth.objects("restores").count)
+        #expect(system["acceptedClocks"] == truth.objects("clockSteps").count && system["stepsBack"] == 1)
+        #expect(system["dropped"] == truth.objects("droppedRecords").reduce(0) { $0 + Counts.number($1, "count") })
+        #expect(
+            Counts.numbers(totals.object["approvals"]) == Counts.numbers(truth.object["approvalsByDecision"]))
+    }
+}
+
+/// The totals of a page, or the truth of a year.
+private struct Counts {
+    let object: JSONObject
+
+    init(_ bytes: [UInt8]) throws {
+        object = try #require(try JSONValue(parsing: bytes).objectValue)
+    }
+
+    /// A member's numbers by their names, without those that are 0.
+    static func numbers(_ value: JSONValue?) -> [String: Int] {
+        var numbers: [String: Int] = [:]
+        for member in value?.objectValue?.members ?? [] {
+            if let number = member.value.numberValue?.int, number != 0 { numbers[member.name] = number }
+        }
+        return numbers
+    }
+
+    static func number(_ object: JSONObject, _ name: String) -> Int { object[name]?.numberValue?.int ?? 0 }
+
+    /// As the truth has it: `{"at":{"node":…,"sequence":…}}`.
+    static func place(_ value: JSONValue?) -> String? {
+        guard let at = value?.objectValue?["at"]?.objectValue else { return nil }
+        return "\(at["node"]?.stringValue ?? "") \(number(at, "sequence"))"
+    }
+
+    /// As a page has it: `["node-1",17]`.
+    static func pair(_ value: JSONValue?) -> String? {
+        guard let place = value?.arrayValue, place.count == 2, let node = place[0].stringValue,
+            let sequence = place[1].numberValue?.int
+        else { return nil }
+        return "\(node) \(sequence)"
+    }
+
+    func objects(_ name: String) -> [JSONObject] { (object[name]?.arrayValue ?? []).compactMap(\.objectValue) }
+
+    var ends: [String] {
+        objects("nodes").map {
+            "\($0["node"]?.stringValue ?? "") \(Self.number($0, "first")) \(Self.number($0, "last"))"
+        }.sorted()
+    }
+
+    var eventsOfTruth: [String: Int] {
+        objects("events").reduce(into: [:]) { events, event in
+            let name = "\(event["event"]?.stringValue ?? "") \(event["outcome"]?.stringValue ?? "")"
+            events[name, default: 0] += Self.number(event, "records")
+        }
+    }
+
+    var eventsOfPage: [String: Int] {
+        var events: [String: Int] = [:]
+        for member in object["events"]?.objectValue?.members ?? [] {
+            for (outcome, count) in Self.numbers(member.value) { events["\(member.name) \(outcome)"] = count }
+        }
+        return events
+    }
+
+    /// By key and caller.
+    func uses(key: String, signed: String, refused: String) -> [String: [String: Int]] {
+        objects("uses").reduce(into: [:]) { uses, use in
+            var counts = Self.numbers(use[refused])
+            counts["- released"] = Self.number(use, "released")
+            counts["- repeated"] = Self.number(use, "repeated")
+            counts["- signed"] = Self.number(use, signed)
+            counts["- late"] = Self.number(use, "afterSuperseded")
+            uses["\(use[key]?.stringValue ?? "none") \(use["caller"]?.stringValue ?? "none")"] = counts
+        }
+    }
+}
