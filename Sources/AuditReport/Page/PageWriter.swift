@@ -16,6 +16,8 @@ struct PageWriter {
     enum Cell {
         case text(String)
         case code(String)
+        /// To the second, in one line.
+        case time(AuditTime?)
         case count(Int)
         case figure(RecordReferences, String)
         case places([RecordPlace])
@@ -94,6 +96,7 @@ struct PageWriter {
     mutating func markup(_ cell: Cell) -> String {
         switch cell {
         case .text(let text): Self.escaped(text)
+        case .time(let time): time.map { "<span class=\"t\">\(Self.escaped($0.shown))</span>" } ?? "–"
         case .code(let text): "<code>\(Self.escaped(text))</code>"
         case .strong(let text): "<strong>\(Self.escaped(text))</strong>"
         case .count(let count): Self.grouped(count)

@@ -71,7 +71,7 @@ struct PeopleSection {
             switch AuditEvent.Name(rawValue: act.event) {
             case .approvalRequest: people[who]?.asked.add(act.place)
             case .approvalDecision: people[who]?.decided.add(act.place)
-            case .some(let name) where Self.forTwo(name, act.what) && act.approval == nil:
+            case .some(let name) where act.by != nil && Self.forTwo(name, act.what) && act.approval == nil:
                 people[who]?.alone.add(act.place)
             default: break
             }
@@ -112,7 +112,7 @@ struct PeopleSection {
             ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],
             approvals.prefix(Self.mostRows).map { approval, request in
                 [
-                    .text(request.time.shown), .text(request.by ?? "–"), .code(request.what ?? "–"),
+                    .time(request.time), .text(request.by ?? "–"), .code(request.what ?? "–"),
                     .code(request.key?.short ?? "–"), .text(request.reason ?? "–"), .text(Self.word(approval.end)),
                     .text(approval.decisions.last?.by ?? "–"),
                     .places([request.place] + approval.decisions.map(\.place)),
@@ -138,14 +138,19 @@ struct PeopleSection {
             acts.prefix(Self.mostRows).map { act in
                 let second = act.approval.flatMap { builder.acts.approvals[$0]?.decisions.last?.by }
                 return [
-                    .text(act.time.shown), .text(Self.who(act)),
-                    .text(act.event + (act.what.map { ": \($0)" } ?? "")), .text(act.outcome),
+                    .time(act.time), .text(Self.who(act)),
+                    .text(act.event + (act.what.map { ": \(Self.short($0))" } ?? "")), .text(act.outcome),
                     .code(act.key?.short ?? "–"), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
                     .text(second ?? (act.approval.map { "approval \($0)" } ?? "–")), .places([act.place]),
                 ]
             })
         let more = builder.acts.omitted + max(0, acts.count - Self.mostRows)
         if more > 0 { page.note("\(PageWriter.grouped(more)) more acts are in the export.") }
+    }
+
+    /// A digest's beginning is enough to tell it from others.
+    private static func short(_ what: String) -> String {
+        AuditDigest(hex: what) == nil ? what : String(what.prefix(12)) + "…"
     }
 
     private static func who(_ act: AdministrativeActs.Act) -> String {

@@ -74,7 +74,8 @@ public struct ReportPage {
         .note { color: var(--dim); } .verdict { font-size: 1.15rem; padding: .7rem 1rem; border-left: .5rem solid; margin: .8rem 0; }
         .good { border-color: var(--good); background: #eef6f0; } .bad { border-color: var(--bad); background: #faeeee; }
         table { border-collapse: collapse; margin: .5rem 0 1rem; font-size: .88rem; max-width: 100%; }
-        th, td { border: 1px solid var(--line); padding: .2rem .5rem; text-align: left; vertical-align: top; overflow-wrap: anywhere; }
+        th, td { border: 1px solid var(--line); padding: .2rem .5rem; text-align: left; vertical-align: top; overflow-wrap: break-word; }
+        td code { overflow-wrap: anywhere; } .t, .place { white-space: nowrap; }
         th { background: #f2f4f7; overflow-wrap: normal; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
         table.pairs th { white-space: nowrap; }
         code, pre, .place { font-family: ui-monospace, "Liberation Mono", monospace; font-size: .92em; }
@@ -86,7 +87,7 @@ public struct ReportPage {
         svg .axis { stroke: var(--line); }
         @media print { body { font-size: 10pt; max-width: none; padding: 0; } nav { display: none; } h2 { break-after: avoid; }
           h3 { break-after: avoid; } tr { break-inside: avoid; } thead { display: table-header-group; } a { color: inherit; }
-          @page { margin: 16mm 14mm; } }
+          @page { size: A4 landscape; margin: 14mm; } }
         </style></head><body>
 
         """

@@ -18,7 +18,7 @@ struct SystemSection {
             ["Node", "Version", "First start", "Record"],
             sorted.flatMap { node in
                 node.versions.map {
-                    [.text(node.node.name), .text($0.text), .text($0.time.shown), .places([$0.place])]
+                    [.text(node.node.name), .text($0.text), .time($0.time), .places([$0.place])]
                 }
             })
         page.table(
@@ -82,7 +82,7 @@ struct SystemSection {
             ["Node", "From", "SHA-256 of the file", "Record"],
             sorted.flatMap { node in
                 node.configurations.map { load in
-                    [.text(node.node.name), .text(load.time.shown), .code(load.text), .places([load.place])]
+                    [.text(node.node.name), .time(load.time), .code(load.text), .places([load.place])]
                 }
             })
         let values = builder.system.values.filter { !$0.value.isEmpty }
@@ -94,7 +94,7 @@ struct SystemSection {
             ["Time", "Node", "Setting", "Before", "After", "Record"],
             builder.system.changes.map { change in
                 [
-                    .text(change.time.shown), .text(change.node.name), .code(change.name),
+                    .time(change.time), .text(change.node.name), .code(change.name),
                     .text(change.before ?? "not set"), .text(change.after ?? "taken away"), .places([change.place]),
                 ]
             })

@@ -50,8 +50,8 @@ struct UseSection {
                 return [
                     .code(pair.key?.short ?? "–"), .text(use.merchant ?? "–"), .text(pair.caller ?? "–"),
                     .figure(use.released, "decrypt, ok, \(of)"), .figure(use.repeated, "decrypt, repeat, \(of)"),
-                    .figure(use.signed, "tls_signature, ok, \(of)"), .text(use.firstUse?.shown ?? "–"),
-                    .text(use.lastUse?.shown ?? "–"),
+                    .figure(use.signed, "tls_signature, ok, \(of)"), .time(use.firstUse),
+                    .time(use.lastUse),
                 ]
             })
         if uses.count > Self.mostRows {
@@ -92,9 +92,9 @@ struct UseSection {
             builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }.prefix(Self.mostRows).map { pair, use in
                 let superseded = pair.key.flatMap { builder.keys[$0]?.superseded }
                 return [
-                    .code(pair.key?.short ?? "–"), .text(pair.caller ?? "–"), .text(superseded?.time.shown ?? "–"),
+                    .code(pair.key?.short ?? "–"), .text(pair.caller ?? "–"), .time(superseded?.time),
                     .figure(use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
-                    .text(use.lastUse?.shown ?? "–"),
+                    .time(use.lastUse),
                 ]
             })
         page.note(
@@ -107,12 +107,12 @@ struct UseSection {
         page.table(
             ["Caller", "Hour", "Uses", "Most in an hour of the \(CallerHabit.weeks) weeks before"],
             CallerHabit.busyHours(builder.uses).prefix(Self.mostRows).map {
-                [.text($0.caller), .text($0.hour.shown), .count($0.uses), .count($0.most)]
+                [.text($0.caller), .time($0.hour), .count($0.uses), .count($0.most)]
             })
         page.table(
             ["Caller", "First use of a key that it had not used before", "Time"],
             CallerHabit.newKeys(builder.uses).prefix(Self.mostRows).map {
-                [.text($0.caller), .code($0.key.base64), .text($0.first.shown)]
+                [.text($0.caller), .code($0.key.base64), .time($0.first)]
             })
         page.note(
             "An hour is shown with more than \(CallerHabit.factor) times the uses of the busiest hour of the weeks before, and at "

@@ -71,7 +71,7 @@ struct VerdictSection {
                     .text(node.node.name),
                     .text("\(PageWriter.grouped(node.first)) to \(PageWriter.grouped(node.last))"),
                     .count(node.inPeriod), range.map { .count($0.sealed) } ?? .none,
-                    range?.sealedAt.map { .text($0.shown) } ?? .none, range.map { .count($0.unsealed) } ?? .none,
+                    .time(range?.sealedAt), range.map { .count($0.unsealed) } ?? .none,
                     .text(verdict?.source?.description ?? "–"),
                 ]
             })
