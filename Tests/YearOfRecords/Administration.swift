@@ -12,7 +12,7 @@ extension Year {
 
     // MARK: Nodes
 
-    /// The daemon starts. 2 records.
+    /// The daemon starts. 3 records.
     func begin(_ node: Int, _ now: Int64, _ version: String, isAfterCrash: Bool = false) async throws {
         nodes[node].isDown = false
         let place = try kept(await act(node, now, .start(version: AuditText(version))))
@@ -28,7 +28,7 @@ extension Year {
         nodes[node].isDown = true
     }
 
-    /// 1 record.
+    /// 2 records; 1 where the file is refused.
     func configure(_ node: Int, _ now: Int64, isReload: Bool, isRefused: Bool = false) async throws {
         let name = "\(seed) configuration \(configuration) of \(nodes[node].name)"
         let file = isRefused ? nil : AuditDigest.of(name.utf8)
@@ -36,6 +36,16 @@ extension Year {
             isReload ? .configurationReload(file: file) : .configurationLoad(file: file ?? .zero)
         let place = try kept(await act(node, now, event, isRefused ? .refused(.malformedRequest) : .ok))
         truth.configurations.append(Truth.Configuration(at: place, fileSha256: file?.hex, isReload: isReload))
+        guard !isRefused else { return }
+        for values in Configurations.events(of: configuration, node: nodes[node].name) {
+            let place = try kept(await act(node, now, values))
+            guard isReload else { continue }
+            for change in Configurations.changes(in: configuration) {
+                truth.configurationChanges.append(
+                    Truth.ConfigurationChange(
+                        at: place, name: change.name, before: change.before, after: change.after))
+            }
+        }
     }
 
     func seal(_ node: Int, _ now: Int64) async throws {

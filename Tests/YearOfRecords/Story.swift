@@ -37,7 +37,7 @@ struct Story {
 
     private mutating func tellFirstDay(_ year: Year) {
         for node in year.nodes.indices {
-            on(0, "00:0\(node)", records: 3) { year, now in
+            on(0, "00:0\(node)", records: 4) { year, now in
                 try await year.act(
                     node, now, .auditKeyChange(from: nil, to: year.nodes[node].keyId, reason: nil, approval: nil),
                     usesToken: true)

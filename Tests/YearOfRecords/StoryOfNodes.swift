@@ -22,7 +22,7 @@ extension Story {
     private mutating func tellConfiguration() {
         for (number, day) in [(2, 20), (3, 300)] {
             for node in 0..<3 {
-                on(day, "11:0\(node)", records: 1) { year, now in
+                on(day, "11:0\(node)", records: 2) { year, now in
                     year.configuration = number
                     try await year.configure(node, now, isReload: true)
                 }
@@ -47,7 +47,7 @@ extension Story {
         }
         for (node, day, time, version) in [(0, 90, "14:20", Self.version), (2, 230, "06:05", Self.laterVersion)] {
             on(day, time, records: 0) { year, _ in year.nodes[node].isDown = true }
-            on(day, time + ":50", records: 2) { year, now in
+            on(day, time + ":50", records: 3) { year, now in
                 try await year.begin(node, now, version, isAfterCrash: true)
             }
         }
@@ -96,7 +96,7 @@ extension Story {
     private mutating func tellUpgrade() {
         for node in 0..<3 {
             on(140, "05:\(node)0", records: 1) { year, now in try await year.end(node, now, Self.version) }
-            on(140, "05:\(node)2", records: 2) { year, now in try await year.begin(node, now, Self.laterVersion) }
+            on(140, "05:\(node)2", records: 3) { year, now in try await year.begin(node, now, Self.laterVersion) }
         }
     }
 
@@ -108,7 +108,7 @@ extension Story {
             year.nodes[node].isDown = true
             year.nodes[node].loss?.lostAt = year.text(now)
         }
-        on(day, "04:00", records: 2) { year, now in
+        on(day, "04:00", records: 3) { year, now in
             guard let loss = year.nodes[node].loss else { throw YearFailure("no ledger was lost") }
             year.truth.losses.append(loss)
             year.nodes[node].loss = nil

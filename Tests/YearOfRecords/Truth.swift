@@ -134,6 +134,14 @@ struct Truth: Encodable {
         let isReload: Bool
     }
 
+    struct ConfigurationChange: Encodable {
+        let at: Place
+        let name: String
+        /// Nil: the name is new.
+        let before: String?
+        let after: String
+    }
+
     struct WorkerCrash: Encodable {
         let node: String
         let time: String
@@ -177,6 +185,7 @@ struct Truth: Encodable {
     var starts: [Life] = []
     var stops: [Life] = []
     var configurations: [Configuration] = []
+    var configurationChanges: [ConfigurationChange] = []
     var workerCrashes: [WorkerCrash] = []
     var droppedRecords: [Dropped] = []
     var outsideHabit: [OutsideHabit] = []

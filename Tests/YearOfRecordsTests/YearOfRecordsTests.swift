@@ -170,6 +170,34 @@ struct YearOfRecordsTests {
         }
     }
 
+    @Test("What a reload changed is the difference between the values recorded then and before")
+    func configuration() async throws {
+        let year = try await Written(["--records", "400"])
+        var values: [String: [String: String]] = [:]
+        var changed: [String] = []
+        for entry in try year.entries where entry.event == "configuration_values" {
+            #expect(entry.details["parts"]?.numberValue?.int == 1)
+            var now: [String: String] = [:]
+            for member in entry.details["values"]?.objectValue?.members ?? [] {
+                now[member.name] = member.value.stringValue
+            }
+            if let before = values[entry.node.name] {
+                for (name, value) in now where before[name] != value {
+                    changed.append("\(entry.node.name) \(entry.sequence) \(name) \(before[name] ?? "-") \(value)")
+                }
+                #expect(Set(before.keys).isSubset(of: now.keys))
+            }
+            values[entry.node.name] = now
+        }
+        let told = try #require(year.truth("configurationChanges")?.arrayValue).map { change in
+            let (at, before) = (change["at"], change["before"]?.stringValue ?? "-")
+            let place = "\(at?["node"]?.stringValue ?? "") \(at?["sequence"]?.numberValue?.int ?? 0)"
+            return "\(place) \(change["name"]?.stringValue ?? "") \(before) \(change["after"]?.stringValue ?? "-")"
+        }
+        #expect(told.count == 27)
+        #expect(changed.sorted() == told.sorted())
+    }
+
     @Test("The same seed gives the same records, but for signatures, and the same truth; another seed another year")
     func seeds() async throws {
         let first = try await Written(["--records", "400", "--seed", "3"])
