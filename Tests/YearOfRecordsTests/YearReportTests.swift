@@ -38,6 +38,50 @@ import Testing
                 == Counts.numbers(truth.object["refusalSummaries"]?.objectValue?["refusals"]))
         expectSameKeys(totals, truth)
         expectSameSystem(totals, truth)
+        try await expectRecounted(page, in: directory)
+    }
+
+    private static let verifier = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+
+    /// scripts/verify-audit --report confirms the page, and no page that says anything else.
+    private func expectRecounted(_ page: String, in directory: FreshDirectory) async throws {
+        let year = directory.path("year")
+        func check(_ page: String, _ name: String) async throws -> ProgramResult {
+            try await Program.run(
+                Self.verifier,
+                ["--report", directory.write(page, to: name), "\(year)/records.jsonl"]
+                    + (1...3).map { "node-\($0)=\(year)/keys/node-\($0).pem" })
+        }
+        let same = try await check(page, "same.html")
+        #expect(same.status == 0, "\(same)")
+        #expect(same.output.hasSuffix(" totals are those of the export\n"), "\(same.output)")
+        let changes: [(name: String, from: any RegexComponent, to: String, says: String)] = [
+            ("released", /"released":[0-9]+/, "\"released\":1000001", "the page says 1000001"),
+            ("state", /"state":"compromised"/, "\"state\":\"active\"", "the export \"compromised\""),
+            ("figure", /<a href="#f1">[0-9,]+</, "<a href=\"#f1\">1,000,001<", "figure 1: the page says 1,000,001"),
+            ("lapsed", /"expire":1/, "\"expire\":2", "approvals.expire"),
+            ("period", /"since":"2025-11-01T/, "\"since\":\"2025-12-01T", "report: "),
+            (
+                "step", /"from":"2026-01-05","uses":[0-9]+/, "\"from\":\"2026-01-05\",\"uses\":0",
+                "steps.2026-01-05.uses"
+            ),
+            ("floods", /"floods":\{/, "\"floods\":{\"overloaded\":3,", "floods.overloaded: the page says 3"),
+            ("late", /"afterSuperseded":[0-9]+/, "\"afterSuperseded\":0", "afterSuperseded"),
+            ("last", /"last":[0-9]+/, "\"last\":1", "nodes.node-1.last"),
+        ]
+        for change in changes {
+            let changed = page.replacing(change.from, with: change.to, maxReplacements: 1)
+            #expect(changed != page, "\(change.name)")
+            let result = try await check(changed, "\(change.name).html")
+            #expect(result.status == 1 && result.output.contains(change.says), "\(change.name): \(result)")
+        }
+        for (name, text) in [
+            ("none", "<html></html>"), ("format", page.replacing("{\"format\":1,", with: "{\"format\":2,")),
+        ] {
+            let result = try await check(text, "\(name).html")
+            #expect(result.status == 66 && result.error.contains("totals"), "\(name): \(result)")
+        }
     }
 
     private func expectSameKeys(_ totals: Counts, _ truth: Counts) {
