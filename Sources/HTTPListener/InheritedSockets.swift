@@ -98,8 +98,10 @@ package struct InheritedSockets: Sendable, Equatable {
         switch family {
         case AF_UNIX:
             guard address.hasPrefix("/") else {
+                // An abstract name begins with a zero byte, so nothing is left of it here.
+                let what = address.isEmpty ? "without a path" : "with a relative path"
                 throw .unusable(
-                    "the inherited descriptor \(descriptor) (\(name)) is a Unix socket without a path; use ListenStream= "
+                    "the inherited descriptor \(descriptor) (\(name)) is a Unix socket \(what); use ListenStream= "
                         + "with an absolute path in the socket unit, not a name in the abstract namespace (@…), which has "
                         + "neither an owner nor a mode")
             }

@@ -189,6 +189,32 @@ struct CountingTests {
             ])
     }
 
+    @Test("Uses at a time of the day that a caller never uses are shown, however few they are beside its nights")
+    func strangeHour() throws {
+        var book = RecordBook()
+        for day in 0..<60 {
+            for _ in 0..<30 {
+                try book.add(.decrypt(reference: nil), at: Double(day * 24) + 3, by: "batch", key: RecordBook.key)
+            }
+            let atNoon = [20: 25, 40: 19, 45: 20, 46: 20][day] ?? 0
+            for _ in 0..<atNoon {
+                try book.add(.decrypt(reference: nil), at: Double(day * 24) + 14, by: "batch", key: RecordBook.key)
+            }
+        }
+        let uses = try book.counted(to: 24 * 90).uses
+        // On day 20 there were no four weeks yet to compare with. On day 40 that day is known; 45 and 46 follow it.
+        #expect(CallerHabit.strangeHours(uses).isEmpty)
+        #expect(CallerHabit.busyHours(uses).isEmpty)
+        var later = book
+        for _ in 0..<20 {
+            try later.add(.decrypt(reference: nil), at: 24 * 80 + 14, by: "batch", key: RecordBook.key)
+        }
+        #expect(
+            CallerHabit.strangeHours(try later.counted(to: 24 * 90).uses) == [
+                .init(caller: "batch", hour: RecordBook.time(24 * 80 + 14), uses: 20)
+            ])
+    }
+
     @Test("A caller's first use of a key is shown once it has used others for four weeks")
     func newKey() throws {
         var book = RecordBook()

@@ -188,6 +188,25 @@ struct AuditHeadTranscripts {
         #expect(try kept() == [earlyName, lateName, second])
     }
 
+    @Test(
+        "the first head of a node beside those of others is kept with a warning, and so not unseen; one in an empty place without"
+    )
+    func anotherNode() async throws {
+        let other = try SealedRecord(node: "backend-2")
+        let daemon = try await FakeDaemon([
+            "GET /v1/audit/head": .stream(SealedRecord.export([other.lines[11]])),
+            Self.key: .ok(try other.publicKeyAnswer(head: nil)),
+        ])
+        let alone = try await keep(from: daemon)
+        #expect(alone.status == 0 && alone.error == "", "\(alone)")
+        try FileManager.default.removeItem(atPath: directory.path("backend-2-2026-01-31T120010Z-10.json"))
+        try directory.write(Self.line(early), to: earlyName)
+        let beside = try await keep(from: daemon)
+        #expect(beside.status == 0 && beside.output.contains("the first head here"), "\(beside)")
+        #expect(
+            beside.error.contains("none of backend-2") && beside.error.contains("another daemon answers"), "\(beside)")
+    }
+
     @Test("--compare takes a head from elsewhere; one of a node that was not asked for is said")
     func compare() async throws {
         let between = Array(record.lines[5...])

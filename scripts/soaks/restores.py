@@ -415,6 +415,9 @@ def try_cluster():
     text = "\n".join([*restore, more.replace(f"{today} 12:00:00+00", moment), start])
     server.type(text.replace("/15/", f"/{server.version}/").replace("@15-", f"@{server.version}-"))
     service.wait("the primary", server.is_primary)
+    server.type(block("moment-reached.sh", "Database.md"))
+    left = server.path(f"{server.data}/postgresql.auto.conf").read_text()
+    require("recovery_target_time =" not in left and "target_action" not in left, "the next restore would end at the same moment", left)
     for host in hosts:
         host.ends_with(78)
         host.type(block("await-restore.sh", "Database.md"))

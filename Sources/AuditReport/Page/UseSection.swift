@@ -110,13 +110,18 @@ struct UseSection {
                 [.text($0.caller), .time($0.hour), .count($0.uses), .count($0.most)]
             })
         page.table(
+            ["Caller", "Hour, at a time of the day without a use in the \(CallerHabit.weeks) weeks before", "Uses"],
+            CallerHabit.strangeHours(builder.uses).prefix(Self.mostRows).map {
+                [.text($0.caller), .time($0.hour), .count($0.uses)]
+            })
+        page.table(
             ["Caller", "First use of a key that it had not used before", "Time"],
             CallerHabit.newKeys(builder.uses).prefix(Self.mostRows).map {
                 [.text($0.caller), .code($0.key.base64), .time($0.first)]
             })
         page.note(
             "An hour is shown with more than \(CallerHabit.factor) times the uses of the busiest hour of the weeks before, and at "
-                + "least \(CallerHabit.least). A key's first use is shown once its caller has used others for that long. Both are hints: a "
+                + "least \(CallerHabit.least); the same least counts for an hour of the day. A key's first use is shown once its caller has used others for that long. All are hints: a "
                 + "rotation or a sale explains most of them.")
     }
 }

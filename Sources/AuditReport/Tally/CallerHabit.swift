@@ -45,6 +45,34 @@ public enum CallerHabit {
         return found
     }
 
+    /// Uses at a time of the day at which there were none on any day of the four weeks before.
+    public struct StrangeHour: Sendable, Equatable {
+        public let caller: String
+        public let hour: AuditTime
+        public let uses: Int
+    }
+
+    static func strangeHours(_ uses: KeyUses) -> [StrangeHour] {
+        var found: [StrangeHour] = []
+        for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
+            let sorted = hours.sorted { $0.key < $1.key }
+            guard let beginning = sorted.first?.key else { continue }
+            let span = weeks * 7 * 24
+            var last: [Int: Int] = [:]
+            for (hour, count) in sorted {
+                let timeOfDay = (hour % 24 + 24) % 24
+                let before = last.updateValue(hour, forKey: timeOfDay)
+                guard hour - beginning >= span, count >= least, before.map({ $0 < hour - span }) ?? true else {
+                    continue
+                }
+                found.append(
+                    StrangeHour(
+                        caller: caller, hour: AuditTime(milliseconds: Int64(hour) * 3_600_000), uses: count))
+            }
+        }
+        return found
+    }
+
     static func newKeys(_ uses: KeyUses) -> [NewKey] {
         var beginnings: [String: AuditTime] = [:]
         for (pair, use) in uses.uses {

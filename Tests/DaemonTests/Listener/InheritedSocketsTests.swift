@@ -81,6 +81,17 @@ struct InheritedSocketsTests {
         #expect(StartFailure(listener: error).exitStatus == .configuration)
     }
 
+    @Test("a socket with a relative path is refused for that, since nothing says relative to what")
+    func refusesRelative() throws {
+        let directory = try FreshDirectory()
+        let path = String(repeating: "../", count: 12) + directory.path("s").dropFirst()
+        let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        try #require(unsafe paytokend_unix_bind(descriptor, path) == 0 && listen(descriptor, 1) == 0)
+        let refused = #expect(throws: ListenerError.self) { try Self.inherit(descriptor, names: "paytokend") }
+        #expect(try #require(refused).description.contains("(paytokend) is a Unix socket with a relative path; use"))
+    }
+
     @Test("a path of 108 bytes, which leaves no room for an end, is read whole")
     func longestPath() throws {
         let directory = try FreshDirectory()

@@ -67,6 +67,12 @@ struct AuditHeadCommand: AsyncParsableCommand {
         for head in heads {
             let node = head.checkpoint.node
             let former = try kept?.newest(of: node)
+            if let kept, former == nil, !kept.isEmpty {
+                Console.error(
+                    "warning: \(kept.directory) has heads of other nodes and none of \(node.name), so nothing says that "
+                        + "its record goes on from an earlier one. If this is not a new node, another daemon answers, or somebody has "
+                        + "removed its heads.")
+            }
             for earlier in former.map({ [$0.head] }) ?? known.filter({ $0.checkpoint.node == node }) {
                 try await requireContinuation(of: earlier, by: head, keptIn: former?.file ?? "--compare")
             }

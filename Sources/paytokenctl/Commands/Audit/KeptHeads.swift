@@ -26,6 +26,9 @@ struct KeptHeads {
         self.newest = newest
     }
 
+    /// Whether there is a head of any node.
+    var isEmpty: Bool { newest.isEmpty }
+
     /// The newest head of a node, with its file; nil when none is kept.
     ///
     /// - Throws: when its file holds something else than its name says.
