@@ -33,7 +33,7 @@ struct AuditExportCommand: AsyncParsableCommand {
             another. With --follow new records are written as they come, until the command is interrupted; then it \
             exits 0, and the file is kept:
 
-              paytokenctl audit export --since 5m --follow | logger --size 16KiB --tag paytokend
+              paytokenctl audit export --since 5m --follow | logger --size 16K -t paytokend
 
             --node all writes each node's record, this one's first, one after the other. Another node's ends with its last \
             checkpoint, since only that node can seal more; where it ends is said on standard error, and with --out and \
