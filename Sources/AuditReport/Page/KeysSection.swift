@@ -56,7 +56,7 @@ struct KeysSection {
         }
         return [
             .code(key.key.short), .text(Self.word(event.step)), .time(event.time),
-            .text(event.by ?? "the daemon"),
+            .name(event.by ?? "the daemon"),
             .text(approval ?? "–"), .text(event.reason ?? "–"), .places([event.place]),
         ]
     }

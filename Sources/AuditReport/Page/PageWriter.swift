@@ -16,6 +16,8 @@ struct PageWriter {
     enum Cell {
         case text(String)
         case code(String)
+        /// A node's or caller's name, in one line.
+        case name(String)
         /// To the second, in one line.
         case time(AuditTime?)
         case count(Int)
@@ -96,6 +98,7 @@ struct PageWriter {
     mutating func markup(_ cell: Cell) -> String {
         switch cell {
         case .text(let text): Self.escaped(text)
+        case .name(let name): "<span class=\"t\">\(Self.escaped(name))</span>"
         case .time(let time): time.map { "<span class=\"t\">\(Self.escaped($0.shown))</span>" } ?? "–"
         case .code(let text): "<code>\(Self.escaped(text))</code>"
         case .strong(let text): "<strong>\(Self.escaped(text))</strong>"

@@ -17,7 +17,7 @@ struct PeopleSection {
             ["Who", "How", "Times"],
             builder.acts.readings.sorted { $0.key < $1.key }.prefix(Self.mostRows).map { reading, references in
                 [
-                    .text(reading.by), .code(reading.event),
+                    .name(reading.by), .code(reading.event),
                     .figure(references, "\(reading.event) by \(reading.by)"),
                 ]
             })
@@ -81,7 +81,7 @@ struct PeopleSection {
             ["Who", "Acts", "Asked for a second person", "Decided as one", "Done alone, of what needs two"],
             people.sorted { $0.key < $1.key }.prefix(Self.mostRows).map { who, person in
                 [
-                    .text(who), .figure(person.acts, "administrative acts of \(who), ok"),
+                    .name(who), .figure(person.acts, "administrative acts of \(who), ok"),
                     .figure(person.asked, "approval_request by \(who)"),
                     .figure(person.decided, "approval_decision by \(who)"),
                     .figure(person.alone, "acts of \(who) for two people, without an approval"),
@@ -112,7 +112,7 @@ struct PeopleSection {
             ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],
             approvals.prefix(Self.mostRows).map { approval, request in
                 [
-                    .time(request.time), .text(request.by ?? "–"), .code(request.what ?? "–"),
+                    .time(request.time), .name(request.by ?? "–"), .code(request.what ?? "–"),
                     .code(request.key?.short ?? "–"), .text(request.reason ?? "–"), .text(Self.word(approval.end)),
                     .text(approval.decisions.last?.by ?? "–"),
                     .places([request.place] + approval.decisions.map(\.place)),
@@ -138,7 +138,7 @@ struct PeopleSection {
             acts.prefix(Self.mostRows).map { act in
                 let second = act.approval.flatMap { builder.acts.approvals[$0]?.decisions.last?.by }
                 return [
-                    .time(act.time), .text(Self.who(act)),
+                    .time(act.time), .name(Self.who(act)),
                     .text(act.event + (act.what.map { ": \(Self.short($0))" } ?? "")), .text(act.outcome),
                     .code(act.key?.short ?? "–"), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
                     .text(second ?? (act.approval.map { "approval \($0)" } ?? "–")), .places([act.place]),

@@ -46,6 +46,7 @@ public struct ReportPage {
         UseSection(builder: builder).write(to: &page)
         PeopleSection(builder: builder).write(to: &page)
         LimitsSection(hasLive: live != nil, isProved: export.isProved).write(to: &page)
+        SettingsSection(builder: builder).write(to: &page)
         FiguresSection(figures: page.figures, export: export).write(to: &page)
         page.raw("<script type=\"application/json\" id=\"totals\">")
         page.raw(Self.forScript(ReportTotals(builder: builder).bytes))

@@ -18,14 +18,14 @@ struct SystemSection {
             ["Node", "Version", "First start", "Record"],
             sorted.flatMap { node in
                 node.versions.map {
-                    [.text(node.node.name), .text($0.text), .time($0.time), .places([$0.place])]
+                    [.name(node.node.name), .text($0.text), .time($0.time), .places([$0.place])]
                 }
             })
         page.table(
             ["Node", "Starts", "Stops"],
             sorted.map { node in
                 [
-                    .text(node.node.name), .figure(node.starts, "event start of \(node.node.name)"),
+                    .name(node.node.name), .figure(node.starts, "event start of \(node.node.name)"),
                     .figure(node.stops, "event stop of \(node.node.name)"),
                 ]
             })
@@ -82,7 +82,7 @@ struct SystemSection {
             ["Node", "From", "SHA-256 of the file", "Record"],
             sorted.flatMap { node in
                 node.configurations.map { load in
-                    [.text(node.node.name), .time(load.time), .code(load.text), .places([load.place])]
+                    [.name(node.node.name), .time(load.time), .code(load.text), .places([load.place])]
                 }
             })
         let values = builder.system.values.filter { !$0.value.isEmpty }
@@ -94,17 +94,13 @@ struct SystemSection {
             ["Time", "Node", "Setting", "Before", "After", "Record"],
             builder.system.changes.map { change in
                 [
-                    .time(change.time), .text(change.node.name), .code(change.name),
+                    .time(change.time), .name(change.node.name), .code(change.name),
                     .text(change.before ?? "not set"), .text(change.after ?? "taken away"), .places([change.place]),
                 ]
             })
         if builder.system.omittedChanges > 0 {
             page.note("\(PageWriter.grouped(builder.system.omittedChanges)) more changes are in the export.")
         }
-        for (node, values) in values.sorted(by: { $0.key < $1.key }) {
-            page.raw("<details><summary>All settings last in force on \(PageWriter.escaped(node.name))</summary>\n")
-            page.pairs(values.sorted { $0.key < $1.key }.map { ($0.key, .text($0.value)) })
-            page.raw("</details>\n")
-        }
+        page.note("All settings that were in force last stand at the end of the page.")
     }
 }

@@ -23,7 +23,10 @@ struct UseSection {
         page.raw(Chart(title: "Refused requests", steps: steps.map(\.step), values: steps.map(\.refusals)).svg)
         page.raw("</div>\n")
         write(builder.uses.daysOfCallers.map { ("Caller \($0.key)", $0.value) }, steps.map(\.step), to: &page)
-        write(builder.uses.daysOfKeys.map { ("Key \($0.key.short)", $0.value) }, steps.map(\.step), to: &page)
+        let keys = builder.uses.daysOfKeys.map { key, days in
+            ("Key \(key.short) \(builder.keys[key]?.merchant ?? "")", days)
+        }
+        write(keys, steps.map(\.step), to: &page)
     }
 
     private func write(_ series: [(name: String, days: [Int: Int])], _ steps: [ReportStep], to page: inout PageWriter) {
@@ -48,7 +51,7 @@ struct UseSection {
             uses.prefix(Self.mostRows).map { pair, use in
                 let of = "key \(pair.key?.base64 ?? "none") by \(pair.caller ?? "nobody")"
                 return [
-                    .code(pair.key?.short ?? "–"), .text(use.merchant ?? "–"), .text(pair.caller ?? "–"),
+                    .code(pair.key?.short ?? "–"), .text(use.merchant ?? "–"), .name(pair.caller ?? "–"),
                     .figure(use.released, "decrypt, ok, \(of)"), .figure(use.repeated, "decrypt, repeat, \(of)"),
                     .figure(use.signed, "tls_signature, ok, \(of)"), .time(use.firstUse),
                     .time(use.lastUse),
@@ -92,7 +95,7 @@ struct UseSection {
             builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }.prefix(Self.mostRows).map { pair, use in
                 let superseded = pair.key.flatMap { builder.keys[$0]?.superseded }
                 return [
-                    .code(pair.key?.short ?? "–"), .text(pair.caller ?? "–"), .time(superseded?.time),
+                    .code(pair.key?.short ?? "–"), .name(pair.caller ?? "–"), .time(superseded?.time),
                     .figure(use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
                     .time(use.lastUse),
                 ]
@@ -107,17 +110,17 @@ struct UseSection {
         page.table(
             ["Caller", "Hour", "Uses", "Most in an hour of the \(CallerHabit.weeks) weeks before"],
             CallerHabit.busyHours(builder.uses).prefix(Self.mostRows).map {
-                [.text($0.caller), .time($0.hour), .count($0.uses), .count($0.most)]
+                [.name($0.caller), .time($0.hour), .count($0.uses), .count($0.most)]
             })
         page.table(
             ["Caller", "Hour, at a time of the day without a use in the \(CallerHabit.weeks) weeks before", "Uses"],
             CallerHabit.strangeHours(builder.uses).prefix(Self.mostRows).map {
-                [.text($0.caller), .time($0.hour), .count($0.uses)]
+                [.name($0.caller), .time($0.hour), .count($0.uses)]
             })
         page.table(
             ["Caller", "First use of a key that it had not used before", "Time"],
             CallerHabit.newKeys(builder.uses).prefix(Self.mostRows).map {
-                [.text($0.caller), .code($0.key.base64), .time($0.first)]
+                [.name($0.caller), .code($0.key.base64), .time($0.first)]
             })
         page.note(
             "An hour is shown with more than \(CallerHabit.factor) times the uses of the busiest hour of the weeks before, and at "

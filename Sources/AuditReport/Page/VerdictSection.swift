@@ -68,7 +68,7 @@ struct VerdictSection {
                     case .broken, nil: nil
                     }
                 return [
-                    .text(node.node.name),
+                    .name(node.node.name),
                     .text("\(PageWriter.grouped(node.first)) to \(PageWriter.grouped(node.last))"),
                     .count(node.inPeriod), range.map { .count($0.sealed) } ?? .none,
                     .time(range?.sealedAt), range.map { .count($0.unsealed) } ?? .none,
@@ -85,13 +85,13 @@ struct VerdictSection {
             if !node.startsWithoutStop.isEmpty {
                 rows.append([
                     .text("Started without a stop before: the process was killed, or its host lost power"),
-                    .text(node.node.name),
+                    .name(node.node.name),
                     .figure(node.startsWithoutStop, "start of \(node.node.name) whose last start has no stop"),
                 ])
             }
             if !node.stepsBack.isEmpty {
                 rows.append([
-                    .text("The clock stood more than a second before the record before"), .text(node.node.name),
+                    .text("The clock stood more than a second before the record before"), .name(node.node.name),
                     .figure(node.stepsBack, "records of \(node.node.name) older than the one before by over 1 s"),
                 ])
             }
@@ -108,7 +108,7 @@ struct VerdictSection {
         ] {
             for moment in moments {
                 rows.append([
-                    .text("\(what), \(moment.time.shown): \(moment.text)"), .text(moment.place.node.name),
+                    .text("\(what), \(moment.time.shown): \(moment.text)"), .name(moment.place.node.name),
                     .places([moment.place]),
                 ])
             }
