@@ -1,8 +1,8 @@
 import AuditChain
 
 /// The access rules that the record says were in force last on a node (`configuration_values`).
-struct AccessRules {
-    struct Rule: Equatable {
+struct AccessRules: Hashable {
+    struct Rule: Hashable {
         let place: Int
         /// The caller's name in records; nil where the rule has none.
         let name: String?
@@ -18,7 +18,9 @@ struct AccessRules {
             if roles.contains("session") { acts.append("sign merchant sessions") }
             if roles.contains("audit") { acts.append("read the whole record") }
             if roles.contains("admin") {
-                acts.append("make keys, import certificates, suspend and retire keys, rotate, back up the ledger")
+                acts.append(
+                    "make keys, import certificates, suspend and retire keys, rotate, back up the ledger, decide others' requests"
+                )
                 if people < 2 {
                     acts.append(
                         "import, adopt, resume, compromise and destroy keys, change the audit key, accept a restored ledger or a clock"

@@ -55,7 +55,7 @@ struct KeysSection {
             builder.acts.approvals[identifier].map(Self.text) ?? "request \(identifier), not in this export"
         }
         return [
-            .code(key.key.short), .text(Self.word(event.step)), .time(event.time),
+            .key(key.key), .text(Self.word(event.step)), .time(event.time),
             .name(event.by ?? "the daemon"),
             .text(approval ?? "–"), .text(event.reason ?? "–"), .places([event.place]),
         ]

@@ -16,6 +16,8 @@ struct PageWriter {
     enum Cell {
         case text(String)
         case code(String)
+        /// A key's beginning, in one line.
+        case key(AuditDigest?)
         /// A node's or caller's name, in one line.
         case name(String)
         /// To the second, in one line.
@@ -98,6 +100,7 @@ struct PageWriter {
     mutating func markup(_ cell: Cell) -> String {
         switch cell {
         case .text(let text): Self.escaped(text)
+        case .key(let key): key.map { "<code class=\"t\">\(Self.escaped($0.short))</code>" } ?? "–"
         case .name(let name): "<span class=\"t\">\(Self.escaped(name))</span>"
         case .time(let time): time.map { "<span class=\"t\">\(Self.escaped($0.shown))</span>" } ?? "–"
         case .code(let text): "<code>\(Self.escaped(text))</code>"

@@ -33,11 +33,14 @@ struct PeopleSection {
                 "Access rules are not in these records: their versions did not write configuration_values. What was done alone "
                     + "stands below.")
         }
-        for (node, values) in nodes {
-            let access = AccessRules(values)
+        // Hosts of one ledger have the same rules as a rule.
+        let groups = Dictionary(grouping: nodes.map { ($0.key, AccessRules($0.value)) }, by: \.1).map { access, nodes in
+            (access, nodes.map(\.0.name).sorted().joined(separator: ", "))
+        }.sorted { $0.1 < $1.1 }
+        for (access, names) in groups {
             let people = access.people ?? 1
             page.paragraph(
-                "\(node.name): "
+                "\(names): "
                     + (people < 2
                         ? "nothing needs a second person."
                         : "\(people) persons for importing, adopting, resuming, compromising and destroying keys, for another audit "
@@ -113,7 +116,7 @@ struct PeopleSection {
             approvals.prefix(Self.mostRows).map { approval, request in
                 [
                     .time(request.time), .name(request.by ?? "–"), .code(request.what ?? "–"),
-                    .code(request.key?.short ?? "–"), .text(request.reason ?? "–"), .text(Self.word(approval.end)),
+                    .key(request.key), .text(request.reason ?? "–"), .text(Self.word(approval.end)),
                     .text(approval.decisions.last?.by ?? "–"),
                     .places([request.place] + approval.decisions.map(\.place)),
                 ]
@@ -140,7 +143,7 @@ struct PeopleSection {
                 return [
                     .time(act.time), .name(Self.who(act)),
                     .text(act.event + (act.what.map { ": \(Self.short($0))" } ?? "")), .text(act.outcome),
-                    .code(act.key?.short ?? "–"), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
+                    .key(act.key), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
                     .text(second ?? (act.approval.map { "approval \($0)" } ?? "–")), .places([act.place]),
                 ]
             })

@@ -76,7 +76,7 @@ public struct ReportPage {
         .good { border-color: var(--good); background: #eef6f0; } .bad { border-color: var(--bad); background: #faeeee; }
         table { border-collapse: collapse; margin: .5rem 0 1rem; font-size: .88rem; max-width: 100%; }
         th, td { border: 1px solid var(--line); padding: .2rem .5rem; text-align: left; vertical-align: top; overflow-wrap: break-word; }
-        td code { overflow-wrap: anywhere; } .t, .place { white-space: nowrap; }
+        td code:not(.t) { overflow-wrap: anywhere; } .t, .place { white-space: nowrap; }
         th { background: #f2f4f7; overflow-wrap: normal; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
         table.pairs th { white-space: nowrap; }
         code, pre, .place { font-family: ui-monospace, "Liberation Mono", monospace; font-size: .92em; }

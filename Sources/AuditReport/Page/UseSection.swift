@@ -51,7 +51,7 @@ struct UseSection {
             uses.prefix(Self.mostRows).map { pair, use in
                 let of = "key \(pair.key?.base64 ?? "none") by \(pair.caller ?? "nobody")"
                 return [
-                    .code(pair.key?.short ?? "–"), .text(use.merchant ?? "–"), .name(pair.caller ?? "–"),
+                    .key(pair.key), .text(use.merchant ?? "–"), .name(pair.caller ?? "–"),
                     .figure(use.released, "decrypt, ok, \(of)"), .figure(use.repeated, "decrypt, repeat, \(of)"),
                     .figure(use.signed, "tls_signature, ok, \(of)"), .time(use.firstUse),
                     .time(use.lastUse),
@@ -95,7 +95,7 @@ struct UseSection {
             builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }.prefix(Self.mostRows).map { pair, use in
                 let superseded = pair.key.flatMap { builder.keys[$0]?.superseded }
                 return [
-                    .code(pair.key?.short ?? "–"), .name(pair.caller ?? "–"), .time(superseded?.time),
+                    .key(pair.key), .name(pair.caller ?? "–"), .time(superseded?.time),
                     .figure(use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
                     .time(use.lastUse),
                 ]
