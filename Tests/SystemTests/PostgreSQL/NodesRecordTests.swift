@@ -63,13 +63,35 @@ struct TwoNodes {
         return theirs
     }
 
-    private static let script = URL(filePath: #filePath).appending(path: "../../../../scripts/verify-audit")
+    static let script = URL(filePath: #filePath).appending(path: "../../../../scripts/verify-audit")
         .standardized
         .path
 }
 
 /// What one host shows of the other's record.
 @Suite struct NodesRecordTests {
+    @Test("one host's page for an assessor is about all hosts, and is counted again by the key that it is given with")
+    func report() async throws {
+        let nodes = try await TwoNodes()
+        let (first, second) = (nodes.first, nodes.second)
+        for daemon in [first, second] {
+            #expect(try await daemon.decrypt(SharedForge.paymentToken()).status == 200)
+        }
+        try await nodes.waitForPin()
+        // Seals its record.
+        #expect(try await second.paytokenctl(["audit", "verify"]).status == 0)
+        let out = first.directory.path("report.html")
+        let made = try await first.paytokenctl(["audit", "report", "--out", out])
+        #expect(made.status == 0, "\(made)")
+        let page = try String(contentsOfFile: out, encoding: .utf8)
+        #expect(page.contains("nodes node-1, node-2") && page.contains("key pinned by node node-1"))
+        let files = ["report.jsonl", "report.pem"].map(first.directory.path)
+        let counted = try await Program.run(
+            TwoNodes.script, ["--report", out, files[0], "node-1=\(files[1])", "--pinned-by", "node-1"])
+        #expect(counted.status == 0 && counted.output.contains("totals are those of the export"), "\(counted)")
+        for daemon in [first, second] { #expect(try await daemon.stop().status == 0) }
+    }
+
     @Test(
         "either host lists, exports and verifies all records; each chain is verified by its own key or by one that is pinned"
     )
