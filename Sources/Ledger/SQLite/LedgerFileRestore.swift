@@ -82,7 +82,15 @@ public struct LedgerFileRestore: Sendable {
         if let expected, digest != expected {
             throw .broken(copy: copyName, fault: "Its SHA-256 is \(digest.hex), and not the one that was given.")
         }
-        if let log { _ = try fill(partial + "-wal", from: log) }
+        if let log {
+            guard expected == nil else {
+                throw .broken(
+                    copy: copyName,
+                    fault: "A log lies beside it, which would change it, and which the SHA-256 does not cover. "
+                        + "A backup has none.")
+            }
+            _ = try fill(partial + "-wal", from: log)
+        }
         var report = try verify(partial, digest: digest)
         guard changes else { return report }
         do {

@@ -358,6 +358,24 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
+    @Test("A log beside a copy whose SHA-256 is given is refused: it could change what the digest vouches for")
+    func logBesideDigest() async throws {
+        let killed = try await Killed()
+        let before = try Data(contentsOf: URL(filePath: killed.path))
+        let log = killed.directory.path("former-wal")
+        try FileManager.default.copyItem(atPath: killed.path + "-wal", toPath: log)
+        let error = #expect(throws: LedgerFileRestoreError.self) {
+            try killed.restore(killed.path, log: log, expected: .of(before))
+        }
+        guard case .broken(_, let fault) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(fault.contains("does not cover"))
+        #expect(try Data(contentsOf: URL(filePath: killed.path)) == before)
+        await killed.close()
+    }
+
     @Test(
         "A second name that a broken-off restore gave the ledger is taken away by the next one, and other copies stay")
     func secondName() async throws {
