@@ -66,6 +66,10 @@ public enum AuditEvent: Sendable, Equatable {
     case claimsPrune(count: Int, before: AuditTime)
     /// So many records of refusals could not be written, the first of them at `since`.
     case recordsDropped(count: Int, since: AuditTime)
+    /// A beginning of this record stands in a file of its own from now on, and is removed from the ledger.
+    case recordArchive(RecordArchive)
+    /// With it: the states that the record leaves keys in.
+    case keyStates(KeyStatesPart)
     /// The present clock was taken for right, and what a wrong one had made the ledger believe was taken back.
     case ledgerAcceptClock(LedgerClockAcceptance)
 
@@ -103,6 +107,8 @@ public enum AuditEvent: Sendable, Equatable {
         case ledgerAcceptRestore = "ledger_accept_restore"
         case claimsPrune = "claims_prune"
         case recordsDropped = "records_dropped"
+        case recordArchive = "record_archive"
+        case keyStates = "key_states"
         case ledgerAcceptClock = "ledger_accept_clock"
     }
 
@@ -140,6 +146,8 @@ public enum AuditEvent: Sendable, Equatable {
         case .ledgerAcceptRestore: .ledgerAcceptRestore
         case .claimsPrune: .claimsPrune
         case .recordsDropped: .recordsDropped
+        case .recordArchive: .recordArchive
+        case .keyStates: .keyStates
         case .ledgerAcceptClock: .ledgerAcceptClock
         }
     }
@@ -238,6 +246,10 @@ extension AuditEvent {
         case .recordsDropped(let count, let since):
             writer.member("since", since.text)
             writer.member("count", count)
+        case .recordArchive(let archive):
+            archive.write(into: &writer)
+        case .keyStates(let part):
+            part.write(into: &writer)
         case .ledgerAcceptClock(let clock):
             writer.member("newestRecord", clock.newestRecord?.text)
             writer.member("forgottenBefore", clock.forgottenBefore?.text)

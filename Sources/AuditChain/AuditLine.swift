@@ -92,6 +92,8 @@ struct RecordFrame {
     /// The line's bytes before `,"hash":`.
     let body: ArraySlice<UInt8>
     let hash: AuditDigest
+    /// Where the time ends in the line.
+    private let timeEnd: Int
 
     /// `,"hash":"` 64 digits `"}`
     private static let tailLength = 75
@@ -111,6 +113,7 @@ struct RecordFrame {
             let sequence = scanner.sequence(), scanner.take(Self.beforeTime),
             line.count - Self.tailLength >= scanner.position
         else { return nil }
+        let timeStart = scanner.position
         let end = line.count - Self.tailLength
         scanner.skip(to: end)
         guard scanner.take(Self.beforeHash), let hash = scanner.digest(), scanner.take(Self.afterHash) else {
@@ -118,9 +121,20 @@ struct RecordFrame {
         }
         self.node = node
         self.sequence = sequence
+        timeEnd = min(timeStart + AuditTime.length, end)
         self.body = line[..<end]
         self.hash = hash
     }
+
+    /// How a line goes on behind its time when it is of an event. Made once for those that are looked for.
+    struct EventMark {
+        fileprivate let bytes: [UInt8]
+
+        init(_ name: AuditEvent.Name) { bytes = Array("\",\"event\":\"\(name.rawValue)\"".utf8) }
+    }
+
+    /// Whether it is a record of the event.
+    func isEvent(_ mark: EventMark) -> Bool { body[timeEnd...].starts(with: mark.bytes) }
 }
 
 /// Reads a line's fixed parts from left to right. What it does not find, it leaves where it is.

@@ -121,6 +121,15 @@ public struct AuditTime: Sendable, Hashable, Comparable {
         self = time
     }
 
+    /// Of a record's line, as far as its beginning says; nil for every other line.
+    public init?(ofRecord line: [UInt8]) {
+        var scanner = LineScanner(line)
+        guard scanner.take("{\"node\":\""), scanner.node() != nil, scanner.take("\",\"sequence\":"),
+            scanner.sequence() != nil, scanner.take(",\"time\":\"")
+        else { return nil }
+        self.init(stored: scanner.untilQuotationMark())
+    }
+
     /// What a person or a script may write: RFC 3339 §5.6 with any fraction and offset, in upper case; what is finer
     /// than a millisecond is cut off. Leap seconds are not taken. Nil for anything else.
     public init?(rfc3339 text: String) {
@@ -133,6 +142,9 @@ public struct AuditTime: Sendable, Hashable, Comparable {
     /// In the name of a file, to the second: `2026-01-31T120002Z`, without colons, which some programs that copy files take
     /// for a host's name.
     public var fileNameText: String { text.prefix(19).replacing(":", with: "") + "Z" }
+
+    /// Of ``text``, in characters.
+    static let length = 24
 
     /// RFC 3339 with three digits of fraction and Z, always 24 characters: `2026-01-31T12:00:00.000Z`.
     public var text: String { RFC3339.string(millisecondsSince1970: Int(milliseconds)) }

@@ -10,6 +10,10 @@
 /// An export that begins with a filter's line is a selection: its lines are read and its checkpoints' signatures checked,
 /// and the verdict is that it proves nothing.
 ///
+/// A ledger whose ``RecordArchive`` was taken out begins behind it, and says so: its first checkpoint is that of the archive's last
+/// record, and a sealed record behind it names that archive. Archives and what begins behind them are one chain when they are given
+/// one after the other: the checkpoint with which one ends and the next one begins stands there twice.
+///
 /// The first fault ends the verification; what follows it is not looked at. Not found, and found with a head that was
 /// kept elsewhere: the end of a chain cut off behind a checkpoint, or an older ledger in its place.
 public struct ChainVerifier: Sendable {
@@ -29,7 +33,15 @@ public struct ChainVerifier: Sendable {
     private let keys: CheckpointKeys?
     private let heads: [SignedCheckpoint]
     private let readsPins: Bool
-    private let isWhole: Bool
+    private let beginning: ChainBeginning
+    /// What the records say of archives, as far as a checkpoint seals it: of each node the last ones, at most
+    /// ``maximumArchives``.
+    public private(set) var archives: [AuditNode: [RecordArchive]] = [:]
+    /// Of one node; more than a monthly archive for a lifetime.
+    static let maximumArchives = 1024
+    private var unsealedArchives: [AuditNode: [RecordArchive]] = [:]
+    /// Chains that begin with a checkpoint, and that no archive accounts for yet.
+    private var unexplained: [AuditNode: ChainBreak] = [:]
     /// Pins that no checkpoint seals yet.
     private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
     private var chains: [AuditNode: ChainState] = [:]
@@ -41,21 +53,21 @@ public struct ChainVerifier: Sendable {
     ///   - keys: the public keys that may have signed.
     ///   - heads: checkpoints that were kept elsewhere; the export must hold their records and more.
     ///   - readsPins: whether ``pins`` is filled.
-    ///   - isWhole: whether each chain has to begin with record 1. A part of one begins with a checkpoint, and so does a chain
-    ///     whose beginning somebody removed.
+    ///   - beginning: where each chain has to begin.
     public init(
-        keys: CheckpointKeys, heads: [SignedCheckpoint] = [], readsPins: Bool = false, isWhole: Bool = false
+        keys: CheckpointKeys, heads: [SignedCheckpoint] = [], readsPins: Bool = false,
+        beginning: ChainBeginning = .anywhere
     ) {
-        self.init(orNone: keys, heads: heads, readsPins: readsPins, isWhole: isWhole)
+        self.init(orNone: keys, heads: heads, readsPins: readsPins, beginning: beginning)
     }
 
     /// - Parameter keys: nil where no key is known: the hashes are followed, and no signature is checked.
     init(
         orNone keys: CheckpointKeys?, heads: [SignedCheckpoint], readsPins: Bool = false, isFiltered: Bool = false,
-        isWhole: Bool = false
+        beginning: ChainBeginning = .anywhere
     ) {
         self.keys = keys
-        self.isWhole = isWhole
+        self.beginning = beginning
         self.isFiltered = isFiltered
         self.heads = heads
         self.readsPins = readsPins
@@ -101,6 +113,7 @@ public struct ChainVerifier: Sendable {
         if let fault { return .broken(fault) }
         if splitter.holdsPart { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
         if isFiltered { return .filtered(records: records) }
+        if let missing = unexplained.min(by: { $0.key < $1.key })?.value { return .broken(missing) }
         for head in heads {
             guard let chain = chains[head.checkpoint.node] else { return .broken(Self.atHead(head, .headOfNoNode)) }
             if chain.last < head.checkpoint.sequence {
@@ -130,6 +143,10 @@ public struct ChainVerifier: Sendable {
             let position = ChainPosition(node: frame.node, kind: .record, sequence: frame.sequence)
             try check(frame, at: position)
             if readsPins, let pin = KeyPin(line: line) { unsealedPins.append((frame.sequence, pin)) }
+            if !isFiltered, frame.isEvent(RecordArchive.mark), let archive = RecordArchive(line: line) {
+                unsealedArchives[frame.node] = (unsealedArchives[frame.node, default: []] + [archive])
+                    .suffix(Self.maximumArchives)
+            }
             records += 1
             lastGood = position
         } else if let signed = SignedCheckpoint(line: line) {
@@ -163,8 +180,10 @@ public struct ChainVerifier: Sendable {
         let checkpoint = signed.checkpoint
         let known = chains[checkpoint.node]
         if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }
-        if known == nil, isWhole, checkpoint.sequence > 0 {
-            throw broken(position, .missing(from: 1, to: checkpoint.sequence))
+        if known == nil, beginning != .anywhere, checkpoint.sequence > 0 {
+            let missing = broken(position, .missing(from: 1, to: checkpoint.sequence))
+            guard beginning == .behindArchive else { throw missing }
+            unexplained[checkpoint.node] = missing
         }
         var chain = known ?? ChainState(start: checkpoint.sequence, hash: checkpoint.hash)
         if let misplaced = chain.fault(ofCheckpoint: checkpoint.sequence) { throw broken(position, misplaced) }
@@ -180,6 +199,13 @@ public struct ChainVerifier: Sendable {
             pins.add(pin, recordedAt: sequence, by: checkpoint.node, isWhole: chain.start == 0)
         }
         unsealedPins.removeAll()
+        take(unsealedArchives.removeValue(forKey: checkpoint.node) ?? [], of: checkpoint.node, chain)
+    }
+
+    private mutating func take(_ sealed: [RecordArchive], of node: AuditNode, _ chain: ChainState) {
+        guard !sealed.isEmpty else { return }
+        archives[node] = (archives[node, default: []] + sealed).suffix(Self.maximumArchives)
+        if sealed.contains(where: { $0.last == chain.start && $0.hash == chain.startHash }) { unexplained[node] = nil }
     }
 
     private func broken(_ position: ChainPosition, _ fault: ChainFault) -> ChainBreak {
@@ -204,6 +230,17 @@ public struct ChainVerifier: Sendable {
     }
 }
 
+/// Where a chain has to begin.
+public enum ChainBeginning: Sendable, Equatable {
+    /// With record 1, or with the signed checkpoint before its first record: a part of it is enough.
+    case anywhere
+    /// With record 1, or behind an archive that a sealed record of the same chain names. A chain whose beginning somebody removed
+    /// has no such record.
+    case behindArchive
+    /// With record 1.
+    case record1
+}
+
 extension ChainPosition {
     /// Of a record's or a checkpoint's line; nil for any other.
     init?(line: [UInt8]) {
@@ -223,8 +260,9 @@ extension ChainPosition {
 
 /// Where one node's chain stands.
 private struct ChainState: Sendable {
-    /// The sequence before the first record, and all that is kept of it.
+    /// The sequence before the first record, and its hash.
     let start: Int
+    let startHash: AuditDigest
     var last: Int
     var hash: AuditDigest
     var sealed: Int
@@ -234,6 +272,7 @@ private struct ChainState: Sendable {
 
     init(start: Int, hash: AuditDigest) {
         self.start = start
+        startHash = hash
         self.last = start
         self.sealed = start
         self.hash = hash

@@ -45,7 +45,7 @@ public struct KeyPin: Sendable, Equatable {
     /// Reads a record's line; nil for every other event, and for a pin that no daemon has written.
     public init?(line: [UInt8]) {
         // Most lines are no pins, and need not be read as JSON.
-        guard Self.isPin(line), let entry = try? AuditEntry(line: line), entry.event == "audit_key_pinned",
+        guard RecordFrame(line)?.isEvent(Self.mark) == true, let entry = try? AuditEntry(line: line),
             let node = entry.details["ofNode"]?.stringValue.flatMap(AuditNode.init),
             let objects = entry.details["keys"]?.arrayValue, (1...Self.maximumKeys).contains(objects.count)
         else { return nil }
@@ -63,16 +63,7 @@ public struct KeyPin: Sendable, Equatable {
         voucher = Voucher(keyId: keyId, sequence: sequence)
     }
 
-    private static let mark = Array("\"event\":\"audit_key_pinned\"".utf8)
-
-    private static func isPin(_ line: [UInt8]) -> Bool {
-        var scanner = LineScanner(line)
-        guard scanner.take("{\"node\":\""), scanner.node() != nil, scanner.take("\",\"sequence\":"),
-            scanner.sequence() != nil, scanner.take(",\"time\":\"")
-        else { return false }
-        _ = scanner.untilQuotationMark()
-        return scanner.take("\",") && scanner.take(mark)
-    }
+    private static let mark = RecordFrame.EventMark(.auditKeyPinned)
 
     func write(into writer: inout JSONWriter) {
         writer.member("ofNode", node.name)

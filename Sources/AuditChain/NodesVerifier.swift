@@ -87,7 +87,7 @@ public struct NodesVerifier: Sendable {
     private let heads: [SignedCheckpoint]
     private let wanted: (node: AuditNode, others: OtherNodes)?
     private let readsPins: Bool
-    private let isWhole: Bool
+    private let beginning: ChainBeginning
     private var chains: [AuditNode: ChainVerifier] = [:]
     private var splitter = LineSplitter()
     private var isFiltered = false
@@ -98,19 +98,25 @@ public struct NodesVerifier: Sendable {
     public private(set) var lines = 0
     public var records: Int { chains.values.reduce(0) { $0 + $1.records } }
 
+    /// What the nodes' records say of their archives, as far as their checkpoints seal it.
+    public var archives: [AuditNode: [RecordArchive]] {
+        chains.reduce(into: [:]) { archives, chain in archives[chain.key] = chain.value.archives[chain.key] }
+    }
+
     /// What the wanted node's record pins, as far as its checkpoints seal it.
     public var pins: KeyPins { wanted.flatMap { chains[$0.node]?.pins } ?? KeyPins() }
 
     /// - Parameters:
     ///   - node: the only one that is verified; nil for all that there are lines of.
     ///   - readsPins: whether ``pins`` is filled.
-    ///   - isWhole: whether each chain has to begin with record 1.
+    ///   - beginning: where each chain has to begin.
     public init(
         _ trusted: TrustedKeys, heads: [SignedCheckpoint] = [], only node: AuditNode? = nil,
-        others: OtherNodes = .skipped, readsPins: Bool = false, isWhole: Bool = false
+        others: OtherNodes = .skipped, readsPins: Bool = false,
+        beginning: ChainBeginning = .anywhere
     ) {
         self.readsPins = readsPins
-        self.isWhole = isWhole
+        self.beginning = beginning
         self.trusted = trusted
         self.heads = heads
         wanted = node.map { ($0, others) }
@@ -171,7 +177,7 @@ public struct NodesVerifier: Sendable {
         let keys = trusted.keys(of: node)
         return ChainVerifier(
             orNone: keys, heads: keys == nil || isFiltered ? [] : heads.filter { $0.checkpoint.node == node },
-            readsPins: readsPins && keys != nil, isFiltered: isFiltered, isWhole: isWhole)
+            readsPins: readsPins && keys != nil, isFiltered: isFiltered, beginning: beginning)
     }
 
     /// What was found, when there are no more lines.

@@ -77,6 +77,8 @@ public struct AdministrativeChange: Sendable {
     public var clock: ClockChange?
     /// Takes a restored ledger into service; nil changes nothing.
     public var restore: Restore?
+    /// A written and verified archive of this node's record; its own records are made with it. Nil archives nothing.
+    public var archive: RecordArchive?
 
     public init(
         at: Date, key: KeyRecord? = nil, precondition: KeyPrecondition = .any, approval: ApprovalStep? = nil,
@@ -97,7 +99,7 @@ public protocol Administration: Sendable {
     /// - Returns: the records' sequences, in their order.
     /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve,
     ///   `auditKeyConflict` when the audit key was not planned, `timesConflict` when what was forgotten is not as planned,
-    ///   `holdsConflict` and `windowOff` when a restored ledger cannot be accepted so.
+    ///   `holdsConflict` and `windowOff` when a restored ledger cannot be accepted so, `archive` when it is not the next one.
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 

@@ -1,7 +1,7 @@
 import AuditChain
 
 /// A part of a node's chain, page by page, that can be verified by itself: it begins with record 1 or with the signed
-/// checkpoint before its first record.
+/// checkpoint before its first record, which is the last archived one where the record's beginning is archived.
 ///
 /// It reads pages of records that never change again, so it needs the same memory for any number of them, holds no
 /// snapshot while the reader of the export takes its time, and never keeps the writer waiting.
@@ -51,7 +51,9 @@ public struct AuditLinePages: AsyncSequence, Sendable {
             if last < head, let seal = try await export.trail.firstCheckpoint(from: last) {
                 last = Swift.max(last, seal.checkpoint.sequence)
             }
-            guard export.first > 1, let start = try await export.trail.latestCheckpoint(below: export.first) else {
+            // Behind what is archived, the chain begins with the checkpoint of the archive's last record.
+            let first = Swift.max(export.first, (try await export.trail.lastArchive()?.last ?? 0) + 1)
+            guard first > 1, let start = try await export.trail.latestCheckpoint(below: first) else {
                 extent = (0, last)
                 return try await next()
             }

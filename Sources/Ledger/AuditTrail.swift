@@ -27,7 +27,11 @@ public protocol ChainReading: Sendable {
     /// Where the chain ends.
     func head() async throws(LedgerFailure) -> ChainHead
 
-    /// A page of the records, of those that the filter matches.
+    /// The archive behind which the chain begins here; nil where it begins with record 1. Its last record is still here, and so
+    /// are, for a while, records before it.
+    func lastArchive() async throws(LedgerFailure) -> RecordArchive?
+
+    /// A page of the records, of those that the filter matches. Archived ones are not among them.
     ///
     /// - Parameters:
     ///   - filter: its own limit does not count here.

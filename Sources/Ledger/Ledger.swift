@@ -24,7 +24,7 @@ public import PaymentToken
 /// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
 /// (``backup(to:)``) when it has made no progress for that long. Every call throws `overloaded` when too many wait already.
 public protocol Ledger: AuditTrail, AuditKeyRecords, Administration, AdministrationFollowing, KeyHolderRecords,
-    RestoreRecords, NodeRecords
+    RestoreRecords, NodeRecords, RecordArchives
 {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }

@@ -22,6 +22,8 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case foreignCheckpoint
     /// The audit key was never planned, has another public key already, or its identifier or its public key is none.
     case auditKeyConflict
+    /// The archive is not the next one of this record.
+    case archive(ArchiveConflict)
     /// Something else was forgotten than the change of the clock was planned for.
     case timesConflict
     /// Other nodes have found the ledger behind than those that the acceptance of a restored ledger was for.
@@ -40,6 +42,7 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .approval(let conflict): conflict.description
         case .foreignCheckpoint: "The checkpoint names a record that this ledger does not hold; it was not stored."
         case .auditKeyConflict: "The audit key is not the one that this ledger has planned; it was not recorded."
+        case .archive(let conflict): conflict.description
         case .timesConflict: "Claims were pruned between the look at the clock and its acceptance; ask again."
         case .holdsConflict: "What the nodes have found changed between the look at it and its acceptance; ask again."
         case .windowOff(let nodes):

@@ -13,6 +13,7 @@ protocol LedgerTransaction {
     mutating func append(_ record: AuditRecord) throws -> AuditLine
 
     func keyRecord(_ hash: PublicKeyHash) throws -> KeyRecord?
+    func keyRecords() throws -> [KeyRecord]
     /// How many keys of that merchant and use are active.
     func activeKeys(of merchant: String, _ use: KeyUse) throws -> Int
     /// Adds it, or changes a known one's state and cut-off.
@@ -37,6 +38,13 @@ protocol LedgerTransaction {
     func storedHash(of sequence: Int) throws -> AuditDigest?
     /// Does nothing when there is one for its sequence.
     func store(_ checkpoint: SignedCheckpoint) throws
+    /// Whether one seals this node's record of a sequence.
+    func hasCheckpoint(of sequence: Int) throws -> Bool
+
+    /// The last record of this node's last archive, sealed or not; 0 when there is none.
+    func lastArchivedRecord() throws -> Int
+    /// - Parameter sequence: of the record of it, which is written with this transaction.
+    func store(_ archive: RecordArchive, recordedAs sequence: Int) throws
 
     /// - Parameter sequence: of the acceptance's own record, the first that counts for the newest time from then on.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws
@@ -71,6 +79,7 @@ extension LedgerTransaction {
         if let auditKey = change.auditKey, let publicKey = auditKey.publicKey {
             _ = try confirmAuditKey(auditKey.identifier, publicKey, recording: nil)
         }
+        if let archive = change.archive { lines += try take(archive, at: change.at) }
         if let clock = change.clock, let line = lines.last { try accept(clock, at: line.sequence) }
         if let restore = change.restore, let line = lines.last {
             try carryOut(restore, fence: fence, recordedAs: line.sequence)

@@ -126,6 +126,15 @@ struct AuditEventTests {
                 #","since":"2026-02-01T00:00:00.000Z","count":12"#
             ),
             (
+                .recordArchive(RecordArchive(first: 1, last: 20, hash: digest, digest: digest, size: 4096)!),
+                "record_archive",
+                #","first":1,"last":20,"lastHash":"\#(hex)","fileSha256":"\#(hex)","bytes":4096"#
+            ),
+            (
+                .keyStates(KeyStatesPart.parts(of: [(key: digest, state: .preActivation)])[0]), "key_states",
+                #","keys":{"\#(hex)":"pre-activation"}"#
+            ),
+            (
                 .ledgerAcceptClock(
                     LedgerClockAcceptance(
                         newestRecord: time, forgottenBefore: time, servedFrom: time, reason: reason, approval: approval)

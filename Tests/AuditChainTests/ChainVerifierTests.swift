@@ -62,12 +62,12 @@ struct ChainVerifierTests {
         // Records 1 to 3, then the checkpoint that seals them.
         for (lines, isWhole) in [(chain.lines[...], true), (chain.lines.dropFirst(3), false)] {
             for wantsWhole in [true, false] {
-                var verifier = ChainVerifier(keys: keys, isWhole: wantsWhole)
+                var verifier = ChainVerifier(keys: keys, beginning: wantsWhole ? .record1 : .anywhere)
                 verifier.consume(Array(lines).export[...])
                 #expect(verifier.verdict().exitStatus == (isWhole || !wantsWhole ? 0 : 1), "\(verifier.verdict())")
             }
         }
-        var verifier = ChainVerifier(keys: keys, isWhole: true)
+        var verifier = ChainVerifier(keys: keys, beginning: .record1)
         verifier.consume(Array(chain.lines.dropFirst(3)).export[...])
         #expect(verifier.fault?.fault == .missing(from: 1, to: 3))
     }

@@ -15,14 +15,14 @@ struct CheckpointSigner: Sendable {
 
     /// Signs and stores a checkpoint of all that is recorded.
     @discardableResult
-    func seal(_ ledger: any Ledger) async throws -> SignedCheckpoint {
-        let signed = try await checkpoint(of: try await ledger.head())
+    func seal(_ ledger: any Ledger, at time: Date = LedgerFixture.noon) async throws -> SignedCheckpoint {
+        let signed = try await checkpoint(of: try await ledger.head(), at: time)
         try await ledger.insert(signed)
         return signed
     }
 
-    func checkpoint(of head: ChainHead) async throws -> SignedCheckpoint {
-        let checkpoint = try #require(head.checkpoint(at: AuditTime(LedgerFixture.noon), keyId: try publicKey.keyId))
+    func checkpoint(of head: ChainHead, at time: Date = LedgerFixture.noon) async throws -> SignedCheckpoint {
+        let checkpoint = try #require(head.checkpoint(at: AuditTime(time), keyId: try publicKey.keyId))
         return try await checkpoint.signed { message in
             let signature = try key.signature(for: Data(message))
             return try #require(CheckpointSignature(rawRepresentation: Array(signature.rawRepresentation)))
@@ -31,9 +31,12 @@ struct CheckpointSigner: Sendable {
 
     /// What a verifier says of the ledger's export.
     func verdict(
-        of ledger: any Ledger, from first: Int = 1, through last: Int? = nil, head: SignedCheckpoint? = nil
+        of ledger: any Ledger, from first: Int = 1, through last: Int? = nil, head: SignedCheckpoint? = nil,
+        beginning: ChainBeginning = .anywhere, behind archives: [UInt8] = []
     ) async throws -> ChainVerdict {
-        var verifier = ChainVerifier(keys: CheckpointKeys([try publicKey]), heads: head.map { [$0] } ?? [])
+        var verifier = ChainVerifier(
+            keys: CheckpointKeys([try publicKey]), heads: head.map { [$0] } ?? [], beginning: beginning)
+        verifier.consume(archives[...])
         for try await page in ledger.export(from: first, through: last) { verifier.consume(page.bytes[...]) }
         return verifier.verdict()
     }

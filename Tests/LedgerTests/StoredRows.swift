@@ -75,3 +75,30 @@ extension LedgerFixture {
         }
     }
 }
+
+extension ArchiveFixture {
+    /// As whoever can write to the store.
+    private func execute(_ statement: String) async throws {
+        switch fixture.store {
+        case .sqlite: try await fixture.sqlite.connections.write { try $0.execute(sql: statement) }
+        case .postgresql(let database, _): try await database.sql(statement)
+        }
+    }
+
+    /// Everything before a record, which stays with its checkpoint.
+    func removeBehindItsBack(through last: Int) async throws {
+        try await execute("DELETE FROM audit_record WHERE sequence < \(last)")
+        try await execute("DELETE FROM checkpoint WHERE sequence < \(last)")
+    }
+
+    /// An archive that no record names.
+    func pretendArchive(through last: Int) async throws {
+        try await execute(
+            """
+            INSERT INTO archive (node, first, last, hash, digest, size, recorded)
+            SELECT node, 1, sequence, hash, hash, 1, sequence + 1 FROM audit_record WHERE sequence = \(last)
+            """)
+    }
+
+    func forgetArchives() async throws { try await execute("DELETE FROM archive") }
+}

@@ -216,6 +216,12 @@ final class MemoryLedger: OneNodeLedger {
 
     func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {}
 
+    func lastArchive() async throws(LedgerFailure) -> RecordArchive? { nil }
+
+    func unsealedArchive() async throws(LedgerFailure) -> RecordArchive? { nil }
+
+    func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int { 0 }
+
     func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint? { nil }
 
     func firstCheckpoint(from sequence: Int) async throws(LedgerFailure) -> SignedCheckpoint? { nil }

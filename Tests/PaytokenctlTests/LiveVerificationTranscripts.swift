@@ -188,3 +188,80 @@ struct LiveVerificationTranscripts {
         #expect(refused.output == "")
     }
 }
+
+@Suite("Transcripts: audit verify with archives")
+struct ArchiveVerificationTranscripts {
+    /// A file of the first ten records, and what the daemon has left of twenty: record 15 says that the file is its archive.
+    private struct Archived {
+        let directory: FreshDirectory
+        let file: String
+        let lines: [[UInt8]]
+        let daemon: FakeDaemon
+
+        /// - Parameter written: what the file holds instead.
+        init(_ written: (_ lines: [[UInt8]]) -> [[UInt8]] = { $0 }) async throws {
+            directory = try FreshDirectory()
+            // Checkpoints of 5 and 10 are among the first twelve lines.
+            let record = try SealedRecord(records: 20, archive: (1...10, saidBy: 15))
+            lines = Array(record.lines[..<12])
+            file = try directory.write(SealedRecord.export(written(lines)), to: "backend-1.1-10.jsonl")
+            daemon = try await FakeDaemon([
+                "GET /v1/audit/public-key": .ok(record.publicKeyAnswer(head: record.lines.last)),
+                "GET /v1/audit/export?purpose=verify": .stream(SealedRecord.export(Array(record.lines[11...]))),
+            ])
+        }
+
+        func verify(_ arguments: [String]) async throws -> ProgramResult {
+            try await Command.paytokenctl(["audit", "verify"] + arguments, socket: daemon.path)
+        }
+    }
+
+    @Test("without them what is left is intact, and with them all is")
+    func intact() async throws {
+        let archived = try await Archived()
+        let left = try await archived.verify([])
+        #expect(left.output == "intact: node backend-1, records 11 to 20, sealed at 2026-01-31T12:00:20.000Z\n")
+        #expect(left.status == 0)
+        let all = try await archived.verify(["--archive", archived.file])
+        #expect(
+            all.output == "intact: node backend-1, records 1 to 20, sealed at 2026-01-31T12:00:20.000Z\n"
+                + "archive \(archived.file): records 1 to 10 of node backend-1, SHA-256 as recorded\n")
+        #expect(all.status == 0)
+        let json = try await archived.verify(["--archive", archived.file, "--output", "json"])
+        #expect(
+            json.output.contains(#""archives":[{"file":"\#(archived.file)","node":"backend-1","first":1,"last":10"#))
+    }
+
+    @Test("a file whose records are right and whose seals are not as they were written is no archive of the record")
+    func changed() async throws {
+        // Without the seal in the middle.
+        let archived = try await Archived { Array($0[..<5] + $0[6...]) }
+        let result = try await archived.verify(["--archive", archived.file])
+        #expect(result.status == 1)
+        #expect(result.output == "")
+        #expect(result.error.contains("archive_changed: no record names a file with the SHA-256"))
+    }
+
+    @Test("a changed record in it is named, and so is what is missing before it")
+    func broken() async throws {
+        let changed = try await Archived { lines in
+            lines.map {
+                Array(String(decoding: $0, as: UTF8.self).replacing(#""sequence":3,"#, with: #""sequence":4,"#).utf8)
+            }
+        }
+        let result = try await changed.verify(["--archive", changed.file])
+        #expect(result.status == 1)
+        #expect(result.output.hasPrefix("broken: line 3, node backend-1, record 4: record 3 is missing before it"))
+        let missing = try await Archived { Array($0[5...]) }
+        let headless = try await missing.verify(["--archive", missing.file])
+        #expect(
+            headless.output == "broken: line 1, node backend-1, checkpoint 5: records 1 to 5 are missing before it\n")
+    }
+
+    @Test("a file that is not there, and standard input, are refused")
+    func unreadable() async throws {
+        let archived = try await Archived()
+        #expect(try await archived.verify(["--archive", archived.directory.path("none")]).status == 66)
+        #expect(try await archived.verify(["--archive", "-"]).status == 64)
+    }
+}

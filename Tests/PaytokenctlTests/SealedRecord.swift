@@ -11,18 +11,28 @@ struct SealedRecord {
     /// - Parameters:
     ///   - sealsEnd: whether the last checkpoint is there.
     ///   - pin: what record 2 pins.
+    ///   - archive: what a record says is archived, with all lines of it as the file's content.
     init(
         records: Int = 10, checkpointEvery interval: Int = 5, sealsEnd: Bool = true, node: String = "backend-1",
-        pin: KeyPin? = nil
+        pin: KeyPin? = nil, archive: (records: ClosedRange<Int>, saidBy: Int)? = nil
     ) throws {
         let key = P256.Signing.PrivateKey()
         publicKey = try required(CheckpointKey(point: Array(key.publicKey.x963Representation)))
         var head = ChainHead(node: try required(AuditNode(node)))
         var lines: [[UInt8]] = []
+        var archivedHash: AuditDigest?
         for sequence in 1...records {
             var record = Self.record(sequence)
             if sequence == 2, let pin { record = AuditRecord(time: record.time, event: .auditKeyPinned(pin)) }
+            if let archive, sequence == archive.saidBy {
+                let file = Self.export(Array(lines[..<(archive.records.count + archive.records.count / interval)]))
+                let said = RecordArchive(
+                    first: archive.records.lowerBound, last: archive.records.upperBound,
+                    hash: try required(archivedHash), digest: .of(file), size: file.count)
+                record = AuditRecord(time: record.time, event: .recordArchive(try required(said)))
+            }
             lines.append(head.append(record).bytes)
+            if sequence == archive?.records.upperBound { archivedHash = head.hash }
             guard sequence % interval == 0, sealsEnd || sequence < records else { continue }
             let checkpoint = try required(head.checkpoint(at: Self.time(sequence), keyId: publicKey.keyId))
             let signature = try key.signature(for: Data(checkpoint.signedBytes)).rawRepresentation

@@ -25,10 +25,23 @@ struct LedgerSettings: Sendable, Equatable {
         var requiresStandby: Bool
     }
 
+    /// What becomes of old records.
+    struct Archive: Sendable, Equatable {
+        /// Records that are older leave the ledger; at least ``shortest``.
+        var retain: Duration
+        /// Absolute: where their files are.
+        var directory: String
+
+        /// Thirteen months, of whichever length.
+        static let shortest = DurationText.days(397)
+    }
+
     var place: Place
     /// nil, of a file only, means the host name at first start, kept by the ledger from then on.
     var node: String?
     var retainClaims: Duration
+    /// Nil: records stay in the ledger for ever.
+    var archive: Archive?
     /// Zero: no repeats.
     var repeatFor: Duration
     /// The longest that anything waits for the ledger.
@@ -36,7 +49,10 @@ struct LedgerSettings: Sendable, Equatable {
 }
 
 extension LedgerSettings {
-    static let keys = ["url", "password_file", "require_standby", "node", "retain_claims", "repeat_for", "timeout"]
+    static let keys = [
+        "url", "password_file", "require_standby", "node", "retain_claims", "retain_records", "archive_directory",
+        "repeat_for", "timeout",
+    ]
 
     /// nil after a reported problem with the URL or what belongs to it.
     init?(_ section: ConfigurationSection) {
@@ -59,7 +75,18 @@ extension LedgerSettings {
         }
         let url = section.node("url") == nil ? "sqlite:/var/lib/paytokend/ledger.sqlite" : section.text("url")
         guard let url, let place = Place(url, section) else { return nil }
-        self.init(place: place, node: node, retainClaims: retainClaims, repeatFor: repeatFor, timeout: timeout)
+        self.init(
+            place: place, node: node, retainClaims: retainClaims, archive: nil, repeatFor: repeatFor, timeout: timeout)
+        let retainRecords = section.durationOrOff(
+            "retain_records", in: Archive.shortest...DurationText.days(36_500), default: nil)
+        if let retainRecords {
+            archive = Archive(
+                retain: retainRecords,
+                directory: section.path(
+                    "archive_directory", default: stateDirectory(section.reader.environment) + "/archives"))
+        } else if section.node("archive_directory") != nil {
+            section.problem("archive_directory", "is for retain_records, which is off; set that, or take this out")
+        }
     }
 
     /// The file of a ledger that is one.

@@ -92,6 +92,8 @@ extension LedgerSettings {
         }
         if let node { values.set("ledger.node", ConfigurationValue(node)) }
         values.set("ledger.retain_claims", ConfigurationValue(retainClaims))
+        values.set("ledger.retain_records", archive.map { ConfigurationValue($0.retain) } ?? ConfigurationValue("off"))
+        if let archive { values.set("ledger.archive_directory", ConfigurationValue(archive.directory)) }
         values.set("ledger.repeat_for", repeatFor == .zero ? ConfigurationValue("off") : ConfigurationValue(repeatFor))
         values.set("ledger.timeout", ConfigurationValue(timeout))
     }

@@ -40,7 +40,7 @@ extension LedgerFailure {
                 "The ledger cannot be used at present, so nothing is released; repeat with the same reference.")
         case .approval(let conflict):
             conflict.refusal
-        case .timesConflict, .holdsConflict, .windowOff:
+        case .timesConflict, .holdsConflict, .windowOff, .archive:
             Refusal(.invalidState, description)
         case .conflict(let conflict):
             Refusal(.invalidState, conflict.description)
@@ -120,7 +120,7 @@ extension LedgerFailure {
             Refusal(.overloaded, "More requests wait for the ledger than may wait; begin a new handshake.")
         case .unavailable, .timedOut, .foreignCheckpoint, .auditKeyConflict:
             Refusal(.ledgerUnavailable, "The ledger cannot be used at present, so nothing is signed.")
-        case .approval, .timesConflict, .holdsConflict, .windowOff, .conflict: refusal
+        case .approval, .timesConflict, .holdsConflict, .windowOff, .archive, .conflict: refusal
         }
     }
 }

@@ -79,14 +79,26 @@ actor OtherNodesAuditKeys {
         var pins = KeyPins()
         var conflicts: [AuditNode: Set<CheckpointKey>] = [:]
         let own = try await ledger.head().node
+        // Where the record's beginning is archived, what it pinned was pinned again.
+        let isWhole = try await ledger.lastArchive() == nil
         for record in try await ledger.auditKeyEvents(of: own) {
             if let pin = KeyPin(line: record.line) {
-                pins.add(pin, recordedAt: record.sequence, by: own)
+                pins.add(pin, recordedAt: record.sequence, by: own, isWhole: isWhole)
             } else if let (node, key) = AuditEntry.auditKeyConflict(record.line) {
                 conflicts[node, default: []].insert(key)
             }
         }
         return (pins, conflicts)
+    }
+
+    /// Pins again whatever is pinned, each key by its own word: for before the records are archived that say so. With those records
+    /// before them these say nothing new.
+    func carryForward() async throws(LedgerFailure) {
+        if recorded == nil { recorded = try await recall() }
+        for (node, keys) in (recorded?.pins.keys ?? [:]).sorted(by: { $0.key < $1.key }) {
+            let sealed = try await ledger.chain(of: node).latestCheckpoint()?.checkpoint.sequence ?? 1
+            for key in keys { try await record(KeyPin(key, of: node, by: .init(keyId: key.keyId, sequence: sealed))) }
+        }
     }
 
     private func record(_ pin: KeyPin) async throws(LedgerFailure) {

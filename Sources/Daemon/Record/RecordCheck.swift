@@ -167,8 +167,9 @@ final class RecordCheck: Sendable {
         if let known, known.keyIds == keyIds { return known }
         var verifier = ChainVerifier(keys: CheckpointKeys(keys))
         var start = anchor
-        if start == nil, head.sequence > Self.lookBack {
-            start = try await ledger.latestCheckpoint(below: head.sequence - Self.lookBack)
+        let archived = try await ledger.lastArchive()?.last ?? 0
+        if start == nil, head.sequence > Self.lookBack || archived > 0 {
+            start = try await ledger.latestCheckpoint(below: max(head.sequence - Self.lookBack, archived + 1))
         }
         if let start { verifier.consume(line: start.line) }
         return Progress(verifier: verifier, position: start?.checkpoint.sequence ?? 0, keyIds: keyIds)

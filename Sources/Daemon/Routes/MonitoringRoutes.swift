@@ -22,6 +22,7 @@ struct MonitoringRoutes: Sendable {
     let database: (any DatabaseLedger)?
     let ledgerClock: LedgerClock
     let recordCheck: RecordCheck
+    let archiving: RecordArchiving?
     let live: LiveConfiguration
     let instruments: Instruments
     let auditKeysOfOthers: OtherNodesAuditKeys
@@ -155,7 +156,8 @@ struct MonitoringRoutes: Sendable {
                 ledger: LedgerStatus(
                     engine: ledger.engine, condition: ledgerFault == nil ? "ready" : "unavailable",
                     message: ledgerFault?.message, schemaVersion: ledger.schemaVersion,
-                    lastSequence: head?.sequence, sealedSequence: sealed?.checkpoint.sequence,
+                    lastSequence: head?.sequence, archivedSequence: (try? await ledger.lastArchive())??.last,
+                    sealedSequence: sealed?.checkpoint.sequence,
                     sealedAt: sealed.map(\.checkpoint.time.date),
                     server: server?.server, lease: server?.lease, nodes: server?.nodes),
                 trust: TrustStatus(
@@ -163,7 +165,7 @@ struct MonitoringRoutes: Sendable {
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
                 warnings: auditKeysOfOthers.warnings + live.warnings.map { "\($0.place): \($0.message)" }
-                    + databaseWarnings + recordCheck.warnings
+                    + databaseWarnings + recordCheck.warnings + (archiving?.warnings ?? [])
                     + findings.warnings + UnlockedMemory(hsmTokens: hsmTokens).warnings + index.warnings
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }

@@ -16,6 +16,8 @@ struct Assembly: Sendable {
     let opening: FirstOpening
     let checkpoints: Checkpoints
     let recordCheck: RecordCheck
+    /// Nil where records stay for ever.
+    let archiving: RecordArchiving?
     let lifeRecords: LifeRecords
     let refusalSummaries: RefusalSummaries
     let others: OtherNodes
@@ -136,6 +138,9 @@ struct Assembly: Sendable {
             ledger: ledger, policies: live.policies, lifecycle: lifecycle, gate: gate, auditKey: auditKey,
             clockAcceptance: clockAcceptance, recorder: recorder, clock: clock)
         let auditKeysOfOthers = OtherNodesAuditKeys(ledger: ledger, gate: gate, clock: clock, logger: logger)
+        let archiving = RecordArchiving(
+            configuration.ledger.archive, ledger: ledger, gate: gate, checkpoints: checkpoints,
+            auditKeysOfOthers: auditKeysOfOthers, clock: clock, logger: logger)
         let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
         let routes = RouteTable(
             payments: PaymentRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
@@ -143,6 +148,7 @@ struct Assembly: Sendable {
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
                 database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, recordCheck: recordCheck,
+                archiving: archiving,
                 live: live, instruments: instruments,
                 auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
@@ -165,7 +171,7 @@ struct Assembly: Sendable {
             auditKeys: auditKeysOfOthers, faults: faults)
         return Assembly(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, opening: opening, checkpoints: checkpoints,
-            recordCheck: recordCheck,
+            recordCheck: recordCheck, archiving: archiving,
             lifeRecords: LifeRecords(recorder: recorder, clock: clock),
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
             router: router,

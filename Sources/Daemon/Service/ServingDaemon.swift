@@ -53,7 +53,7 @@ struct ServingDaemon: Sendable {
                 opening, comparing, assembly.refusalSummaries.start(), assembly.recordCheck.start(),
                 ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
                 ApprovalExpiry(ledger: assembly.ledger, clock: .system, logger: logger).start(),
-            ] + assembly.others.start(), logger: logger)
+            ] + [assembly.archiving?.start()].compactMap(\.self) + assembly.others.start(), logger: logger)
         logger.notice(
             "serving",
             metadata: [

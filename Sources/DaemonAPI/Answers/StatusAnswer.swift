@@ -96,6 +96,8 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     public var schemaVersion: Int?
     /// The last record of this node; 0 before the first.
     public var lastSequence: Int?
+    /// The last record that stands in an archive; nil while all are in the ledger.
+    public var archivedSequence: Int?
     /// The last record that a checkpoint seals, and when it was sealed.
     public var sealedSequence: Int?
     public var sealedAt: Date?
@@ -108,7 +110,8 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
 
     public init(
         engine: String, condition: String, message: String? = nil, schemaVersion: Int? = nil, lastSequence: Int? = nil,
-        sealedSequence: Int? = nil, sealedAt: Date? = nil, server: LedgerServerStatus? = nil,
+        archivedSequence: Int? = nil, sealedSequence: Int? = nil, sealedAt: Date? = nil,
+        server: LedgerServerStatus? = nil,
         lease: NodeLeaseAnswer? = nil, nodes: [LedgerNodeStatus]? = nil
     ) {
         self.engine = engine
@@ -116,6 +119,7 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
         self.message = message
         self.schemaVersion = schemaVersion
         self.lastSequence = lastSequence
+        self.archivedSequence = archivedSequence
         self.sealedSequence = sealedSequence
         self.sealedAt = sealedAt
         self.server = server

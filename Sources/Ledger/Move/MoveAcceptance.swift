@@ -30,6 +30,7 @@ extension MoveDestination {
             merged.records.map { PostgreSQLStatement(KeyRecordRow.put, KeyRecordRow.values($0) + [.text(node.name)]) })
         try exchange(try file.approvals().map(Self.put))
         try exchange(try file.auditKeys().map { Self.put($0, of: node) })
+        try exchange(try file.archives().map { Self.put($0.archive, recordedAs: $0.recorded, of: node) })
         try put(file.times(), head, version, of: node)
         try beforeCommit()
         try commit()
@@ -72,6 +73,20 @@ extension MoveDestination {
         return PostgreSQLStatement(
             "INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(places)) ON CONFLICT (identifier) DO NOTHING",
             ApprovalRow.values(approval, node))
+    }
+
+    private static func put(
+        _ archive: RecordArchive, recordedAs sequence: Int64, of node: AuditNode
+    ) -> PostgreSQLStatement {
+        PostgreSQLStatement(
+            """
+            INSERT INTO archive (node, first, last, hash, digest, size, recorded) VALUES ($1, $2, $3, $4, $5, $6, $7)
+            """,
+            [
+                .text(node.name), .integer(Int64(archive.first)), .integer(Int64(archive.last)),
+                .bytes(archive.hash.bytes), .bytes(archive.digest.bytes), .integer(Int64(archive.size)),
+                .integer(sequence),
+            ])
     }
 
     private static func put(_ key: MovedAuditKey, of node: AuditNode) -> PostgreSQLStatement {

@@ -124,6 +124,10 @@ final class MovedFile {
         }
     }
 
+    func archives() throws -> [(archive: RecordArchive, recorded: Int64)] {
+        try read { db in try SQLiteArchives(node: node).all(db) }
+    }
+
     func times() throws -> MovedTimes {
         let times = SQLiteTimes(node: node.name)
         return try read { db in
@@ -133,9 +137,11 @@ final class MovedFile {
         }
     }
 
+    /// Behind the archived ones, but for the last of these; that may be the first.
     func records(after sequence: Int64, limit: Int) throws -> [MovedRecord] {
         try read { db in
-            try Row.fetchAll(
+            let sequence = max(sequence, Int64(try SQLiteArchives(node: node).last(db)?.last ?? 0) - 1)
+            return try Row.fetchAll(
                 db.cachedStatement(
                     sql: """
                         SELECT sequence, time, event, outcome, caller, caller_uid, merchant, public_key_hash,
@@ -146,9 +152,12 @@ final class MovedFile {
         }
     }
 
+    /// Of those records.
     func checkpoints(_ sequences: ClosedRange<Int64>, limit: Int = .max) throws -> [MovedCheckpoint] {
         try read { db in
-            try Row.fetchAll(
+            let base = Int64(try SQLiteArchives(node: node).last(db)?.last ?? 0)
+            let sequences = min(max(sequences.lowerBound, base), sequences.upperBound)...sequences.upperBound
+            return try Row.fetchAll(
                 db.cachedStatement(
                     sql: """
                         SELECT sequence, time, line FROM checkpoint
@@ -189,7 +198,7 @@ final class MovedFile {
         page: Int, reading: (AuditEntry) -> Void = { _ in }, reached: (Int) -> Void = { _ in }
     ) throws -> Int {
         let points = try auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
-        var verifier = ChainVerifier(keys: CheckpointKeys(points), isWhole: true)
+        var verifier = ChainVerifier(keys: CheckpointKeys(points), beginning: .behindArchive)
         let others = try read { db in
             try Int.fetchOne(
                 db, sql: "SELECT EXISTS (SELECT 1 FROM audit_record WHERE node < ? OR node > ?)",
@@ -206,16 +215,28 @@ final class MovedFile {
             }
             return entry
         }
+        // Where the beginning is archived, the chain begins with the checkpoint of the last archived record, which is here for that.
+        let archives = try archives().map(\.archive)
+        let base = try read { db in try SQLiteArchives(node: node).last(db) }
+        var recorded: [RecordArchive] = []
         var last: Int64 = 0
         while case let records = try records(after: last, limit: page), let end = records.last?.sequence {
             // One that seals the record before the first one stands at the beginning.
             var checkpoints = try checkpoints((last == 0 ? 0 : last + 1)...end)[...]
             for record in records {
+                if let base, record.sequence == base.last {
+                    guard record.hash == base.hash.bytes, try entry(record).hash == base.hash else {
+                        throw LedgerMoveError.brokenChain(
+                            path: path, fault: "Record \(base.last) is not the one that the last archive ends with.")
+                    }
+                    continue
+                }
                 while let next = checkpoints.first, next.sequence < record.sequence {
                     verifier.consume(line: next.line)
                     checkpoints.removeFirst()
                 }
                 let entry = try entry(record)
+                if let archive = RecordArchive(entry) { recorded.append(archive) }
                 verifier.consume(line: record.line)
                 reading(entry)
             }
@@ -227,6 +248,11 @@ final class MovedFile {
         let verdict = verifier.verdict()
         if case .broken(let fault) = verdict {
             throw LedgerMoveError.brokenChain(path: path, fault: "paytokenctl audit verify would say: \(fault).")
+        }
+        // The records of earlier ones are archived themselves.
+        guard archives.allSatisfy({ $0.last < base?.last ?? 0 || recorded.contains($0) }) else {
+            throw LedgerMoveError.brokenChain(
+                path: path, fault: "What it says of its archives is not what its record says of them.")
         }
         let beyond = try read { db in
             try Int.fetchOne(

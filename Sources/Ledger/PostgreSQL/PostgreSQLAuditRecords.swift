@@ -17,6 +17,9 @@ struct PostgreSQLAuditRecords {
     ) throws -> AuditPage {
         let limit = min(max(limit, 1), 1000)
         var conditions = PostgreSQLConditions(filter, node: node)
+        if let base = try PostgreSQLArchives(node: node).last(queries)?.last {
+            conditions.add("sequence >=", .integer(Int64(base)))
+        }
         if let cursor {
             conditions.add(order == .oldestFirst ? "sequence >" : "sequence <", .integer(Int64(cursor)))
         } else if filter.since != nil || filter.until != nil {

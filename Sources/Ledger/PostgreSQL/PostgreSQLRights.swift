@@ -12,7 +12,7 @@ enum PostgreSQLRight {
     /// Those that this version knows. What somebody else has put into the schema is nobody's business here.
     static let tables = [
         "ledger_state", "node", "merchant_key", "claim", "audit_record", "checkpoint", "audit_key", "approval", "hold",
-        "key_holder", "moved_ledger",
+        "key_holder", "moved_ledger", "archive",
     ]
 
     static let all: [PostgreSQLRight] =
@@ -39,7 +39,9 @@ enum PostgreSQLRight {
             "note_key_holder(text, bigint, bytea[])",
             "put_hold(text, text, bigint, bigint, bytea, bigint, bytea)",
             "accept_restore(text, bigint, bigint, bytea, bigint, text[], bigint[])", "end_hold(text, bigint, bigint)",
-            "compare_server(text, bigint)",
+            "compare_server(text, bigint)", "archived_through(text)",
+            "put_archive(text, bigint, bigint, bigint, bytea, bytea, bigint, bigint)",
+            "remove_archived(text, bigint, bigint)",
         ].map { .execute($0) }
 
     /// - Parameter role: quoted as an identifier.

@@ -98,6 +98,8 @@ public struct LedgerFileRestore: Sendable {
             try change(partial) { db in
                 try mark.write(db)
                 try SQLiteApprovals(node: report.node).expire(at: now, db)
+                // What is left of archived records, which nothing here verifies.
+                if let node = AuditNode(report.node) { _ = try SQLiteArchives(node: node).remove(limit: .max, db) }
             }
         } catch {
             throw .brokenOff(reason: "The restore cannot be noted: \(LedgerFailure(error).description)")

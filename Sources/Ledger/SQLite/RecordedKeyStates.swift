@@ -4,11 +4,16 @@ import MerchantKeys
 /// The state in which a record leaves each key.
 ///
 /// Keys' states are rows, which no hash covers. What changed them is recorded, so a row that lets a key do more was written by
-/// somebody else. A key that never changed by a `key_state_change` is not looked at: its arrival is an event of its own.
+/// somebody else. A key that never changed by a `key_state_change`, and that stands in no `key_states`, is not looked at: its arrival
+/// is an event of its own.
 struct RecordedKeyStates {
     private var states: [AuditDigest: KeyState] = [:]
 
     mutating func take(_ entry: AuditEntry) {
+        // What the archived records had left them in.
+        if let part = KeyStatesPart(entry) {
+            for (key, state) in part.states { states[key] = KeyState(rawValue: state.rawValue) }
+        }
         guard entry.event == AuditEvent.Name.keyStateChange.rawValue, entry.outcome == AuditOutcome.ok.text,
             let key = entry.publicKeyHash, let state = entry.details["to"]?.stringValue.flatMap(KeyState.init)
         else { return }

@@ -19,6 +19,7 @@ struct SQLiteTransaction: LedgerTransaction {
     private var approvals: SQLiteApprovals { SQLiteApprovals(node: node.name) }
     private var auditKeys: SQLiteAuditKeys { SQLiteAuditKeys(chain: chain) }
     private var checkpoints: SQLiteCheckpoints { SQLiteCheckpoints(chain: chain) }
+    private var archives: SQLiteArchives { SQLiteArchives(node: node) }
 
     /// Runs a part of a batch's transaction, and moves the chain's head when it succeeds.
     static func run<Answer>(
@@ -34,6 +35,7 @@ struct SQLiteTransaction: LedgerTransaction {
     mutating func append(_ record: AuditRecord) throws -> AuditLine { try chain.append(record, to: &head, db) }
 
     func keyRecord(_ hash: PublicKeyHash) throws -> KeyRecord? { try keys.find(hash, db) }
+    func keyRecords() throws -> [KeyRecord] { try keys.all(db) }
     func put(_ key: KeyRecord) throws { try keys.put(key, db) }
     func activeKeys(of merchant: String, _ use: KeyUse) throws -> Int { try keys.activeCount(of: merchant, use, db) }
 
@@ -58,6 +60,12 @@ struct SQLiteTransaction: LedgerTransaction {
 
     func storedHash(of sequence: Int) throws -> AuditDigest? { try chain.hash(of: sequence, db) }
     func store(_ checkpoint: SignedCheckpoint) throws { try checkpoints.insert(checkpoint, db) }
+    func hasCheckpoint(of sequence: Int) throws -> Bool { try checkpoints.exists(sequence, db) }
+
+    func lastArchivedRecord() throws -> Int { try archives.lastRecord(db) }
+    func store(_ archive: RecordArchive, recordedAs sequence: Int) throws {
+        try archives.insert(archive, recordedAs: sequence, db)
+    }
 
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws {
         try SQLiteTimes(node: node.name).accept(change, at: sequence, db)

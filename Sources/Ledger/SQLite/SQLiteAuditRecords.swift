@@ -13,6 +13,7 @@ struct SQLiteAuditRecords {
     ) throws -> AuditPage {
         let limit = min(max(limit, 1), 1000)
         var conditions = SQLiteAuditConditions(filter, node: node)
+        if let base = try SQLiteArchives(node: node).last(db)?.last { conditions.add("sequence >= ?", base) }
         if let cursor {
             conditions.add(order == .oldestFirst ? "sequence > ?" : "sequence < ?", cursor)
         } else if filter.since != nil || filter.until != nil {

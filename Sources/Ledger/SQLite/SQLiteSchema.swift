@@ -123,7 +123,7 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
 enum SQLiteTables {
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
     /// published here never changes: a file in the field was made by it.
-    static let steps = [version1, version2, version3, version4]
+    static let steps = [version1, version2, version3, version4, version5]
 
     /// Counted up with every change of a table.
     static let version = steps.count
@@ -279,5 +279,23 @@ enum SQLiteTables {
         CREATE INDEX audit_record_by_signature ON audit_record (public_key_hash, time)
         WHERE event = 'tls_signature' AND outcome = 'ok'
         """,
+    ]
+
+    private static let version5 = [
+        // Beginnings of the record that stand in files of their own. `recorded`: the sequence of the record of it. The one whose
+        // record a checkpoint seals, of several the last, is where the chain begins here: its record `last` stays with its
+        // checkpoint, and what is before that is removed.
+        """
+        CREATE TABLE archive (
+            node     TEXT    NOT NULL,
+            first    INTEGER NOT NULL CHECK (first > 0),
+            last     INTEGER NOT NULL CHECK (last >= first),
+            hash     BLOB    NOT NULL CHECK (length(hash) = 32),
+            digest   BLOB    NOT NULL CHECK (length(digest) = 32),
+            size     INTEGER NOT NULL CHECK (size > 0),
+            recorded INTEGER NOT NULL CHECK (recorded > last),
+            PRIMARY KEY (node, last)
+        ) STRICT
+        """
     ]
 }

@@ -31,7 +31,8 @@ struct RecordedConfigurationTests {
             "access.2.merchants": "*", "access.2.require_expected": "",
             "approvals.people": "2", "approvals.expire": "1d",
             "ledger.engine": "sqlite", "ledger.path": "/var/lib/paytokend/ledger.sqlite",
-            "ledger.retain_claims": "180d", "ledger.repeat_for": "1d", "ledger.timeout": "10s",
+            "ledger.retain_claims": "180d", "ledger.retain_records": "off", "ledger.repeat_for": "1d",
+            "ledger.timeout": "10s",
             "listener.socket": "/run/paytokend/paytokend.sock", "listener.mode": "0660",
             "listener.admin_socket": "/run/paytokend/admin.sock", "listener.admin_mode": "0600",
             "listener.max_request_bytes": "65536", "listener.max_connections": "512",
@@ -146,6 +147,7 @@ struct RecordedConfigurationTests {
                   url: "postgresql:///ledger"
                   password_file: ledger-password
                   node: backend-1
+                  retain_records: 400d
                 access:
                   - { name: checkout, user: root, group: root, roles: [decrypt, admin], signing_time_window: 1m }
 

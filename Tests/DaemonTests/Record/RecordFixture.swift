@@ -24,7 +24,7 @@ struct RecordFixture {
 
     init(
         ledger path: String, node: String = "node-1", hsmToken: SoftwareAuditToken, at time: Date = noon,
-        widestWindow: Duration? = .seconds(300)
+        widestWindow: Duration? = .seconds(300), clock: WallClock? = nil
     ) async throws {
         let unsealed = UnsealedRecords()
         self.unsealed = unsealed
@@ -32,7 +32,7 @@ struct RecordFixture {
             if case .recorded(let sequence) = event { unsealed.recorded(upTo: sequence) }
         }
         self.hsmToken = hsmToken
-        let clock = WallClock { time }
+        let clock = clock ?? WallClock { time }
         check = RecordCheck(ledger: ledger, logger: Self.quiet)
         checkpoints = Checkpoints(
             ledger: ledger, hsmToken: hsmToken, unsealed: unsealed, clock: clock, check: check, logger: Self.quiet)
@@ -45,8 +45,8 @@ struct RecordFixture {
     }
 
     /// Records something `count` times.
-    func append(_ count: Int = 1) async throws {
-        for _ in 0..<count { try await recorder.append(AuditRecord(time: AuditTime(Self.noon), event: .verify)) }
+    func append(_ count: Int = 1, at time: Date = noon) async throws {
+        for _ in 0..<count { try await recorder.append(AuditRecord(time: AuditTime(time), event: .verify)) }
     }
 
     var entries: [AuditEntry] {

@@ -82,6 +82,7 @@ final class CountingTrail: AuditTrail {
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int { try await ledger.append(record) }
     func note(_ record: AuditRecord) { ledger.note(record) }
     func head() async throws(LedgerFailure) -> ChainHead { try await ledger.head() }
+    func lastArchive() async throws(LedgerFailure) -> RecordArchive? { try await ledger.lastArchive() }
     func records(
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
     ) async throws(LedgerFailure) -> AuditPage {

@@ -14,7 +14,8 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
 
     static let all = [
         OlderLedgerFile(engine: .sqlite, version: 3), OlderLedgerFile(engine: .sqlite, version: 4),
-        OlderLedgerFile(engine: .postgresql, version: 4), OlderLedgerFile(engine: .postgresql, version: 5),
+        OlderLedgerFile(engine: .sqlite, version: 5), OlderLedgerFile(engine: .postgresql, version: 4),
+        OlderLedgerFile(engine: .postgresql, version: 5), OlderLedgerFile(engine: .postgresql, version: 6),
     ]
 
     var testDescription: String { "\(engine.rawValue)-\(version)" }

@@ -28,6 +28,11 @@ struct AuditReportCommand: AsyncParsableCommand {
 
               scripts/verify-audit --report report.html report.jsonl NODE=report.pem --pinned-by NODE
 
+            Old records that left the ledger (ledger.retain_records) are read from their files, all nodes', the oldest first, and stand \
+            in report.jsonl before the others:
+
+              paytokenctl audit report --archive host-1.1-204800.jsonl --out report.html
+
             From an export that was made before no daemon is asked:
 
               paytokenctl audit report --export record.jsonl --public-key key.pem --out report.html
@@ -69,6 +74,8 @@ struct AuditReportCommand: AsyncParsableCommand {
             valueName: "file"), completion: .file())
     var otherKeys: [String] = []
 
+    @OptionGroup var archives: ArchiveOption
+
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
@@ -79,6 +86,11 @@ struct AuditReportCommand: AsyncParsableCommand {
                 throw ValidationError("--public-key and --pinned-by are for an export that --export names.")
             }
             return
+        }
+        if !archives.archive.isEmpty {
+            throw ValidationError(
+                "--archive is for a daemon's record. Before an export, put the archives into its file: cat ARCHIVE … EXPORT."
+            )
         }
         if export == "-" { throw ValidationError("--export is read several times, so it cannot be standard input.") }
         if publicKey.isEmpty {
@@ -171,6 +183,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         }
         let ownKeys = try VerificationInputs.keys(AuditPublicKeyAnswer(keys: own.keys))
         let remembered = try VerificationInputs.head(known)
+        try archives.files.copy(to: recordsFile)
         try await Self.export(from: connection, to: recordsFile)
         try keys.write(
             Array(own.keys.compactMap { AuditDigest(hex: $0.keyId).flatMap { ownKeys[$0] }?.pem }.joined().utf8))

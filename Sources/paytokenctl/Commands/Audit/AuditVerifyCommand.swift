@@ -38,6 +38,11 @@ struct AuditVerifyCommand: AsyncParsableCommand {
               paytokenctl audit verify --export records.jsonl --node all \\
                   --public-key host-1=key.pem --pinned-by host-1
 
+            Old records that left the ledger (ledger.retain_records) stand in files. Given with --archive, the oldest first, they are \
+            verified together with what is left, as one chain from record 1 on:
+
+              paytokenctl audit verify --archive host-1.1-204800.jsonl
+
             Exit status: 0 intact; 1 broken, unsealed (records at the end are in no checkpoint) or filtered (an export \
             with conditions has gaps and proves nothing by itself); 66 a file cannot be used. scripts/verify-audit says \
             the same of an export without any of this program's code.
@@ -53,6 +58,8 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             "The checkpoints' public keys in PEM, of one node or of any; may be repeated. Default the daemon's, for its own record.",
             valueName: "[node=]file"), completion: .file())
     var publicKey: [GivenKeyFile] = []
+
+    @OptionGroup var archives: ArchiveOption
 
     @OptionGroup var whose: NodeOption
 
@@ -95,12 +102,17 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         let heads = try head.map { argument in try VerificationInputs.heads(argument) } ?? []
         var verification: ExportVerification
         if let export, let keys {
-            verification = ExportVerification(keys: keys, heads: heads, size: InputFile.size(export))
+            verification = ExportVerification(
+                keys: keys, heads: heads, size: archives.archive.isEmpty ? InputFile.size(export) : nil,
+                beginning: archives.files.beginning(otherwise: .anywhere))
+            try archives.files.read { verification.consume($0) }
             try verify(export, &verification)
         } else {
             verification = try await verifyLive(keys, heads)
         }
-        try show(verification.verdict(), lines: verification.lines, records: verification.records)
+        let verdict = verification.verdict()
+        let named = try verdict.exitStatus == 0 ? archives.files.named(by: verification.archives) : []
+        try show(verdict, lines: verification.lines, records: verification.records, archives: named)
     }
 
     private func verify(_ export: String, _ verification: inout ExportVerification) throws(CommandFailure) {
@@ -118,7 +130,8 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             if let node = given.node { trusted.give(try VerificationInputs.keys(file: given.file), for: node) }
         }
         let heads = try head.map { argument throws(CommandFailure) in try VerificationInputs.heads(argument) } ?? []
-        let verification = NodesVerification(trusted: trusted, heads: heads, wanted: whose.node ?? .all)
+        let verification = NodesVerification(
+            trusted: trusted, heads: heads, wanted: whose.node ?? .all, archives: archives.files)
         let report: NodesReport
         if let export {
             guard case .one(let pinning)? = pinnedBy else {
@@ -140,16 +153,21 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         let known = try await connection.send(.get("/v1/audit/public-key"), for: AuditPublicKeyAnswer.self).answer
         let trusted = if let keys { keys } else { try VerificationInputs.keys(known) }
         var verification = ExportVerification(
-            keys: trusted, heads: heads + (try VerificationInputs.head(known)), size: nil, isWhole: true)
+            keys: trusted, heads: heads + (try VerificationInputs.head(known)), size: nil,
+            beginning: archives.files.beginning(otherwise: .behindArchive))
+        try archives.files.read { verification.consume($0) }
         let answer = try await connection.stream(.get("/v1/audit/export?purpose=verify"))
         try await answer.forEachPiece { piece in verification.consume(piece) }
         return verification
     }
 
-    private func show(_ verdict: ChainVerdict, lines: Int, records: Int) throws(CommandFailure) {
+    private func show(
+        _ verdict: ChainVerdict, lines: Int, records: Int, archives: [ArchiveFiles.Named]
+    ) throws(CommandFailure) {
         switch format.output {
-        case .table: try Console.output(verdict.description + "\n")
-        case .json: try Console.output(json: VerdictJSON.bytes(verdict, lines: lines, records: records))
+        case .table: try Console.output(([verdict.description] + archives.map(\.text)).joined(separator: "\n") + "\n")
+        case .json:
+            try Console.output(json: VerdictJSON.bytes(verdict, lines: lines, records: records, archives: archives))
         }
         switch verdict {
         case .intact: return

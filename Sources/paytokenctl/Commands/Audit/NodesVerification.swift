@@ -9,6 +9,7 @@ struct NodesVerification {
     var trusted: TrustedKeys
     let heads: [SignedCheckpoint]
     let wanted: NodeName
+    var archives = ArchiveFiles(paths: [])
 
     private var only: AuditNode? { if case .one(let node) = wanted { node } else { nil } }
 
@@ -25,16 +26,27 @@ struct NodesVerification {
                     "Nothing says whose signatures are right in the record of \(pinning.name), so its pins prove nothing. Give its "
                         + "key: --public-key \(pinning.name)=FILE")
             }
-            var verifier = NodesVerifier(trusted, heads: heads, only: pinning, readsPins: true)
+            var verifier = NodesVerifier(
+                trusted, heads: heads, only: pinning, readsPins: true,
+                beginning: archives.beginning(otherwise: .anywhere))
+            try archives.read { Self.take($0, &verifier) }
             try read(export, into: &verifier)
             trusted.believe(verifier.pins, of: pinning)
             // What it is pinned by is part of the verdict.
             if let only, only != pinning { report.add(verifier.verdict(), verifier, onlyIfFaulty: true) }
         }
-        var verifier = NodesVerifier(trusted, heads: heads, only: only)
+        var verifier = NodesVerifier(
+            trusted, heads: heads, only: only, beginning: archives.beginning(otherwise: .anywhere))
+        try archives.read { Self.take($0, &verifier) }
         try read(export, into: &verifier)
         report.add(verifier.verdict(), verifier)
+        try report.name(archives)
         return report
+    }
+
+    private static func take(_ block: [UInt8], _ verifier: inout NodesVerifier) -> Bool {
+        verifier.consume(block[...])
+        return !verifier.isOver
     }
 
     private func read(_ export: String, into verifier: inout NodesVerifier) throws(CommandFailure) {
@@ -74,12 +86,15 @@ struct NodesVerification {
             trusted.believe(
                 own: try VerificationInputs.keys(AuditPublicKeyAnswer(keys: own.keys)), of: ownNode)
         }
+        let beginning = archives.beginning(otherwise: .behindArchive)
         // Its pins are needed for every node that no key is given for.
         let needsOwn = only.map { $0 == ownNode || trusted.keys(of: $0) == nil } ?? true
         if needsOwn {
             let remembered = try VerificationInputs.head(known)
             var verifier = NodesVerifier(
-                trusted, heads: heads + remembered, only: ownNode, others: .refused, readsPins: true, isWhole: true)
+                trusted, heads: heads + remembered, only: ownNode, others: .refused, readsPins: true,
+                beginning: beginning)
+            try archives.read(of: ownNode) { Self.take($0, &verifier) }
             try await read(nil, connection, into: &verifier)
             trusted.believe(verifier.pins, of: ownNode)
             report.add(verifier.verdict(), verifier, onlyIfFaulty: only != nil && only != ownNode)
@@ -88,10 +103,12 @@ struct NodesVerification {
             .union(trusted.pinnedNodes).union(trusted.boundNodes).subtracting([ownNode])
         for node in others.sorted() where only == nil || only == node {
             let info = nodes.first { $0.node == node.name }
-            var verifier = NodesVerifier(trusted, heads: heads, only: node, others: .refused, isWhole: true)
+            var verifier = NodesVerifier(trusted, heads: heads, only: node, others: .refused, beginning: beginning)
+            try archives.read(of: node) { Self.take($0, &verifier) }
             if info != nil { try await read(node, connection, into: &verifier) }
             report.add(verifier.verdict(), verifier, lastSequence: info?.lastSequence)
         }
+        try report.name(archives)
         return report
     }
 
@@ -130,6 +147,9 @@ struct NodesReport {
     private(set) var verdict: NodesVerdict?
     private var parts: [Part] = []
     private var faults: [ChainBreak] = []
+    /// What the records say of archives, and the files that were given.
+    private var archives: [AuditNode: [RecordArchive]] = [:]
+    private var files: [ArchiveFiles.Named] = []
     private var filteredRecords: Int?
     private var lines = 0
     private var records = 0
@@ -141,6 +161,7 @@ struct NodesReport {
         _ verdict: NodesVerdict, _ verifier: NodesVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false
     ) {
         if !onlyIfFaulty { self.verdict = verdict }
+        archives.merge(verifier.archives) { $0 + $1 }
         lines += verifier.lines
         records += verifier.records
         if let fault = verdict.fault { faults.append(fault) }
@@ -155,8 +176,13 @@ struct NodesReport {
         }
     }
 
+    /// Looks the files up in what the records say, where these are intact.
+    mutating func name(_ archives: ArchiveFiles) throws(CommandFailure) {
+        if faults.isEmpty, parts.allSatisfy(\.verdict.isIntact) { files = try archives.named(by: self.archives) }
+    }
+
     private var text: String {
-        let lines = faults.map(\.description) + parts.map(\.text)
+        let lines = faults.map(\.description) + parts.map(\.text) + files.map(\.text)
         if let filteredRecords { return ChainVerdict.filtered(records: filteredRecords).description }
         return lines.isEmpty ? ChainVerdict.unsealed([]).description : lines.joined(separator: "\n")
     }
@@ -220,6 +246,7 @@ struct NodesReport {
         writer.beginArray()
         for part in parts { Self.write(part, into: &writer) }
         writer.endArray()
+        VerdictJSON.write(files, into: &writer)
         writer.endObject()
         return writer.bytes
     }

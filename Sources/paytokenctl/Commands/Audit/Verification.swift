@@ -105,14 +105,15 @@ struct ExportVerification {
     /// How many bytes there will be; nil when that is not known.
     private let size: Int?
 
-    /// - Parameter isWhole: whether it has to begin with record 1, as a daemon's own record does.
-    init(keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?, isWhole: Bool = false) {
-        verifier = ChainVerifier(keys: keys, heads: heads, isWhole: isWhole)
+    /// - Parameter beginning: where each chain has to begin; a daemon's own record with record 1 or behind its archives.
+    init(keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?, beginning: ChainBeginning = .anywhere) {
+        verifier = ChainVerifier(keys: keys, heads: heads, beginning: beginning)
         self.size = size
     }
 
     var lines: Int { verifier.lines }
     var records: Int { verifier.records }
+    var archives: [AuditNode: [RecordArchive]] { verifier.archives }
 
     /// Takes the next bytes. Whether more can change the verdict.
     mutating func consume(_ block: [UInt8]) -> Bool {
@@ -139,7 +140,9 @@ struct ExportVerification {
 ///     {"verdict":"intact","lines":…,"records":…,"nodes":[{"node":…,"first":…,"last":…,"sealed":…,"sealedAt":…}]}
 ///     {"verdict":"broken","lines":…,"records":…,"fault":{"line":…,"node":…,"kind":"record","sequence":…,"message":…}}
 enum VerdictJSON {
-    static func bytes(_ verdict: ChainVerdict, lines: Int, records: Int) -> [UInt8] {
+    static func bytes(
+        _ verdict: ChainVerdict, lines: Int, records: Int, archives: [ArchiveFiles.Named] = []
+    ) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
         writer.member("verdict")
@@ -153,8 +156,18 @@ enum VerdictJSON {
         case .filtered: break
         case .broken(let fault): write(fault, into: &writer)
         }
+        write(archives, into: &writer)
         writer.endObject()
         return writer.bytes
+    }
+
+    /// `,"archives":[{"file":…,"node":…,"first":…,"last":…,"sha256":…}]`; nothing without one.
+    static func write(_ archives: [ArchiveFiles.Named], into writer: inout JSONWriter) {
+        guard !archives.isEmpty else { return }
+        writer.member("archives")
+        writer.beginArray()
+        for archive in archives { archive.write(into: &writer) }
+        writer.endArray()
     }
 
     private static func word(_ verdict: ChainVerdict) -> String {

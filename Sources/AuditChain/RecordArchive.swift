@@ -1,0 +1,108 @@
+internal import StrictJSON
+
+/// A beginning of a node's record that stands in a file of its own, and no longer in the ledger: event `record_archive`.
+///
+/// The file is an export of the records ``first`` to ``last``, byte for byte as they stood in the ledger. It begins with
+/// record 1, or with the checkpoint with which the file before it ends, and ends with the checkpoint of record ``last``; with that
+/// same checkpoint begins what the ledger exports from then on. So the files and an export, one after the other, are one chain.
+public struct RecordArchive: Sendable, Equatable {
+    /// 1, or the record behind the file before.
+    public let first: Int
+    /// At least ``first``.
+    public let last: Int
+    /// Of record ``last``.
+    public let hash: AuditDigest
+    /// The file's SHA-256.
+    public let digest: AuditDigest
+    /// The file's size in bytes.
+    public let size: Int
+
+    /// Nil for sequences that no part of a chain has.
+    public init?(first: Int, last: Int, hash: AuditDigest, digest: AuditDigest, size: Int) {
+        guard first > 0, last >= first, size > 0 else { return nil }
+        self.first = first
+        self.last = last
+        self.hash = hash
+        self.digest = digest
+        self.size = size
+    }
+
+    /// Reads a record's line; nil for every other event, and for what no daemon has written.
+    public init?(line: [UInt8]) {
+        // Most lines are of other events, and need not be read as JSON.
+        guard RecordFrame(line)?.isEvent(Self.mark) == true, let entry = try? AuditEntry(line: line) else { return nil }
+        self.init(entry)
+    }
+
+    static let mark = RecordFrame.EventMark(.recordArchive)
+
+    /// Nil for every other event.
+    public init?(_ entry: AuditEntry) {
+        guard entry.event == AuditEvent.Name.recordArchive.rawValue, entry.outcome == AuditOutcome.ok.text,
+            let first = entry.details["first"]?.numberValue?.int, let last = entry.details["last"]?.numberValue?.int,
+            last < entry.sequence,
+            let hash = entry.details["lastHash"]?.stringValue.flatMap(AuditDigest.init(hex:)),
+            let digest = entry.details["fileSha256"]?.stringValue.flatMap(AuditDigest.init(hex:)),
+            let size = entry.details["bytes"]?.numberValue?.int
+        else { return nil }
+        self.init(first: first, last: last, hash: hash, digest: digest, size: size)
+    }
+
+    /// `backend-1.1-204800.jsonl`: by it a directory shows which parts there are.
+    public func fileName(of node: AuditNode) -> String { "\(node.name).\(first)-\(last).jsonl" }
+
+    func write(into writer: inout JSONWriter) {
+        writer.member("first", first)
+        writer.member("last", last)
+        writer.member("lastHash", hash.hex)
+        writer.member("fileSha256", digest.hex)
+        writer.member("bytes", size)
+    }
+}
+
+/// The states that keys had when the records before were archived: event `key_states`.
+///
+/// A key's state is a row that no hash covers. Who checks such rows reads the records that changed them; of those that are archived
+/// this says the outcome.
+public struct KeyStatesPart: Sendable, Equatable {
+    /// No record has more, so that it is a line.
+    public static let maximumKeys = 64
+
+    public let states: [AuditDigest: AuditKeyState]
+
+    /// As many as are needed; none for no key.
+    public static func parts(of states: [(key: AuditDigest, state: AuditKeyState)]) -> [KeyStatesPart] {
+        stride(from: 0, to: states.count, by: maximumKeys).map { start in
+            KeyStatesPart(
+                states: Dictionary(
+                    states[start..<min(start + maximumKeys, states.count)].map { ($0.key, $0.state) },
+                    uniquingKeysWith: { first, _ in first }))
+        }
+    }
+
+    private init(states: [AuditDigest: AuditKeyState]) {
+        self.states = states
+    }
+
+    /// Nil for every other event, and for what no daemon has written.
+    public init?(_ entry: AuditEntry) {
+        guard entry.event == AuditEvent.Name.keyStates.rawValue,
+            let members = entry.details["keys"]?.objectValue?.members, members.count <= Self.maximumKeys
+        else { return nil }
+        var states: [AuditDigest: AuditKeyState] = [:]
+        for member in members {
+            guard let key = AuditDigest(hex: member.name),
+                let state = member.value.stringValue.flatMap(AuditKeyState.init)
+            else { return nil }
+            states[key] = state
+        }
+        self.states = states
+    }
+
+    func write(into writer: inout JSONWriter) {
+        writer.member("keys")
+        writer.beginObject()
+        for (key, state) in states.sorted(by: { $0.key.hex < $1.key.hex }) { writer.member(key.hex, state.rawValue) }
+        writer.endObject()
+    }
+}

@@ -1,0 +1,227 @@
+import AuditChain
+import Crypto
+import Foundation
+import Glibc
+import Ledger
+import NIOPosix
+
+/// Why a file of archived records was not written, or is not believed. Nothing is removed from the ledger then.
+enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
+    case directory(path: String, reason: String)
+    /// The file system would have too little left for what else stands on it.
+    case noRoom(path: String)
+    case cannotWrite(path: String, reason: String)
+    /// A file of the name is there, and is not this archive.
+    case differs(path: String)
+    case missing(path: String)
+    /// What was written does not verify.
+    case notIntact(path: String, finding: String)
+
+    var description: String {
+        switch self {
+        case .directory(let path, let reason): "the directory \(path) \(reason)"
+        case .noRoom(let path):
+            "the file system of \(path) has less than \(ArchiveFile.reserve >> 20) MiB to spare; make room"
+        case .cannotWrite(let path, let reason): "\(path) cannot be written: \(reason)"
+        case .differs(let path): "\(path) is not the archive that the record names; put that one back"
+        case .missing(let path): "\(path) is not there, or cannot be read; put it back"
+        case .notIntact(let path, let finding): "what was written to \(path) does not verify: \(finding)"
+        }
+    }
+}
+
+/// A file of archived records: a part of an export, for the daemon's account alone.
+///
+/// It is written under another name, reaches the disk, and is read back and verified before it gets its own.
+struct ArchiveFile: Sendable {
+    let directory: String
+    let name: String
+
+    var path: String { "\(directory)/\(name)" }
+    private var partial: String { "\(directory)/.\(name).partial" }
+
+    /// What the file system keeps for the ledger, whose commits must not find it full.
+    static let reserve: UInt64 = 256 << 20
+
+    /// Makes the directory where it is missing, and checks that nobody else can put files there.
+    static func prepare(_ directory: String) async throws(ArchiveFailure) {
+        try await onAnotherThread { () throws(ArchiveFailure) in
+            if unsafe mkdir(directory, 0o700) != 0, errno != EEXIST {
+                throw .directory(path: directory, reason: "cannot be made: \(text(of: errno)).")
+            }
+            var status = stat()
+            guard unsafe stat(directory, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
+                throw .directory(path: directory, reason: "is none")
+            }
+            guard status.st_mode & 0o022 == 0, status.st_uid == geteuid() || status.st_uid == 0 else {
+                throw .directory(
+                    path: directory,
+                    reason: "can be written by others; it must be the daemon's account's or root's, mode 0700")
+            }
+        }
+    }
+
+    /// Writes records up to the last checkpoint before the first record that is not older than a time.
+    ///
+    /// - Parameters:
+    ///   - pages: of the record, from the archive before on.
+    ///   - cutOff: records of this time or later stay in the ledger, and all behind them.
+    /// - Returns: the archive, whose file has another name yet (``publish(_:as:)``); nil when no checkpoint seals a record that is old
+    ///   enough.
+    func write(
+        _ pages: AuditLinePages, first: Int, olderThan cutOff: AuditTime
+    ) async throws -> RecordArchive? {
+        let file = try await create()
+        var draft = Draft()
+        for try await page in pages {
+            var bytes: [UInt8] = []
+            var isOver = false
+            for line in page.lines {
+                if case .record(_, let record) = line {
+                    // A line that says no time is left to `audit verify`, in the ledger.
+                    isOver = AuditTime(ofRecord: record).map { $0 >= cutOff } ?? true
+                    if isOver { break }
+                }
+                bytes += line.bytes + [UInt8(ascii: "\n")]
+                if case .checkpoint(_, let line) = line { draft.seal(with: line, at: draft.size + bytes.count) }
+            }
+            draft.size += bytes.count
+            try await append(bytes, to: file)
+            if isOver { break }
+        }
+        guard let end = draft.end, end.sequence >= first else {
+            await discard()
+            return nil
+        }
+        let digest = try await close(file, at: end.offset)
+        return RecordArchive(first: first, last: end.sequence, hash: end.hash, digest: digest, size: end.offset)
+    }
+
+    /// What is written so far.
+    private struct Draft {
+        var size = 0
+        /// Behind the last checkpoint.
+        var end: (sequence: Int, hash: AuditDigest, offset: Int)?
+
+        mutating func seal(with line: [UInt8], at offset: Int) {
+            guard let checkpoint = SignedCheckpoint(line: line)?.checkpoint else { return }
+            end = (checkpoint.sequence, checkpoint.hash, offset)
+        }
+    }
+
+    private func create() async throws(ArchiveFailure) -> FileHandle {
+        try await Self.onAnotherThread { () throws(ArchiveFailure) in
+            // What an interrupted run has left; nobody else writes here.
+            _ = unsafe unlink(partial)
+            let descriptor = unsafe open(partial, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+            guard descriptor >= 0 else { throw .cannotWrite(path: partial, reason: Self.text(of: errno)) }
+            return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        }
+    }
+
+    private func append(_ bytes: [UInt8], to file: FileHandle) async throws(ArchiveFailure) {
+        try await Self.onAnotherThread { () throws(ArchiveFailure) in
+            var room = statvfs()
+            guard unsafe statvfs(directory, &room) == 0,
+                UInt64(room.f_bavail) * UInt64(room.f_frsize) > Self.reserve + UInt64(bytes.count)
+            else { throw .noRoom(path: directory) }
+            do {
+                try file.write(contentsOf: bytes)
+            } catch {
+                throw .cannotWrite(path: partial, reason: Self.text(of: errno))
+            }
+        }
+    }
+
+    /// Cuts the file behind its last checkpoint, and has it reach the disk.
+    ///
+    /// - Returns: SHA-256 of what stands there, read back.
+    private func close(_ file: FileHandle, at size: Int) async throws(ArchiveFailure) -> AuditDigest {
+        try await Self.onAnotherThread { () throws(ArchiveFailure) in
+            do {
+                try file.truncate(atOffset: UInt64(size))
+                try file.synchronize()
+            } catch {
+                throw .cannotWrite(path: partial, reason: Self.text(of: errno))
+            }
+            guard let digest = Self.digest(ofFile: partial) else { throw .missing(path: partial) }
+            return digest
+        }
+    }
+
+    /// Reads back what was written, and verifies it: each hash and signature, and that it is just that part of the record.
+    func verify(_ archive: RecordArchive, of node: AuditNode, keys: CheckpointKeys) async throws(ArchiveFailure) {
+        try await Self.onAnotherThread { () throws(ArchiveFailure) in
+            var verifier = ChainVerifier(keys: keys, beginning: archive.first == 1 ? .record1 : .anywhere)
+            let digest = Self.digest(ofFile: partial) { verifier.consume($0[...]) }
+            let verdict = verifier.verdict()
+            guard digest == archive.digest, case .intact(let ranges) = verdict, let range = ranges.first,
+                ranges.count == 1, range.node == node, range.start == archive.first - 1, range.last == archive.last
+            else { throw .notIntact(path: partial, finding: verdict.description) }
+        }
+    }
+
+    /// Gives the file its name. One that is there already must be the same.
+    func publish(_ archive: RecordArchive, as name: String) async throws(ArchiveFailure) {
+        let path = "\(directory)/\(name)"
+        try await Self.onAnotherThread { () throws(ArchiveFailure) in
+            if unsafe link(partial, path) != 0 {
+                guard errno == EEXIST else { throw .cannotWrite(path: path, reason: Self.text(of: errno)) }
+                guard Self.digest(ofFile: path) == archive.digest else { throw .differs(path: path) }
+            }
+            _ = unsafe unlink(partial)
+            let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            defer { if descriptor >= 0 { _ = Glibc.close(descriptor) } }
+            guard descriptor >= 0, fsync(descriptor) == 0 else {
+                throw .cannotWrite(path: directory, reason: Self.text(of: errno))
+            }
+        }
+    }
+
+    /// Whether the file is there as it was recorded.
+    func require(_ archive: RecordArchive) async throws(ArchiveFailure) {
+        try await Self.onAnotherThread { () throws(ArchiveFailure) in
+            guard let digest = Self.digest(ofFile: path) else { throw .missing(path: path) }
+            guard digest == archive.digest else { throw .differs(path: path) }
+        }
+    }
+
+    /// Removes what was not published.
+    func discard() async {
+        try? await Self.onAnotherThread { () throws(ArchiveFailure) in _ = unsafe unlink(partial) }
+    }
+
+    /// Nil where it cannot be read.
+    private static func digest(ofFile path: String, reading: ([UInt8]) -> Void = { _ in }) -> AuditDigest? {
+        guard let file = try? FileHandle(forReadingFrom: URL(filePath: path)) else { return nil }
+        defer { try? file.close() }
+        var hash = SHA256()
+        do {
+            while let block = try file.read(upToCount: 1 << 18), !block.isEmpty {
+                hash.update(data: block)
+                reading([UInt8](block))
+            }
+        } catch {
+            return nil
+        }
+        return AuditDigest(bytes: Array(hash.finalize()))
+    }
+
+    private static func text(of error: Int32) -> String {
+        unsafe String(cString: strerror(error)).lowercased()
+    }
+
+    /// Disks block; tasks' threads are not for that.
+    private static func onAnotherThread<Value: Sendable>(
+        _ work: @escaping @Sendable () throws(ArchiveFailure) -> Value
+    ) async throws(ArchiveFailure) -> Value {
+        do {
+            return try await NIOThreadPool.singleton.runIfActive { Result { () throws(ArchiveFailure) in try work() } }
+                .get()
+        } catch let error as ArchiveFailure {
+            throw error
+        } catch {
+            throw .cannotWrite(path: "the archive", reason: "the daemon is stopping")
+        }
+    }
+}

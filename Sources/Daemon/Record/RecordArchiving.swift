@@ -1,0 +1,155 @@
+import AuditChain
+import Foundation
+import Ledger
+import Logging
+import Refusals
+import Synchronization
+
+/// Takes records that are older than `ledger.retain_records` out of the ledger, a whole month of UTC at a time, into files.
+///
+/// In this order, each step of which may be the last one that a process lives to see: the file is written, reaches the disk, and is
+/// read back and verified; the archive is recorded; a checkpoint seals that record; then, and only while the file is there as it
+/// was recorded, the records are removed. The next run goes on where one ended.
+final class RecordArchiving: Sendable {
+    /// How many records are removed in one transaction: few, so that releases come between.
+    private static let stepSize = 500
+    private static let pause = Duration.seconds(3600)
+
+    private let settings: LedgerSettings.Archive
+    private let ledger: any Ledger
+    private let gate: LedgerGate
+    private let checkpoints: any CheckpointSealing
+    private let auditKeysOfOthers: OtherNodesAuditKeys
+    private let clock: WallClock
+    private let logger: Logger
+    private let fault = Mutex<String?>(nil)
+
+    /// - Parameter settings: nil archives nothing.
+    init?(
+        _ settings: LedgerSettings.Archive?, ledger: any Ledger, gate: LedgerGate, checkpoints: any CheckpointSealing,
+        auditKeysOfOthers: OtherNodesAuditKeys, clock: WallClock, logger: Logger
+    ) {
+        guard let settings else { return nil }
+        self.settings = settings
+        self.ledger = ledger
+        self.gate = gate
+        self.checkpoints = checkpoints
+        self.auditKeysOfOthers = auditKeysOfOthers
+        self.clock = clock
+        self.logger = logger
+    }
+
+    func start() -> Task<Void, Never> {
+        Task.repeating(every: Self.pause) { [gate] in
+            // The first look comes with the start, before ledger and HSM token were compared.
+            while gate.position == .waiting, !Task.isCancelled { try? await Task.sleep(for: .seconds(1)) }
+            await self.run()
+        }
+    }
+
+    /// A sentence for `status` while old records cannot be archived or removed.
+    var warnings: [String] {
+        guard let fault = fault.withLock(\.self) else { return [] }
+        return ["Old records are not archived, and stay in the ledger: \(fault)."]
+    }
+
+    func run() async {
+        // A ledger that was not compared, or that is held, may not be the one that is to be shortened.
+        guard gate.position == .open, let node = AuditNode(ledger.node) else { return }
+        do {
+            if try await ledger.unsealedArchive() != nil { try await checkpoints.seal() }
+            try await removeArchived(node)
+            if try await archive(node) { try await removeArchived(node) }
+            fault.withLock { $0 = nil }
+        } catch {
+            let reason =
+                switch error {
+                case let error as ArchiveFailure: error.description
+                case let error as LedgerFailure: error.description
+                case let error as Refusal: error.message
+                default: "an unexpected failure"
+                }
+            fault.withLock { $0 = reason }
+            logger.error(
+                "old records were not archived; it is tried again in an hour", metadata: ["reason": "\(reason)"])
+        }
+    }
+
+    /// - Returns: whether there is a new archive, sealed.
+    private func archive(_ node: AuditNode) async throws -> Bool {
+        let now = clock.now()
+        let cutOff = settings.cutOff(at: now, newestRelease: try await ledger.newestRelease())
+        let first = (try await ledger.lastArchive()?.last ?? 0) + 1
+        guard let last = try await lastCheckpoint(from: first, before: cutOff) else { return false }
+        try await ArchiveFile.prepare(settings.directory)
+        let draft = ArchiveFile(directory: settings.directory, name: "\(node.name).\(first)")
+        let pages = ledger.export(from: first, through: last)
+        do {
+            guard let archive = try await draft.write(pages, first: first, olderThan: cutOff) else { return false }
+            let keys = CheckpointKeys(
+                try await ledger.auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) })
+            try await draft.verify(archive, of: node, keys: keys)
+            try await draft.publish(archive, as: archive.fileName(of: node))
+            try await auditKeysOfOthers.carryForward()
+            var change = AdministrativeChange(at: now, records: [])
+            change.archive = archive
+            try await ledger.apply(change)
+            try await checkpoints.seal()
+            logger.notice(
+                "old records are archived",
+                metadata: [
+                    "file": "\(archive.fileName(of: node))", "first": "\(archive.first)", "last": "\(archive.last)",
+                    "file.sha256": "\(archive.digest.hex)",
+                ])
+            return true
+        } catch {
+            await draft.discard()
+            throw error
+        }
+    }
+
+    /// Of the checkpoints from the record `first` on, the last one before the first that is not old enough.
+    private func lastCheckpoint(from first: Int, before cutOff: AuditTime) async throws(LedgerFailure) -> Int? {
+        var last: Int?
+        var position = first - 1
+        while true {
+            let page = try await ledger.checkpoints(after: position, limit: 1000)
+            for signed in page {
+                guard signed.checkpoint.time < cutOff else { return last }
+                last = signed.checkpoint.sequence
+            }
+            guard let end = page.last?.checkpoint.sequence else { return last }
+            position = end
+        }
+    }
+
+    private func removeArchived(_ node: AuditNode) async throws {
+        guard let archive = try await ledger.lastArchive() else { return }
+        // Until the first record goes, the ledger has them all: the file must be there, as it was recorded. After it, the file may
+        // have been taken to where archives are kept.
+        if try await !ledger.lines(archive.first...archive.first, limit: 1).isEmpty, archive.first < archive.last {
+            let file = ArchiveFile(directory: settings.directory, name: archive.fileName(of: node))
+            try await file.require(archive)
+        }
+        var removed = 0
+        while case let count = try await ledger.removeArchivedRecords(limit: Self.stepSize), count > 0 {
+            removed += count
+        }
+        if removed > 0 { logger.info("archived records are removed", metadata: ["records": "\(removed)"]) }
+    }
+}
+
+extension LedgerSettings.Archive {
+    /// The beginning of the month, of UTC, in which the oldest record lies that is kept: records leave by whole months.
+    ///
+    /// - Parameters:
+    ///   - now: by the daemon's clock, which may be wrong.
+    ///   - newestRelease: vouches for the time, as it does for claims (``ClaimRetention/longestLead``); nil where nothing was released,
+    ///     and then the clock alone counts.
+    func cutOff(at now: Date, newestRelease: Date?) -> AuditTime {
+        let lead = Double(ClaimRetention.longestLead.components.seconds)
+        let present = newestRelease.map { min(now, $0.addingTimeInterval(lead)) } ?? now
+        let oldest = AuditTime(present.addingTimeInterval(-Double(retain.components.seconds)))
+        return AuditTime(rfc3339: oldest.text.prefix(7) + "-01T00:00:00Z") ?? .earliest
+    }
+}

@@ -1,0 +1,57 @@
+public import AuditChain
+import Foundation
+
+/// Beginnings of this node's record that were written to files of their own, and their removal.
+///
+/// An archive is recorded by ``Administration/apply(_:)`` with ``AdministrativeChange/archive``. It counts from the checkpoint on that
+/// seals its record: until then nothing is removed, and exports begin where they did. Its last record and that one's checkpoint
+/// stay: with them begins what is left.
+public protocol RecordArchives: ChainReading {
+    /// The archive whose record no checkpoint seals yet; nil when there is none.
+    func unsealedArchive() async throws(LedgerFailure) -> RecordArchive?
+
+    /// Removes records and checkpoints before the last record of ``ChainReading/lastArchive()``, the oldest first.
+    ///
+    /// - Parameter limit: how many records in this one transaction, so that releases come between.
+    /// - Returns: how many records there were; 0 when none is left.
+    func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int
+}
+
+/// Why a part of the record was not archived.
+public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible {
+    /// It does not begin behind the archive before.
+    case notNext(expected: Int)
+    /// The ledger does not hold its last record with that hash, or no checkpoint seals it.
+    case unsealed
+
+    public var description: String {
+        switch self {
+        case .notNext(let expected): "The next archive of this record begins with record \(expected)."
+        case .unsealed: "An archive ends with a record of this ledger that a checkpoint seals."
+        }
+    }
+}
+
+extension LedgerTransaction {
+    /// Records an archive, and what stands in the ledger beside the record and is checked against it.
+    mutating func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
+        let last = try lastArchivedRecord()
+        guard archive.first == last + 1 else {
+            throw LedgerFailure.archive(.notNext(expected: last + 1))
+        }
+        guard try storedHash(of: archive.last) == archive.hash, try hasCheckpoint(of: archive.last) else {
+            throw LedgerFailure.archive(.unsealed)
+        }
+        let states = try keyRecords().compactMap { key in
+            AuditDigest(bytes: key.publicKeyHash.bytes).flatMap { digest in
+                AuditKeyState(rawValue: key.state.rawValue).map { (key: digest, state: $0) }
+            }
+        }
+        var lines: [AuditLine] = []
+        for event in KeyStatesPart.parts(of: states).map(AuditEvent.keyStates) + [.recordArchive(archive)] {
+            lines.append(try append(AuditRecord(time: AuditTime(now), event: event)))
+        }
+        if let line = lines.last { try store(archive, recordedAs: line.sequence) }
+        return lines
+    }
+}

@@ -1,0 +1,123 @@
+import ArgumentParser
+import AuditChain
+import Crypto
+import Foundation
+import StrictJSON
+
+/// `--archive`: files that the daemon made of old records, in the order in which they are given.
+struct ArchiveOption: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "A file of old records that left the ledger (ledger.retain_records); repeat it, the oldest first. Then the record has to "
+                + "begin with record 1.", valueName: "file"), completion: .file())
+    var archive: [String] = []
+
+    func validate() throws {
+        if archive.contains("-") {
+            throw ValidationError("--archive names a file, and is not read from standard input.")
+        }
+    }
+
+    var files: ArchiveFiles { ArchiveFiles(paths: archive) }
+}
+
+/// Files of archived records, which are read before what is left.
+struct ArchiveFiles {
+    let paths: [String]
+
+    /// - Parameter otherwise: where a record has to begin when there are none.
+    func beginning(otherwise: ChainBeginning) -> ChainBeginning { paths.isEmpty ? otherwise : .record1 }
+
+    /// Reads them, one after the other.
+    ///
+    /// - Parameters:
+    ///   - node: whose are read; nil for all.
+    ///   - take: gives false to end it.
+    func read(of node: AuditNode? = nil, _ take: ([UInt8]) -> Bool) throws(CommandFailure) {
+        var isWanted = true
+        for path in paths where isWanted {
+            if let node, try Self.node(of: path) != node { continue }
+            try InputFile.forEachBlock(of: path) { block in
+                isWanted = take(block)
+                return isWanted
+            }
+        }
+    }
+
+    /// Copies them into a file, one after the other.
+    func copy(to file: NewFile) throws(CommandFailure) {
+        for path in paths {
+            var failure: CommandFailure?
+            try InputFile.forEachBlock(of: path) { block in
+                do throws(CommandFailure) {
+                    try file.write(block)
+                } catch {
+                    failure = error
+                }
+                return failure == nil
+            }
+            if let failure { throw failure }
+        }
+    }
+
+    /// Whose records a file has, by its first line; nil where that is none.
+    private static func node(of path: String) throws(CommandFailure) -> AuditNode? {
+        var line: [UInt8] = []
+        try InputFile.forEachBlock(of: path) { block in
+            line += block
+            return !line.contains(0x0A) && line.count <= AuditLine.maximumBytes
+        }
+        let first = Array(line.prefix { $0 != 0x0A })
+        return SignedCheckpoint(line: first)?.checkpoint.node ?? (try? AuditEntry(line: first))?.node
+    }
+
+    /// A file, and the archive that the verified record says it is.
+    struct Named {
+        let path: String
+        let node: AuditNode
+        let archive: RecordArchive
+
+        /// `archive node-1.1-20.jsonl: records 1 to 20 of node node-1, SHA-256 as recorded`
+        var text: String {
+            "archive \(InputFile.name(path)): records \(archive.first) to \(archive.last) of node \(node.name), SHA-256 as recorded"
+        }
+
+        func write(into writer: inout JSONWriter) {
+            writer.beginObject()
+            writer.member("file", path)
+            writer.member("node", node.name)
+            writer.member("first", archive.first)
+            writer.member("last", archive.last)
+            writer.member("sha256", archive.digest.hex)
+            writer.endObject()
+        }
+    }
+
+    /// Looks each file's SHA-256 up in what the verified record says of archives.
+    ///
+    /// - Throws: where nothing says of a file that it is an archive: its records verified, and something else in it is not as it was
+    ///   written.
+    func named(by archives: [AuditNode: [RecordArchive]]) throws(CommandFailure) -> [Named] {
+        var found: [Named] = []
+        for path in paths {
+            var hash = SHA256()
+            try InputFile.forEachBlock(of: path) { block in
+                hash.update(data: block)
+                return true
+            }
+            let digest = AuditDigest(bytes: Array(hash.finalize()))
+            let named = archives.lazy.compactMap { node, archives in
+                archives.first { $0.digest == digest }.map { Named(path: path, node: node, archive: $0) }
+            }.first
+            guard let named else {
+                throw CommandFailure(
+                    .no,
+                    "archive_changed: no record names a file with the SHA-256 of \(InputFile.name(path)), \(digest?.hex ?? ""). Its "
+                        + "records follow from each other; what else is in it was changed, or it is a copy that somebody made by "
+                        + "other means.")
+            }
+            found.append(named)
+        }
+        return found
+    }
+}

@@ -1,0 +1,155 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+/// A record of thirty, whose records 1 to 10 and then 11 to 20 were archived: record 21 says so of the first part, 25 of the second.
+private struct ArchivedChain {
+    let signer: CheckpointSigner
+    /// The files, each with the checkpoint before its first record, and what is left.
+    let first: [[UInt8]]
+    let second: [[UInt8]]
+    let rest: [[UInt8]]
+
+    /// - Parameters:
+    ///   - last: the sequence that record 25 says the second archive ends with.
+    ///   - sealsEnd: whether a checkpoint seals record 25.
+    init(last: Int = 20, sealsEnd: Bool = true) async throws {
+        signer = try CheckpointSigner()
+        var head = ChainHead(node: try required(AuditNode("a")))
+        var hashes: [AuditDigest] = [.zero]
+        var lines: [[UInt8]] = []
+        var seals: [Int: [UInt8]] = [:]
+        for sequence in 1...30 {
+            var record = SyntheticChain.record(sequence)
+            let archived = [21: (1, 10), 25: (11, last)][sequence]
+            if let (first, last) = archived {
+                let archive = RecordArchive(
+                    first: first, last: last, hash: hashes[last], digest: .of([UInt8(sequence)]), size: 1)
+                record = AuditRecord(time: record.time, event: .recordArchive(try required(archive)))
+            }
+            lines.append(head.append(record).bytes)
+            hashes.append(head.hash)
+            guard sequence % 10 == 0, sequence < 30 || sealsEnd else { continue }
+            seals[sequence] = try await signer.checkpoint(head).line
+        }
+        let (ten, twenty) = (try required(seals[10]), try required(seals[20]))
+        first = lines[..<10] + [ten]
+        second = [ten] + lines[10..<20] + [twenty]
+        rest = [twenty] + lines[20...] + (seals[30].map { [$0] } ?? [])
+    }
+
+    func verdict(_ parts: [[[UInt8]]], _ beginning: ChainBeginning) -> ChainVerdict {
+        var verifier = ChainVerifier(keys: CheckpointKeys([signer.publicKey]), beginning: beginning)
+        for part in parts { verifier.consume(part.export[...]) }
+        return verifier.verdict()
+    }
+}
+
+@Suite("Records whose beginning was archived")
+struct ArchivedRecordsTests {
+    @Test("Archives and what is left are one chain for both verifiers, and a part that is missing or moved is found")
+    func joined() async throws {
+        let chain = try await ArchivedChain()
+        let (first, second, rest) = (chain.first, chain.second, chain.rest)
+        let whole = "intact: node a, records 1 to 30, sealed at \(SyntheticChain.time(30).text)"
+        let beginning = "broken: line 1, node a, checkpoint 10: records 1 to 10 are missing before it"
+        let cases: [(archives: [[[UInt8]]], expected: String)] = [
+            ([first, second], whole), ([second], beginning), ([second, first], beginning),
+            ([first], "broken: line 12, node a, checkpoint 20: records 11 to 20 are missing before it"),
+            (
+                [first, first, second],
+                "broken: line 12, node a, record 1: stands after record 10: repeated, inserted or out of order"
+            ),
+            ([first.dropLast(), second], whole),
+            (
+                [Array(first.dropLast(2)), second],
+                "broken: line 10, node a, checkpoint 10: record 10 is missing before it"
+            ),
+        ]
+        let directory = try FreshDirectory()
+        let export = try directory.write(rest.export, to: "rest.jsonl")
+        let key = try directory.write(chain.signer.publicKey.pem, to: "key.pem")
+        var runs: [[String]] = []
+        for (number, tested) in cases.enumerated() {
+            var arguments = [export, key]
+            for (part, archive) in tested.archives.enumerated() {
+                arguments += ["--archive", try directory.write(archive.export, to: "\(number).\(part).jsonl")]
+            }
+            runs += [arguments, arguments + ["--node", "a"]]
+        }
+        let script = try await VerifierScript.verdicts(runs)
+        try #require(script.count == runs.count)
+        for (number, tested) in cases.enumerated() {
+            let verdict = chain.verdict(tested.archives + [rest], .record1)
+            #expect(verdict.description == tested.expected)
+            #expect(script[2 * number].output == tested.expected + "\n")
+            #expect(script[2 * number].status == Int(verdict.exitStatus))
+            let byNode = tested.expected + (tested.expected == whole ? ", key given" : "")
+            #expect(script[2 * number + 1].output == byNode + "\n")
+        }
+    }
+
+    @Test("What is left is intact by itself where a sealed record names the archive before it")
+    func behindArchive() async throws {
+        let chain = try await ArchivedChain()
+        #expect(chain.verdict([chain.rest], .behindArchive) == chain.verdict([chain.rest], .anywhere))
+        #expect(chain.verdict([chain.rest], .behindArchive).exitStatus == 0)
+        // Its records name that archive, but the first part is not the one before them.
+        #expect(chain.verdict([chain.second, chain.rest], .behindArchive).exitStatus == 0)
+        #expect(chain.verdict([chain.rest], .record1).exitStatus == 1)
+    }
+
+    @Test("A beginning that no sealed record of the same chain names as archived was removed")
+    func removed() async throws {
+        let missing = "broken: line 1, node a, checkpoint 20: records 1 to 20 are missing before it"
+        // Of an archive that ends elsewhere, and of one that nothing seals.
+        for chain in [try await ArchivedChain(last: 19), try await ArchivedChain(sealsEnd: false)] {
+            #expect(chain.verdict([chain.rest], .behindArchive).description == missing)
+        }
+        // Another node's word for it.
+        let (chain, other) = (try await ArchivedChain(last: 19), try await ArchivedChain())
+        let renamed = other.rest.map { line in
+            Array(String(decoding: line, as: UTF8.self).replacing(#""node":"a""#, with: #""node":"b""#).utf8)
+        }
+        #expect(chain.verdict([chain.rest, renamed], .behindArchive).exitStatus == 1)
+    }
+
+    @Test("No line of an archive can be left out without being found, but for a seal between two others")
+    func everyLine() async throws {
+        let chain = try await ArchivedChain()
+        for line in chain.second.indices {
+            var second = chain.second
+            second.remove(at: line)
+            let isWhole = chain.verdict([chain.first, second, chain.rest], .record1).exitStatus == 0
+            // The seal that begins it stands at the end of the file before, and the last one before what is left.
+            #expect(isWhole == (line == 0 || line == chain.second.count - 1), "line \(line)")
+        }
+    }
+
+    @Test("What is no archive's record is not read as one", arguments: [(0, 1), (1, 0), (2, 1), (-1, -1)])
+    func impossible(first: Int, last: Int) {
+        #expect(RecordArchive(first: first, last: last, hash: .zero, digest: .zero, size: 1) == nil)
+        #expect(RecordArchive(first: 1, last: 1, hash: .zero, digest: .zero, size: 0) == nil)
+    }
+
+    @Test("Pins that are made again are believed with the records before them and without")
+    func pinsAgain() throws {
+        let (a, b) = (try required(AuditNode("a")), try required(AuditNode("b")))
+        let (key, other) = (try CheckpointSigner().publicKey, try CheckpointSigner().publicKey)
+        let again = KeyPin(key, of: b, by: .init(keyId: key.keyId, sequence: 7))
+        var whole = KeyPins()
+        whole.add(try required(KeyPin(firstSight: [key], of: b)), recordedAt: 3, by: a)
+        whole.add(again, recordedAt: 9, by: a)
+        var part = KeyPins()
+        part.add(again, recordedAt: 9, by: a, isWhole: false)
+        for pins in [whole, part] {
+            #expect(pins.keys == [b: [key]])
+            #expect(pins.unvouched.isEmpty)
+        }
+        // By its own word alone no key joins those of a whole record.
+        whole.add(KeyPin(other, of: b, by: .init(keyId: other.keyId, sequence: 8)), recordedAt: 10, by: a)
+        #expect(whole.keys == [b: [key]])
+        #expect(whole.unvouched[b] != nil)
+    }
+}

@@ -1,0 +1,296 @@
+import AuditChain
+import Foundation
+import GRDB
+import Ledger
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// Thirteen months and a little of records, and their archives. In each test record 1 puts the audit key into service.
+@Suite("Archiving of old records")
+struct RecordArchivingTests {
+    private let directory: FreshDirectory
+    private let fixture: RecordFixture
+    private let clock: SteppedDate
+
+    /// A clock that stands until it is set.
+    private final class SteppedDate: Sendable {
+        private let date: Mutex<Date>
+
+        init(_ date: Date) { self.date = Mutex(date) }
+
+        var now: Date {
+            get { date.withLock { $0 } }
+            set { date.withLock { $0 = newValue } }
+        }
+    }
+
+    private static func date(_ text: String) throws -> Date {
+        try #require(AuditTime(rfc3339: text)).date
+    }
+
+    /// Ten records and a checkpoint on the 10th and the 20th of October, November and December 2025: 1 is the audit key's, and each
+    /// ten behind it belong together.
+    init() async throws {
+        directory = try FreshDirectory()
+        let clock = SteppedDate(try Self.date("2025-10-10T12:00:00Z"))
+        self.clock = clock
+        fixture = try await RecordFixture(
+            ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken(), clock: WallClock { clock.now })
+        await fixture.gate.compare()
+        for month in 10...12 {
+            for day in [10, 20] {
+                clock.now = try Self.date("2025-\(month)-\(day)T12:00:00Z")
+                try await fixture.append(10, at: clock.now)
+                try await fixture.checkpoints.seal()
+            }
+        }
+        clock.now = try Self.date("2027-01-02T00:00:00Z")
+    }
+
+    private var archives: String { directory.path("archives") }
+
+    private func archiving(_ retain: Duration = .seconds(397 * 86_400), in directory: String? = nil) throws
+        -> RecordArchiving
+    {
+        let others = OtherNodesAuditKeys(
+            ledger: fixture.ledger, gate: fixture.gate, clock: WallClock { [clock] in clock.now },
+            logger: RecordFixture.quiet)
+        let settings = LedgerSettings.Archive(retain: retain, directory: directory ?? archives)
+        let made = RecordArchiving(
+            settings, ledger: fixture.ledger, gate: fixture.gate, checkpoints: fixture.checkpoints,
+            auditKeysOfOthers: others, clock: WallClock { [clock] in clock.now }, logger: RecordFixture.quiet)
+        return try #require(made)
+    }
+
+    private func files() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: archives).sorted()
+    }
+
+    private func bytes(_ file: String) throws -> [UInt8] {
+        try [UInt8](Data(contentsOf: URL(filePath: "\(archives)/\(file)")))
+    }
+
+    /// What an auditor finds of these files and then the ledger.
+    private func verdict(behind files: [String]) async throws -> ChainVerdict {
+        var verifier = ChainVerifier(keys: CheckpointKeys(try await fixture.checkpoints.keys()), beginning: .record1)
+        for file in files { verifier.consume(try bytes(file)[...]) }
+        try await fixture.checkpoints.seal()
+        for try await page in fixture.ledger.export() { verifier.consume(page.bytes[...]) }
+        return verifier.verdict()
+    }
+
+    private func isWhole(behind files: [String]) async throws -> Bool {
+        if case .intact(let ranges) = try await verdict(behind: files) { ranges.map(\.start) == [0] } else { false }
+    }
+
+    @Test("Whole months that are old enough leave the ledger, and file and ledger are one chain")
+    func months() async throws {
+        // 397 days before 2 January 2027 is 1 December 2025: October and November go.
+        let archiving = try archiving()
+        await archiving.run()
+        #expect(archiving.warnings == [])
+        #expect(try files() == ["node-1.1-41.jsonl"])
+        #expect(try await fixture.ledger.lines(1...41, limit: 100).map(\.sequence) == [41, 41])
+        #expect(try await isWhole(behind: files()))
+        let attributes = try FileManager.default.attributesOfItem(atPath: "\(archives)/node-1.1-41.jsonl")
+        #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+        let archive = try #require(try await fixture.ledger.lastArchive())
+        #expect(AuditDigest.of(try bytes("node-1.1-41.jsonl")) == archive.digest)
+        #expect(archive.size == (attributes[.size] as? NSNumber)?.intValue)
+
+        // Nothing more in the same month, and a month later December.
+        await archiving.run()
+        clock.now = try Self.date("2027-01-31T23:59:59Z")
+        await archiving.run()
+        #expect(try files().count == 1)
+        clock.now = try Self.date("2027-02-02T00:00:00Z")
+        await archiving.run()
+        #expect(try files() == ["node-1.1-41.jsonl", "node-1.42-61.jsonl"])
+        #expect(try await isWhole(behind: files()))
+        #expect(try await !isWhole(behind: ["node-1.42-61.jsonl"]))
+        #expect(try await !isWhole(behind: ["node-1.1-41.jsonl"]))
+    }
+
+    @Test("Nothing leaves before it is old enough, nor where nothing seals it")
+    func tooYoung() async throws {
+        let archiving = try archiving(.seconds(500 * 86_400))
+        await archiving.run()
+        #expect(!FileManager.default.fileExists(atPath: archives))
+        #expect(try await fixture.ledger.lastArchive() == nil)
+        #expect(archiving.warnings == [])
+    }
+
+    @Test("A record of a clock that was ahead stays, with all behind it, until its time is old enough")
+    func clockAhead() async throws {
+        clock.now = try Self.date("2026-01-05T00:00:00Z")
+        try await fixture.append(3, at: try Self.date("2029-01-01T00:00:00Z"))
+        try await fixture.checkpoints.seal()
+        try await fixture.append(3, at: clock.now)
+        try await fixture.checkpoints.seal()
+        clock.now = try Self.date("2028-01-01T00:00:00Z")
+        try await archiving().run()
+        #expect(try files() == ["node-1.1-61.jsonl"])
+    }
+
+    @Test("By a clock that is ahead of the newest release nothing leaves too early; without a release the clock counts")
+    func wrongClock() throws {
+        let archive = LedgerSettings.Archive(retain: .seconds(397 * 86_400), directory: "/")
+        let now = try Self.date("2030-06-15T00:00:00Z")
+        // 14 June 2026 and a day, less 397 days.
+        #expect(
+            archive.cutOff(at: now, newestRelease: try Self.date("2026-06-14T00:00:00Z")).text.hasPrefix(
+                "2025-05-01T00"))
+        #expect(
+            archive.cutOff(at: now, newestRelease: try Self.date("2031-01-01T00:00:00Z")).text.hasPrefix(
+                "2029-05-01T00"))
+        #expect(archive.cutOff(at: now, newestRelease: nil).text.hasPrefix("2029-05-01T00"))
+    }
+
+    /// The part that is to go, as its file has it.
+    private func expectedFile() async throws -> [UInt8] {
+        var file: [UInt8] = []
+        for try await page in fixture.ledger.export(from: 1, through: 41) { file += page.bytes }
+        return file
+    }
+
+    @Test(
+        "After a kill at any step the next run goes on, and no record is lost",
+        arguments: ["partial", "published", "recorded", "sealed"])
+    func killed(at step: String) async throws {
+        let file = try await expectedFile()
+        let (archives, name) = (archives, "node-1.1-41.jsonl")
+        try FileManager.default.createDirectory(atPath: archives, withIntermediateDirectories: false)
+        if step == "partial" {
+            try Data(file.prefix(100)).write(to: URL(filePath: "\(archives)/.node-1.1.partial"))
+        } else {
+            try Data(file).write(to: URL(filePath: "\(archives)/\(name)"))
+        }
+        if step == "recorded" || step == "sealed" {
+            let line = try #require(try await fixture.ledger.lines(41...41, limit: 1).first)
+            var change = AdministrativeChange(at: clock.now, records: [])
+            change.archive = RecordArchive(
+                first: 1, last: 41, hash: try AuditEntry(line: line.bytes).hash, digest: .of(file), size: file.count)
+            try await fixture.ledger.apply(change)
+        }
+        if step == "sealed" {
+            try await fixture.checkpoints.seal()
+            #expect(try await fixture.ledger.removeArchivedRecords(limit: 5) == 5)
+        }
+        try await archiving().run()
+        #expect(try files() == [name])
+        #expect(try await isWhole(behind: [name]))
+        #expect(try await fixture.ledger.lines(1...40, limit: 100).isEmpty)
+        let events = try await fixture.entries.map(\.event)
+        #expect(events.count { $0 == "record_archive" } == 1)
+    }
+
+    @Test(
+        "Nothing is removed while the recorded file is missing or is another; put back, it goes on",
+        arguments: [true, false])
+    func fileGone(isMissing: Bool) async throws {
+        let file = try await expectedFile()
+        try FileManager.default.createDirectory(atPath: archives, withIntermediateDirectories: false)
+        if !isMissing { try Data(file.dropLast()).write(to: URL(filePath: "\(archives)/node-1.1-41.jsonl")) }
+        let line = try #require(try await fixture.ledger.lines(41...41, limit: 1).first)
+        var change = AdministrativeChange(at: clock.now, records: [])
+        change.archive = RecordArchive(
+            first: 1, last: 41, hash: try AuditEntry(line: line.bytes).hash, digest: .of(file), size: file.count)
+        try await fixture.ledger.apply(change)
+        let archiving = try archiving()
+        await archiving.run()
+        #expect(archiving.warnings.count == 1)
+        #expect(archiving.warnings.first?.contains("node-1.1-41.jsonl") == true)
+        #expect(try await fixture.ledger.lines(1...41, limit: 100).count > 41)
+        try Data(file).write(to: URL(filePath: "\(archives)/node-1.1-41.jsonl"))
+        await archiving.run()
+        #expect(archiving.warnings == [])
+        #expect(try await fixture.ledger.lines(1...40, limit: 100).isEmpty)
+        #expect(try await isWhole(behind: ["node-1.1-41.jsonl"]))
+    }
+
+    @Test("Another file of the name is left alone, and nothing is recorded")
+    func differs() async throws {
+        try FileManager.default.createDirectory(atPath: archives, withIntermediateDirectories: false)
+        try Data("somebody's".utf8).write(to: URL(filePath: "\(archives)/node-1.1-41.jsonl"))
+        let archiving = try archiving()
+        await archiving.run()
+        #expect(archiving.warnings.first?.contains("is not the archive") == true)
+        #expect(try bytes("node-1.1-41.jsonl") == Array("somebody's".utf8))
+        #expect(try files() == ["node-1.1-41.jsonl"])
+        #expect(try await fixture.ledger.lastArchive() == nil)
+        #expect(try await fixture.ledger.unsealedArchive() == nil)
+    }
+
+    @Test("A record that was changed in the ledger is not archived")
+    func changed() async throws {
+        let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
+        try await queue.write {
+            try $0.execute(
+                sql: """
+                    UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), 'verify', 'decrypt') AS BLOB)
+                    WHERE sequence = 9
+                    """)
+        }
+        try queue.close()
+        let archiving = try archiving()
+        await archiving.run()
+        #expect(archiving.warnings.first?.contains("does not verify") == true)
+        #expect(try files() == [])
+        #expect(try await fixture.ledger.unsealedArchive() == nil)
+    }
+
+    @Test("A directory that others can write to is refused")
+    func openDirectory() async throws {
+        try FileManager.default.createDirectory(
+            atPath: archives, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777])
+        let archiving = try archiving()
+        await archiving.run()
+        #expect(archiving.warnings.first?.contains("can be written by others") == true)
+        #expect(try files() == [])
+    }
+
+    @Test(
+        "A file system with little room is left to the ledger", .enabled("needs mount") { await SmallDisk.isPermitted })
+    func fullDisk() async throws {
+        let disk = try await SmallDisk(kibibytes: 1024)
+        let archiving = try archiving(in: disk.path)
+        await archiving.run()
+        #expect(archiving.warnings.first?.contains("MiB to spare") == true)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: disk.path) == [])
+        #expect(try await fixture.ledger.unsealedArchive() == nil)
+        try await disk.unmount()
+    }
+
+    @Test("A ledger that is held is not shortened")
+    func held() async throws {
+        fixture.gate.take(.waiting)
+        try await archiving().run()
+        #expect(!FileManager.default.fileExists(atPath: archives))
+    }
+
+    @Test("The daemon's own look at the record goes on, also after a start")
+    func looked() async throws {
+        await fixture.check.run()
+        try await archiving().run()
+        await fixture.check.run()
+        #expect(fixture.check.finding?.fault == nil)
+        let next = RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet)
+        await next.run()
+        #expect(next.finding != nil)
+        #expect(next.finding?.fault == nil)
+    }
+
+    @Test("Several archives and restarts later the HSM token finds the ledger that it remembers")
+    func restarted() async throws {
+        try await archiving().run()
+        await fixture.ledger.close()
+        let again = try await RecordFixture(
+            ledger: directory.path("ledger.sqlite"), hsmToken: fixture.hsmToken,
+            clock: WallClock { [clock] in clock.now })
+        await again.gate.compare()
+        #expect(again.gate.position == .open)
+    }
+}

@@ -1,0 +1,84 @@
+import AuditChain
+import Foundation
+
+@testable import Ledger
+
+/// A ledger with a record of two years ago, whose beginning can be archived.
+struct ArchiveFixture: Sendable {
+    let fixture: LedgerFixture
+    let signer = CheckpointSigner()
+
+    /// Old enough for a server that keeps thirteen months, whatever the day.
+    static let old = Date(timeIntervalSinceNow: -730 * 86_400)
+
+    /// Thirty records with checkpoints of 10, 20 and 30.
+    init(engine: LedgerEngine = .current) async throws {
+        fixture = try await LedgerFixture(engine: engine)
+        let identifier = [UInt8](repeating: 5, count: 16)
+        try await ledger.planAuditKey(identifier: identifier)
+        try await ledger.confirmAuditKey(
+            identifier: identifier, publicKey: Array(signer.key.publicKey.x963Representation), recording: nil)
+        for number in 1...30 {
+            _ = try await ledger.append(AuditRecord(time: AuditTime(Self.old), event: .verify))
+            if number % 10 == 0 { try await signer.seal(ledger, at: Self.old) }
+        }
+    }
+
+    var ledger: any TestedLedger { fixture.ledger }
+
+    /// The archive that a part would make, and its file's content.
+    func archive(_ sequences: ClosedRange<Int>) async throws -> (archive: RecordArchive, file: [UInt8]) {
+        var file: [UInt8] = []
+        for try await page in ledger.export(from: sequences.lowerBound, through: sequences.upperBound) {
+            file += page.bytes
+        }
+        guard let line = try await ledger.lines(sequences.upperBound...sequences.upperBound, limit: 1).first,
+            let entry = try? AuditEntry(line: line.bytes),
+            let archive = RecordArchive(
+                first: sequences.lowerBound, last: sequences.upperBound, hash: entry.hash, digest: .of(file),
+                size: file.count)
+        else { throw LedgerFixture.Broken() }
+        return (archive, file)
+    }
+
+    func record(_ archive: RecordArchive) async throws(LedgerFailure) {
+        var change = AdministrativeChange(at: Date(), records: [])
+        change.archive = archive
+        try await ledger.apply(change)
+    }
+
+    /// Archives a part and seals that.
+    ///
+    /// - Returns: the file's content.
+    @discardableResult
+    func archived(_ sequences: ClosedRange<Int>) async throws -> [UInt8] {
+        let (archive, file) = try await archive(sequences)
+        try await record(archive)
+        try await signer.seal(ledger)
+        return file
+    }
+
+    /// Removes what is archived.
+    ///
+    /// - Returns: how many records each step has removed.
+    @discardableResult
+    func remove(limit: Int = 500) async throws -> [Int] {
+        var counts: [Int] = []
+        while case let count = try await ledger.removeArchivedRecords(limit: limit), count > 0 { counts.append(count) }
+        return counts
+    }
+
+    /// Which lines an export of all has: `c10` is the checkpoint of record 10.
+    func shape(from first: Int = 1) async throws -> [String] {
+        var shape: [String] = []
+        for try await page in ledger.export(from: first, pageSize: 7) {
+            shape += page.lines.map { line in
+                switch line {
+                case .record(let sequence, _): "\(sequence)"
+                case .checkpoint(let sequence, _): "c\(sequence)"
+                }
+            }
+        }
+        return shape
+    }
+}
