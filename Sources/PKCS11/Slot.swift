@@ -59,6 +59,10 @@ public struct TokenInfo: Sendable, Hashable {
     public let manufacturer: String
     public let model: String
     public let serialNumber: String
+    /// The device's hardware version, as `major.minor`.
+    public let hardwareVersion: String
+    /// The device's firmware version, as `major.minor`.
+    public let firmwareVersion: String
     public let flags: Flags
     /// In bytes.
     public let minimumPINLength: UInt
@@ -70,6 +74,8 @@ public struct TokenInfo: Sendable, Hashable {
         manufacturer = String(paddedField: info.manufacturerID)
         model = String(paddedField: info.model)
         serialNumber = String(paddedField: info.serialNumber)
+        hardwareVersion = "\(info.hardwareVersion.major).\(info.hardwareVersion.minor)"
+        firmwareVersion = "\(info.firmwareVersion.major).\(info.firmwareVersion.minor)"
         flags = Flags(rawValue: info.flags)
         minimumPINLength = info.ulMinPinLen
         maximumPINLength = info.ulMaxPinLen

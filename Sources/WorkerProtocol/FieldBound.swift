@@ -51,6 +51,8 @@ public enum FieldBound {
     /// Keys of one listing, over all its pages.
     public static let listedKeys = 100_000
     public static let certificatesPerKey = 32
+    /// Private keys with one CKA_ID, of which there should be one.
+    public static let privateKeysPerIdentifier = 8
     static let shortcomings = 16
     static let deniedSystemCalls = 64
     public static let auditKeys = 64

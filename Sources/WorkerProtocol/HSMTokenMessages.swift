@@ -69,7 +69,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 5
+    public static let current: UInt16 = 6
 }
 
 /// The token that a worker has opened, and what it can do.
@@ -78,6 +78,10 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     public var serialNumber: String
     public var manufacturer: String
     public var model: String
+    /// CK_TOKEN_INFO's hardwareVersion, as `major.minor` in decimals.
+    public var hardwareVersion: String
+    /// CK_TOKEN_INFO's firmwareVersion.
+    public var firmwareVersion: String
     /// The library's own description and version, for people.
     public var library: String
     public var sessions: UInt16
@@ -95,14 +99,17 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     public var unlockedSecrets: UInt32
 
     public init(
-        label: String, serialNumber: String, manufacturer: String, model: String, library: String, sessions: UInt16,
-        tierECv1: ProtectionTier?, tierRSAv1: ProtectionTier?, tlsSignatures: TLSSignatures = TLSSignatures(),
+        label: String, serialNumber: String, manufacturer: String, model: String, hardwareVersion: String = "",
+        firmwareVersion: String = "", library: String, sessions: UInt16, tierECv1: ProtectionTier?,
+        tierRSAv1: ProtectionTier?, tlsSignatures: TLSSignatures = TLSSignatures(),
         shortcomings: [String], importKey: [UInt8], unlockedSecrets: UInt32 = 0
     ) {
         self.label = label
         self.serialNumber = serialNumber
         self.manufacturer = manufacturer
         self.model = model
+        self.hardwareVersion = hardwareVersion
+        self.firmwareVersion = firmwareVersion
         self.library = library
         self.sessions = sessions
         self.tierECv1 = tierECv1
@@ -124,6 +131,8 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         try coder.text(&serialNumber, atMost: FieldBound.name)
         try coder.text(&manufacturer, atMost: FieldBound.name)
         try coder.text(&model, atMost: FieldBound.name)
+        try coder.text(&hardwareVersion, atMost: FieldBound.name)
+        try coder.text(&firmwareVersion, atMost: FieldBound.name)
         try coder.text(&library, atMost: FieldBound.name)
         try coder.integer(&sessions)
         try coder.optional(&tierECv1, or: .c) { (coder, tier) throws(FrameError) in try tier.field(&coder) }

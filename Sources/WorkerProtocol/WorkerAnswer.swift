@@ -5,6 +5,8 @@ public enum WorkerAnswer: Sendable, Equatable {
     case keys([KeyDescription])
     /// A page of keys, at least one, after which more are to be asked for with this listing's number.
     case keyPage([KeyDescription], listing: UInt64)
+    /// The private keys with the CKA_ID that was asked for; none where the token shows none.
+    case keyAttributes([PrivateKeyAttributes])
     /// The opened data, and the tier that opened it. Opening is what secrets are needed for, so this answer also tells
     /// how much of the worker's secret memory is not locked by now, in bytes, at most ``FieldBound/unlockedSecrets``.
     case plaintext([UInt8], tier: ProtectionTier, unlockedSecrets: UInt32 = 0)
@@ -44,6 +46,7 @@ extension WorkerAnswer {
         case .requestSignature: 75
         case .keyPage: 76
         case .tlsSignature: 77
+        case .keyAttributes: 78
         }
     }
 
@@ -60,6 +63,9 @@ extension WorkerAnswer {
             try coder.integer(&listing)
             try coder.messages(&keys, atMost: FieldBound.keys)
             self = .keyPage(keys, listing: listing)
+        case .keyAttributes(var keys):
+            try coder.messages(&keys, atMost: FieldBound.privateKeysPerIdentifier)
+            self = .keyAttributes(keys)
         case .plaintext(var plaintext, var tier, var unlockedSecrets):
             try coder.octets(&plaintext, atMost: FieldBound.paymentData)
             try tier.field(&coder)
@@ -100,7 +106,7 @@ extension WorkerAnswer {
         uniqueKeysWithValues: [
             .opened(HSMTokenDescription()), .keys([]), .keyPage([], listing: 0), .plaintext([], tier: .c), .done,
             .auditKeys([]), .auditKey(AuditKeyDescription()), .signature([]), .heads([]),
-            .generatedKey(KeyDescription()), .requestSignature([]), .tlsSignature([]),
+            .generatedKey(KeyDescription()), .requestSignature([]), .tlsSignature([]), .keyAttributes([]),
             .failed(WorkerFailure(.hsmTokenUnavailable, "")),
         ].map { (answer: WorkerAnswer) in (answer.type, answer) })
 

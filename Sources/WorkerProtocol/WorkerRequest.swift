@@ -18,6 +18,8 @@ public enum WorkerRequest: Sendable, Equatable {
     case listMoreKeys(listing: UInt64)
     /// One key pair with its certificates, 32 bytes of publicKeyHash, read anew; no key when there is none.
     case describeKey(publicKeyHash: [UInt8])
+    /// What the token says now of the private keys with this CKA_ID, 32 bytes of publicKeyHash.
+    case readAttributes(publicKeyHash: [UInt8])
     /// Restores one transaction's symmetric key and opens its data. The same frame for every tier.
     case decrypt(Decryption)
     /// Stores a private key, non-extractable and sensitive from then on, with its public key and certificate.
@@ -93,6 +95,8 @@ extension WorkerRequest {
         case .listMoreKeys: WorkerOperation(16, "list_keys", isRepeatable: true, atLeast: .seconds(30))
         case .describeKey: WorkerOperation(17, "describe_key", isRepeatable: true, atLeast: .seconds(30))
         case .signTLS: WorkerOperation(18, "sign_tls", isRepeatable: true)
+        case .readAttributes:
+            WorkerOperation(19, "read_attributes", isRepeatable: true, atLeast: .seconds(30))
         }
     }
 
@@ -107,6 +111,9 @@ extension WorkerRequest {
         case .describeKey(var publicKeyHash):
             try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
             self = .describeKey(publicKeyHash: publicKeyHash)
+        case .readAttributes(var publicKeyHash):
+            try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
+            self = .readAttributes(publicKeyHash: publicKeyHash)
         case .destroyKey(var publicKeyHash):
             try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
             self = .destroyKey(publicKeyHash: publicKeyHash)
@@ -147,6 +154,7 @@ extension WorkerRequest {
     private static let empty: [UInt8: WorkerRequest] = Dictionary(
         uniqueKeysWithValues: [
             .open(HSMTokenOpening()), .listKeys, .listMoreKeys(listing: 0), .describeKey(publicKeyHash: []),
+            .readAttributes(publicKeyHash: []),
             .decrypt(Decryption()), .importPrivateKey(PrivateKeyImport()), .importCertificate(CertificateToStore()),
             .destroyKey(publicKeyHash: []), .probe, .listAuditKeys, .createAuditKey(identifier: []),
             .signCheckpoint(CheckpointSigning()), .listHeads, .rememberHead(HeadToRemember()),

@@ -38,6 +38,26 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(KeySummary.self, from: json) == key)
     }
 
+    @Test("What tokens say of a key is null where it is not told; a token that is away says no more")
+    func keyAttributes() throws {
+        let attributes = [
+            KeyAttributes(
+                token: "primary",
+                KeyAttributes.Values(
+                    sensitive: true, extractable: false, neverExtractable: false, local: true, private: true,
+                    modifiable: false, uses: ["derive"], strength: "P-256", shortcomings: ["A sentence."])),
+            KeyAttributes(token: "second", message: "It is away."),
+        ]
+        let json = try JSONCoding.encode(attributes)
+        #expect(
+            String(decoding: json, as: UTF8.self)
+                == #"[{"alwaysSensitive":null,"extractable":false,"local":true,"modifiable":false,"#
+                + #""neverExtractable":false,"private":true,"sensitive":true,"shortcomings":["A sentence."],"#
+                + #""strength":"P-256","token":"primary","uses":["derive"]},"#
+                + #"{"away":true,"message":"It is away.","token":"second"}]"#)
+        #expect(try JSONCoding.decode([KeyAttributes].self, from: json) == attributes)
+    }
+
     @Test("A key's times and days stand in the contract's forms")
     func keyTimes() throws {
         let key = KeySummary(

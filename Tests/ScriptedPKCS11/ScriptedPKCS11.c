@@ -109,6 +109,7 @@ static void disturb(struct script_verdict verdict) {
 
 #define SESSION CK_SESSION_HANDLE session
 #define TEMPLATE CK_ATTRIBUTE *template, CK_ULONG count
+#define MOST_ATTRIBUTES 32
 #define BYTES(name) CK_BYTE *name, CK_ULONG name##_count
 #define ROOM(name) CK_BYTE *name, CK_ULONG *name##_count
 
@@ -142,15 +143,32 @@ static bool is_stored(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
     return real_module()->C_GetAttributeValue(session, object, &token, 1) == CKR_OK && is_token;
 }
 
-/// With `keys-not-local` no stored key was made in this token, whatever the real one says.
+/// Has an answer say `value` of a flag.
+static void say(CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE_TYPE type, CK_BBOOL value) {
+    for (CK_ULONG index = 0; index < count; index++) {
+        CK_ATTRIBUTE *attribute = &template[index];
+        if (attribute->type == type && attribute->pValue != NULL && attribute->ulValueLen == sizeof(CK_BBOOL)) {
+            *(CK_BBOOL *)attribute->pValue = value;
+        }
+    }
+}
+
+/// Of stored objects the token says what the script says, whatever the real one does. With `keys-not-local` no stored key
+/// was made in it.
 static CK_RV C_GetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE) {
-    SCRIPTED("C_GetAttributeValue", real_module()->C_GetAttributeValue(session, object, template, count));
-    if (script_setting(SCRIPT_KEYS_NOT_LOCAL) != 0 && is_stored(session, object)) {
-        for (CK_ULONG index = 0; index < count; index++) {
-            CK_ATTRIBUTE *attribute = &template[index];
-            if (attribute->type == CKA_LOCAL && attribute->pValue != NULL && attribute->ulValueLen == sizeof(CK_BBOOL)) {
-                *(CK_BBOOL *)attribute->pValue = CK_FALSE;
-            }
+    struct script_attribute said[MOST_ATTRIBUTES];
+    unsigned long said_count = script_attributes("C_GetAttributeValue", said, MOST_ATTRIBUTES);
+    bool is_not_local = script_setting(SCRIPT_KEYS_NOT_LOCAL) != 0;
+    SCRIPTED(
+        "C_GetAttributeValue", refuses_template("C_GetAttributeValue", template, count)
+            ? CKR_ATTRIBUTE_TYPE_INVALID
+            : real_module()->C_GetAttributeValue(session, object, template, count));
+    if (result == CKR_OK && (said_count > 0 || is_not_local) && is_stored(session, object)) {
+        for (unsigned long index = 0; index < said_count; index++) {
+            say(template, count, said[index].type, said[index].value);
+        }
+        if (is_not_local) {
+            say(template, count, CKA_LOCAL, CK_FALSE);
         }
     }
     return result;
@@ -198,8 +216,6 @@ FORWARD(
      CK_OBJECT_HANDLE *key),
     (session, mechanism, unwrapping_key, wrapped, wrapped_count, template, count, key))
 FORWARD(C_GenerateRandom, (SESSION, BYTES(random)), (session, random, random_count))
-
-#define MOST_ATTRIBUTES 32
 
 /// A private key's template as the script has it; gives its count. `bytes` is what its values point to.
 static CK_ULONG disobey(

@@ -60,7 +60,7 @@ import WorkerProtocol
         #expect(Set(table.filter { least($0) == 60 }.map(\.name)) == ["open", "generate_key"])
         #expect(table.allSatisfy { [0, 30, 60].contains(least($0)) })
         #expect(table.allSatisfy { $0.limit(callTimeout: .seconds(90)) == .seconds(90) })
-        #expect(Set(table.map(\.name)).count == 16)
+        #expect(Set(table.map(\.name)).count == 17)
     }
 
     @Test("a stream cut anywhere gives the same frames", arguments: [1, 2, 3, 5, 7, 13, 64, 1021])

@@ -12,6 +12,7 @@ enum Samples {
         .listKeys,
         .listMoreKeys(listing: 0x0102_0304_0506_0708),
         .describeKey(publicKeyHash: octets(32, from: 40)),
+        .readAttributes(publicKeyHash: octets(32, from: 41)),
         .decrypt(
             Decryption(
                 publicKeyHash: octets(32, from: 1), scheme: .ecV1, keyMaterial: octets(65, from: 4),
@@ -46,7 +47,8 @@ enum Samples {
         .opened(
             HSMTokenDescription(
                 label: "paytokend", serialNumber: "0123456789abcdef", manufacturer: "M", model: "v2",
-                library: "library 2.6", sessions: 2, tierECv1: .c, tierRSAv1: .a,
+                hardwareVersion: "3.0", firmwareVersion: "7.12", library: "library 2.6", sessions: 2, tierECv1: .c,
+                tierRSAv1: .a,
                 tlsSignatures: TLSSignatures(pss: .byWorker, pkcs1: true), shortcomings: ["one", "two"],
                 importKey: octets(65, from: 11), unlockedSecrets: 0x0102_0304)),
         .opened(
@@ -70,6 +72,14 @@ enum Samples {
             KeyDescription(
                 identifier: [1], label: "", algorithm: .rsa, subjectPublicKeyInfo: [], certificates: [],
                 isProtected: false, inconsistency: "the pair failed its test"),
+        ]),
+        .keyAttributes([]),
+        .keyAttributes([
+            PrivateKeyAttributes(
+                sensitive: true, extractable: false, alwaysSensitive: true, neverExtractable: false, local: true,
+                token: true, private: false, modifiable: true, derive: true, decrypt: false, unwrap: true, sign: false,
+                algorithm: .rsa, bits: 2048),
+            PrivateKeyAttributes(),
         ]),
         .plaintext(octets(400, from: 14), tier: .c),
         .plaintext([], tier: .a),

@@ -15,6 +15,7 @@ struct KeyRoutes: Sendable {
     let summaries: KeySummaries
     /// Nil where one node alone uses the ledger.
     let holders: (any KeyHolderRecords)?
+    let attributes: KeyAttributeReading
 
     // MARK: Looking
 
@@ -32,10 +33,12 @@ struct KeyRoutes: Sendable {
         return EndpointAnswer(http: .json(status: 200, answer.json()))
     }
 
-    /// `GET /v1/keys/{key}`.
+    /// `GET /v1/keys/{key}`: with what the tokens say of the key now.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let entry = try summaries.index.entry(named: request.pathArguments[0])
-        return try await .json(summaries.summary(entry, heldBy: nodes()))
+        var summary = await summaries.summary(entry, heldBy: nodes())
+        summary.attributes = await attributes.attributes(of: entry.publicKeyHash, in: entry.shownBy)
+        return try .json(summary)
     }
 
     /// The nodes whose HSM tokens hold each key; nil while that cannot be learnt, which keeps nobody from seeing the keys.

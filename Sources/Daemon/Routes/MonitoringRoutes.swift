@@ -187,7 +187,9 @@ struct MonitoringRoutes: Sendable {
             return HSMTokenStatus(
                 name: hsmToken.name, condition: "ready", label: description.label,
                 serialNumber: description.serialNumber, manufacturer: description.manufacturer,
-                model: description.model, library: description.library, sessions: Int(description.sessions),
+                model: description.model, hardwareVersion: description.hardwareVersion,
+                firmwareVersion: description.firmwareVersion, library: description.library,
+                sessions: Int(description.sessions),
                 tierECv1: description.tierECv1?.rawValue, tierRSAv1: description.tierRSAv1?.rawValue,
                 pss: description.tlsSignatures.pss.name,
                 tlsAlgorithms: description.tlsSignatures.algorithms.map(\.rawValue),

@@ -153,7 +153,7 @@ struct Assembly: Sendable {
                 auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
                 administration: administration, lifecycle: lifecycle, summaries: summaries,
-                holders: ledger.isShared ? ledger : nil),
+                holders: ledger.isShared ? ledger : nil, attributes: KeyAttributeReading(hsmTokens.all)),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
             audit: AuditRoutes(trail: ledger, nodes: ledger, looks: recorder, checkpoints: checkpoints),

@@ -115,6 +115,20 @@ final class HSMToken: Sendable {
         }
     }
 
+    /// What the token says now of the private keys with this CKA_ID; none where it shows none. A person waits for it, so it
+    /// ends at the deadline that a payment's call has.
+    func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
+        let terms = CallTerms(deadline: .now + HSMTokenPool.deadline(callTimeout: callTimeout))
+        let outcome = await calls.call(.readAttributes(publicKeyHash: hash.bytes), terms: terms) {
+            answer -> [PrivateKeyAttributes]? in
+            if case .keyAttributes(let keys) = answer { keys } else { nil }
+        }
+        switch outcome.result {
+        case .success(let keys): return keys
+        case .failure(let failure): throw failure.failure
+        }
+    }
+
     /// Stores a private key. Not repeated when the worker ends meanwhile: the outcome is then read with ``listKeys()``.
     func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
         try await done(.importPrivateKey(keyImport))

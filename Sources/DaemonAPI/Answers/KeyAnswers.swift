@@ -37,13 +37,16 @@ public struct KeySummary: Codable, Sendable, Equatable {
     /// The nodes whose tokens hold the key, as each has said last, destroyed keys included; null where one host alone uses the
     /// ledger, and in the answers to changes.
     @Nullable public var nodes: [String]?
+    /// What the HSM tokens that show the key say of it at this moment. Absent in lists and in the answers to changes, which
+    /// ask no token.
+    public var attributes: [KeyAttributes]?
 
     public init(
         publicKeyHash: String, merchantIdentifier: String?, algorithm: String, use: String = "processing",
         state: String,
         notAfter: Date?,
         daysLeft: Int?, tier: String?, lastUse: Date?, uses: Int, condition: String, remark: String?, tokens: [String],
-        cutOff: Date? = nil, nodes: [String]? = nil
+        cutOff: Date? = nil, nodes: [String]? = nil, attributes: [KeyAttributes]? = nil
     ) {
         self.publicKeyHash = publicKeyHash
         self.merchantIdentifier = merchantIdentifier
@@ -60,6 +63,7 @@ public struct KeySummary: Codable, Sendable, Equatable {
         self.remark = remark
         self.tokens = tokens
         self.nodes = nodes
+        self.attributes = attributes
     }
 
     /// Whole days from `now` to `notAfter`, rounded down.
@@ -70,7 +74,7 @@ public struct KeySummary: Codable, Sendable, Equatable {
 
 // A list has thousands of keys, for which Codable takes seconds.
 extension KeySummary {
-    /// Writes the summary as ``JSONCoding`` does.
+    /// Writes the summary as ``JSONCoding`` does, as an element of a list: without ``attributes``.
     public func write(to json: inout JSONWriter) {
         func member(_ name: String, _ value: String?) {
             json.member(name)

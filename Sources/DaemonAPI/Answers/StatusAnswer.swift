@@ -42,6 +42,9 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     public var serialNumber: String?
     public var manufacturer: String?
     public var model: String?
+    /// The device's, as `major.minor`; absent while the token is not ready.
+    public var hardwareVersion: String?
+    public var firmwareVersion: String?
     /// The PKCS#11 library's own description and version.
     public var library: String?
     public var sessions: Int?
@@ -62,7 +65,8 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
 
     public init(
         name: String, condition: String, message: String? = nil, label: String? = nil, serialNumber: String? = nil,
-        manufacturer: String? = nil, model: String? = nil, library: String? = nil, sessions: Int? = nil,
+        manufacturer: String? = nil, model: String? = nil, hardwareVersion: String? = nil,
+        firmwareVersion: String? = nil, library: String? = nil, sessions: Int? = nil,
         tierECv1: String? = nil, tierRSAv1: String? = nil, pss: String? = nil, tlsAlgorithms: [String]? = nil,
         shortcomings: [String] = [], importKey: String? = nil,
         keys: Int? = nil
@@ -74,6 +78,8 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
         self.serialNumber = serialNumber
         self.manufacturer = manufacturer
         self.model = model
+        self.hardwareVersion = hardwareVersion
+        self.firmwareVersion = firmwareVersion
         self.library = library
         self.sessions = sessions
         self.tierECv1 = tierECv1

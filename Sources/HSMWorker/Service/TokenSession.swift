@@ -101,6 +101,13 @@ final class TokenSession: Sendable {
                         try hsmToken.describeKey(publicKeyHash, in: &session)
                     }
                 })
+        case .readAttributes(let publicKeyHash):
+            return .keyAttributes(
+                try listing(&deadline) { () throws(CallError) in
+                    try hsmToken.keyOperations.reading { () throws(CallError) in
+                        try hsmToken.attributes(of: publicKeyHash, in: &session)
+                    }
+                })
         case .importPrivateKey(let request):
             try hsmToken.exclusively { () throws(WorkerFailure) in
                 try hsmToken.importPrivateKey(request, in: &session)

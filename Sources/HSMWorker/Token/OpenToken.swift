@@ -86,7 +86,9 @@ final class OpenToken: Sendable {
             }
             let description = HSMTokenDescription(
                 label: hsmToken.label, serialNumber: hsmToken.serialNumber, manufacturer: hsmToken.manufacturer,
-                model: hsmToken.model, library: "\(library.libraryDescription) \(library.libraryVersion)",
+                model: hsmToken.model, hardwareVersion: hsmToken.hardwareVersion,
+                firmwareVersion: hsmToken.firmwareVersion,
+                library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
                 tlsSignatures: tiers.signatures.description, shortcomings: tiers.shortcomings, importKey: [])
             return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)

@@ -17,10 +17,10 @@
 //     error CALL CKR          what CALL returns where it fails, whatever the real module returned
 //     template CALL CKA BYTE  a private key's template is passed on with this attribute as this one byte, whatever it
 //                             said: a token that does not do what it was asked for (C_CreateObject, C_GenerateKeyPair,
-//                             C_CopyObject)
+//                             C_CopyObject). Of C_GetAttributeValue: what it says of a stored object's attribute of one byte
 //     refuse-mechanism CALL CKM  CALL with this mechanism returns CKR_MECHANISM_INVALID (C_SignInit)
 //     refuse-attribute CALL CKA  CALL whose template has this attribute returns CKR_ATTRIBUTE_READ_ONLY (C_CopyObject,
-//                             C_SetAttributeValue)
+//                             C_SetAttributeValue); C_GetAttributeValue returns CKR_ATTRIBUTE_TYPE_INVALID
 //     false-signatures        C_Sign changes a bit of what the real module signed
 //     keys-not-local          CKA_LOCAL of every stored key is false: it was not made in the token
 //     fault CALL WHEN WHAT [once]

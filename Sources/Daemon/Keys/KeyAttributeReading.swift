@@ -1,0 +1,115 @@
+import DaemonAPI
+import PaymentToken
+import WorkerProtocol
+
+/// Who can be asked for a private key's attributes.
+protocol KeyAttributeSource: Sendable {
+    var name: String { get }
+    /// A worker has opened it and takes calls.
+    var isServing: Bool { get }
+    /// What it says now of the private keys with this CKA_ID; none where it shows none.
+    func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes]
+}
+
+extension HSMToken: KeyAttributeSource {}
+
+/// Asks the HSM tokens that show a key what they say of it now.
+///
+/// One key at a time: a search costs some tokens a look at every object, and whoever looks at keys takes no more than one
+/// session of each token from the payments.
+struct KeyAttributeReading: Sendable {
+    let hsmTokens: [any KeyAttributeSource]
+    private let lock = AsyncLock()
+
+    init(_ hsmTokens: [any KeyAttributeSource]) {
+        self.hsmTokens = hsmTokens
+    }
+
+    /// - Parameter names: of the tokens, in the configuration.
+    /// - Returns: In the configuration's order; one element for each token, and more than one where the token shows several
+    ///   private keys with the key's CKA_ID.
+    func attributes(of hash: PublicKeyHash, in names: [String]) async -> [KeyAttributes] {
+        let asked = hsmTokens.filter { names.contains($0.name) }
+        await lock.acquire()
+        defer { lock.release() }
+        return await withTaskGroup(of: (Int, [KeyAttributes]).self) { group in
+            for (number, hsmToken) in asked.enumerated() {
+                group.addTask { (number, await Self.attributes(of: hash, in: hsmToken)) }
+            }
+            var found = [[KeyAttributes]](repeating: [], count: asked.count)
+            for await (number, attributes) in group { found[number] = attributes }
+            return found.flatMap(\.self)
+        }
+    }
+
+    private static func attributes(
+        of hash: PublicKeyHash, in hsmToken: any KeyAttributeSource
+    ) async -> [KeyAttributes] {
+        guard hsmToken.isServing else {
+            return [KeyAttributes(token: hsmToken.name, message: "It is not open; `paytokenctl status` says why.")]
+        }
+        let keys: [PrivateKeyAttributes]
+        do throws(WorkerFailure) {
+            keys = try await hsmToken.attributes(of: hash)
+        } catch {
+            return [KeyAttributes(token: hsmToken.name, message: error.message)]
+        }
+        guard !keys.isEmpty else {
+            let absence = KeyAttributes.Values(shortcomings: ["The token shows no private key with this CKA_ID now."])
+            return [KeyAttributes(token: hsmToken.name, absence)]
+        }
+        return keys.map { key in
+            var values = KeyAttributes.Values(key)
+            if keys.count > 1 {
+                values.shortcomings.append(
+                    "The token shows \(keys.count) private keys with this CKA_ID: somebody made a copy.")
+            }
+            return KeyAttributes(token: hsmToken.name, values)
+        }
+    }
+}
+
+extension KeyAttributes.Values {
+    init(_ key: PrivateKeyAttributes) {
+        let uses = [("derive", key.derive), ("decrypt", key.decrypt), ("unwrap", key.unwrap), ("sign", key.sign)]
+        self.init(
+            sensitive: key.sensitive, extractable: key.extractable, alwaysSensitive: key.alwaysSensitive,
+            neverExtractable: key.neverExtractable, local: key.local, private: key.private, modifiable: key.modifiable,
+            uses: uses.filter { $0.1 == true }.map(\.0), strength: key.strength, shortcomings: key.shortcomings)
+    }
+}
+
+extension PrivateKeyAttributes {
+    fileprivate var strength: String? {
+        guard let algorithm, let bits else { return nil }
+        return algorithm == .ec ? "P-\(bits)" : "RSA-\(bits)"
+    }
+
+    /// A key that came in from outside was readable before, so the token says false of CKA_ALWAYS_SENSITIVE and
+    /// CKA_NEVER_EXTRACTABLE (PKCS#11 v2.40 base §4.9): these two fall short only where CKA_LOCAL is true.
+    fileprivate var shortcomings: [String] {
+        var sentences: [String] = []
+        func expect(_ value: Bool?, _ wanted: Bool, _ name: String, _ consequence: String) {
+            switch value {
+            case wanted: break
+            case nil: sentences.append("The token does not tell \(name).")
+            default: sentences.append("\(name) is \(!wanted): \(consequence).")
+            }
+        }
+        expect(sensitive, true, "CKA_SENSITIVE", "the token gives the private key's value to whoever has the PIN")
+        expect(
+            extractable, false, "CKA_EXTRACTABLE",
+            "whoever has the PIN can wrap the private key and take it out of the token")
+        expect(self.private, true, "CKA_PRIVATE", "the private key is shown without a login")
+        expect(token, true, "CKA_TOKEN", "the token does not keep the private key")
+        if local == true {
+            expect(
+                alwaysSensitive, true, "CKA_ALWAYS_SENSITIVE",
+                "the token made the private key, and its value was readable at some time")
+            expect(
+                neverExtractable, true, "CKA_NEVER_EXTRACTABLE",
+                "the token made the private key, and it could be taken out at some time")
+        }
+        return sentences
+    }
+}

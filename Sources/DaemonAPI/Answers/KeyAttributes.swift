@@ -1,0 +1,86 @@
+/// What one HSM token says now of a key's private half: an element of ``KeySummary/attributes``. These are the token's own
+/// statements (PKCS#11 v2.40 base §4.9, table 32); nothing outside the token proves them.
+public struct KeyAttributes: Codable, Sendable, Equatable {
+    /// The token's name in the configuration.
+    public var token: String
+    /// Why the token was not asked, or gave no answer, in one sentence; nil where it answered.
+    public var message: String?
+    /// nil for a token that is away: the member `away` is then true.
+    public var values: Values?
+
+    public struct Values: Codable, Sendable, Equatable {
+        /// CKA_SENSITIVE. This and the other flags are null where the token does not tell them.
+        @Nullable public var sensitive: Bool?
+        /// CKA_EXTRACTABLE.
+        @Nullable public var extractable: Bool?
+        /// CKA_ALWAYS_SENSITIVE; false for a key that came into the token.
+        @Nullable public var alwaysSensitive: Bool?
+        /// CKA_NEVER_EXTRACTABLE; false for a key that came into the token.
+        @Nullable public var neverExtractable: Bool?
+        /// CKA_LOCAL: made in the token.
+        @Nullable public var local: Bool?
+        /// CKA_PRIVATE.
+        @Nullable public var `private`: Bool?
+        /// CKA_MODIFIABLE.
+        @Nullable public var modifiable: Bool?
+        /// What CKA_DERIVE, CKA_DECRYPT, CKA_UNWRAP and CKA_SIGN permit: `derive`, `decrypt`, `unwrap`, `sign`.
+        public var uses: [String]
+        /// `P-256`, or `RSA-` and the bits of the modulus.
+        @Nullable public var strength: String?
+        /// A sentence for each attribute that is not as it has to be.
+        public var shortcomings: [String]
+
+        public init(
+            sensitive: Bool? = nil, extractable: Bool? = nil, alwaysSensitive: Bool? = nil,
+            neverExtractable: Bool? = nil, local: Bool? = nil, private: Bool? = nil, modifiable: Bool? = nil,
+            uses: [String] = [], strength: String? = nil, shortcomings: [String] = []
+        ) {
+            self.sensitive = sensitive
+            self.extractable = extractable
+            self.alwaysSensitive = alwaysSensitive
+            self.neverExtractable = neverExtractable
+            self.local = local
+            self.private = `private`
+            self.modifiable = modifiable
+            self.uses = uses
+            self.strength = strength
+            self.shortcomings = shortcomings
+        }
+    }
+
+    public init(token: String, _ values: Values) {
+        self.token = token
+        self.values = values
+    }
+
+    /// Of a token that is away.
+    public init(token: String, message: String) {
+        self.token = token
+        self.message = message
+    }
+
+    private enum Members: String, CodingKey {
+        case token
+        case away
+        case message
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: Members.self)
+        token = try members.decode(String.self, forKey: .token)
+        message = try members.decodeIfPresent(String.self, forKey: .message)
+        let isAway = try members.decodeIfPresent(Bool.self, forKey: .away) ?? false
+        values = isAway ? nil : try Values(from: decoder)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: Members.self)
+        try members.encode(token, forKey: .token)
+        try members.encodeIfPresent(message, forKey: .message)
+        if let values {
+            try values.encode(to: encoder)
+        } else {
+            try members.encode(true, forKey: .away)
+        }
+    }
+}

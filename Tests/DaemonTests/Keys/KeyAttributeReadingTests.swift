@@ -1,0 +1,127 @@
+import DaemonAPI
+import PaymentToken
+import TestSupport
+import Testing
+import TokenForge
+import WorkerProtocol
+
+@testable import Daemon
+
+/// What the answer for one key says of the tokens that hold it.
+@Suite struct KeyAttributeReadingTests {
+    private struct Source: KeyAttributeSource {
+        var name = "primary"
+        var isServing = true
+        var answer: Result<[PrivateKeyAttributes], WorkerFailure>
+
+        func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
+            try answer.get()
+        }
+    }
+
+    private static let hash = PublicKeyHash.of(subjectPublicKeyInfo: [1, 2, 3])
+
+    /// As a token describes a P-256 key that it made.
+    private static let made = PrivateKeyAttributes(
+        sensitive: true, extractable: false, alwaysSensitive: true, neverExtractable: true, local: true, token: true,
+        private: true, modifiable: true, derive: true, decrypt: false, unwrap: false, sign: false, algorithm: .ec,
+        bits: 256)
+
+    private func answer(_ keys: PrivateKeyAttributes...) async -> [KeyAttributes] {
+        await KeyAttributeReading([Source(answer: .success(keys))]).attributes(of: Self.hash, in: ["primary"])
+    }
+
+    @Test("a key that the token made and never gave away has no shortcomings")
+    func made() async throws {
+        let values = try #require(await answer(Self.made).first?.values)
+        #expect(values.shortcomings.isEmpty)
+        #expect(values.strength == "P-256" && values.uses == ["derive"])
+        #expect(values.local == true && values.alwaysSensitive == true && values.neverExtractable == true)
+    }
+
+    @Test("an imported key shows that it was outside before, which is no shortcoming")
+    func imported() async throws {
+        var key = Self.made
+        (key.local, key.alwaysSensitive, key.neverExtractable) = (false, false, false)
+        (key.algorithm, key.bits, key.derive, key.decrypt, key.unwrap) = (.rsa, 2048, false, true, true)
+        let values = try #require(await answer(key).first?.values)
+        #expect(values.shortcomings.isEmpty)
+        #expect(values.local == false && values.alwaysSensitive == false && values.neverExtractable == false)
+        #expect(values.strength == "RSA-2048" && values.uses == ["decrypt", "unwrap"])
+    }
+
+    /// One attribute that is not as it has to be.
+    struct Weakness: Sendable, CustomTestStringConvertible {
+        /// How the sentence about it begins.
+        let testDescription: String
+        let weaken: @Sendable (inout PrivateKeyAttributes) -> Void
+    }
+
+    private static let weaknesses = [
+        Weakness(testDescription: "CKA_SENSITIVE is false") { $0.sensitive = false },
+        Weakness(testDescription: "The token does not tell CKA_SENSITIVE") { $0.sensitive = nil },
+        Weakness(testDescription: "CKA_EXTRACTABLE is true") { $0.extractable = true },
+        Weakness(testDescription: "The token does not tell CKA_EXTRACTABLE") { $0.extractable = nil },
+        Weakness(testDescription: "CKA_PRIVATE is false") { $0.private = false },
+        Weakness(testDescription: "CKA_TOKEN is false") { $0.token = false },
+        Weakness(testDescription: "CKA_ALWAYS_SENSITIVE is false") { $0.alwaysSensitive = false },
+        Weakness(testDescription: "CKA_NEVER_EXTRACTABLE is false") { $0.neverExtractable = false },
+    ]
+
+    @Test("each attribute that is not as it has to be has its sentence, and it alone", arguments: weaknesses)
+    func weakness(_ weakness: Weakness) async throws {
+        var key = Self.made
+        weakness.weaken(&key)
+        let shortcomings = try #require(await answer(key).first?.values).shortcomings
+        #expect(shortcomings.count == 1)
+        #expect(shortcomings.allSatisfy { $0.hasPrefix(weakness.testDescription) }, "\(shortcomings)")
+    }
+
+    @Test("a token that shows no such key says so; one that shows a copy has an element and a sentence for each")
+    func objects() async throws {
+        let none = await answer()
+        #expect(none.map { $0.values?.shortcomings } == [["The token shows no private key with this CKA_ID now."]])
+        let two = await answer(Self.made, Self.made)
+        #expect(two.count == 2)
+        #expect(two.allSatisfy { $0.values?.shortcomings.first?.contains("2 private keys") == true })
+    }
+
+    @Test("only tokens that show the key are asked, in the configuration's order; those that are away say why")
+    func tokens() async throws {
+        let failure = WorkerFailure(.hsmTokenUnavailable, "C_FindObjects: CKR_DEVICE_REMOVED.")
+        let reading = KeyAttributeReading([
+            Source(name: "a", answer: .failure(failure)), Source(name: "b", answer: .success([Self.made])),
+            Source(name: "c", isServing: false, answer: .success([Self.made])),
+            Source(name: "d", answer: .success([Self.made])),
+        ])
+        let answer = await reading.attributes(of: Self.hash, in: ["d", "c", "a"])
+        #expect(answer.map(\.token) == ["a", "c", "d"])
+        #expect(answer.map { $0.values == nil } == [true, true, false])
+        #expect(answer[0].message == failure.message && answer[1].message?.contains("not open") == true)
+    }
+
+    @Test("a token that says of a key in service that it is extractable: the answer says so")
+    func extractable() async throws {
+        let directory = try await TokenDirectory()
+        let hsmToken = try ScriptedToken(directory)
+        var settings = HSMTokenSettings.softHSM(directory)
+        (settings.module, settings.uri, settings.environment) = (
+            hsmToken.libraryPath, hsmToken.uri, hsmToken.environment
+        )
+        let worker = HSMToken(settings, executable: try .built(), logger: .silent)
+        await worker.start()
+        try await worker.importMerchantKey()
+        let reading = KeyAttributeReading([worker])
+        let hash = try #require(PublicKeyHash(bytes: SharedForge.ecMerchant.merchant.publicKeyHash))
+        let before = try #require(await reading.attributes(of: hash, in: ["primary"]).first)
+        #expect(before.values?.extractable == false && before.values?.shortcomings == [], "\(before)")
+        // CKA_EXTRACTABLE.
+        try hsmToken.play("template C_GetAttributeValue 0x162 1")
+        let after = try #require(await reading.attributes(of: hash, in: ["primary"]).first)
+        #expect(after.values?.extractable == true, "\(after)")
+        #expect(after.values?.shortcomings.first?.hasPrefix("CKA_EXTRACTABLE is true") == true, "\(after)")
+        await worker.shutdown()
+        let away = await reading.attributes(of: hash, in: ["primary"])
+        #expect(away.count == 1 && away.allSatisfy { $0.values == nil && $0.message != nil }, "\(away)")
+    }
+}
