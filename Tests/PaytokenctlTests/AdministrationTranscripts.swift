@@ -110,6 +110,35 @@ struct AdministrationTranscripts {
         #expect(json.output == Sample.key + "\n")
     }
 
+    @Test("key show tells what each token says of the private key now, with its shortcomings")
+    func attributes() async throws {
+        let made =
+            #"{"alwaysSensitive":true,"extractable":true,"local":true,"modifiable":true,"neverExtractable":null,"#
+            + #""private":true,"sensitive":true,"shortcomings":["CKA_EXTRACTABLE is true."],"strength":"P-256","#
+            + #""token":"primary","uses":["derive"]}"#
+        let away = #"{"away":true,"message":"It is not open.","token":"second"}"#
+        let gone =
+            #"{"alwaysSensitive":null,"extractable":null,"local":null,"modifiable":null,"neverExtractable":null,"#
+            + #""private":null,"sensitive":null,"shortcomings":["Not there."],"strength":null,"token":"third","uses":[]}"#
+        let key = Sample.key.dropLast() + ",\"attributes\":[\(made),\(away),\(gone)]}"
+        let daemon = try await FakeDaemon(["GET /v1/keys/00010203": .ok(String(key))])
+        let result = try await Command.paytokenctl(["key", "show", "00010203"], socket: daemon.path)
+        #expect(
+            result.output.hasSuffix(
+                """
+                Tokens         primary
+                In primary     P-256, good for derive, made in the token
+                  sensitive    yes, always: yes
+                  extractable  yes, never: not told
+                  private      yes
+                  modifiable   yes
+                  shortcoming  CKA_EXTRACTABLE is true.
+                In second      away: It is not open.
+                In third       Not there.
+
+                """), "\(result)")
+    }
+
     @Test("key list and key show say of an expired certificate that it stops nothing here, and of no other")
     func ended() async throws {
         func key(_ notAfter: String, _ state: String) -> String {
@@ -155,8 +184,8 @@ struct AdministrationTranscripts {
                 Distrusted  0
                 Window      5m
 
-                TOKEN    CONDITION  LABEL      SERIAL  MODEL       SESSIONS  EC_v1  RSA_v1  TLS         KEYS
-                primary  ready      paytokend  1a2b    SoftHSM v2  2         C      C       PSS*,PKCS1  2
+                TOKEN    CONDITION  LABEL      SERIAL  MODEL       FIRMWARE  SESSIONS  EC_v1  RSA_v1  TLS         KEYS
+                primary  ready      paytokend  1a2b    SoftHSM v2  2.6       2         C      C       PSS*,PKCS1  2
 
                 """)
         #expect(result.error == "warning: One person approves alone.\n")

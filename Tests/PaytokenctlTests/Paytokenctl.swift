@@ -74,7 +74,7 @@ enum Sample {
         return """
             {"version":"0.1.0","node":"backend-1","startedAt":"2026-01-31T12:00:00Z","ready":\(ready),\
             "reasons":[\(reasons)],"tokens":[{"name":"primary","condition":"\(condition)"\(message),\
-            "label":"paytokend","serialNumber":"1a2b","manufacturer":"SoftHSM project","model":"SoftHSM v2",\
+            "label":"paytokend","serialNumber":"1a2b","manufacturer":"SoftHSM project","model":"SoftHSM v2","firmwareVersion":"2.6",\
             "library":"2.6","sessions":2,"tierECv1":"C","tierRSAv1":"C","pss":"worker",\
             "tlsAlgorithms":["rsa_pss_rsae_sha256","rsa_pkcs1_sha256"],"shortcomings":[],"keys":2\(importKey)}],\
             "ledger":{"engine":"sqlite","condition":"writable","schemaVersion":1},\

@@ -47,12 +47,13 @@ struct StatusCommand: AsyncParsableCommand {
                 ("Window", status.trust.signingTimeWindow),
             ])
         var hsmTokens = Table(columns: [
-            "TOKEN", "CONDITION", "LABEL", "SERIAL", "MODEL", "SESSIONS", "EC_v1", "RSA_v1", "TLS", "KEYS",
+            "TOKEN", "CONDITION", "LABEL", "SERIAL", "MODEL", Table.Column("FIRMWARE", importance: 1), "SESSIONS",
+            "EC_v1", "RSA_v1", "TLS", "KEYS",
         ])
         for hsmToken in status.tokens {
             hsmTokens.add([
                 hsmToken.name, hsmToken.condition, hsmToken.label ?? "-", hsmToken.serialNumber ?? "-",
-                hsmToken.model ?? "-",
+                hsmToken.model ?? "-", hsmToken.firmwareVersion ?? "-",
                 hsmToken.sessions.map(String.init) ?? "-", hsmToken.tierECv1 ?? "-", hsmToken.tierRSAv1 ?? "-",
                 tls(hsmToken),
                 hsmToken.keys.map(String.init) ?? "-",

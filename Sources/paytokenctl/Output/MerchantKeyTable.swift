@@ -20,6 +20,7 @@ enum MerchantKeyTable {
             ("Uses", String(key.uses)),
             ("Tokens", key.tokens.isEmpty ? "-" : key.tokens.joined(separator: ", ")),
         ]
+        for attributes in key.attributes ?? [] { pairs += lines(attributes) }
         if let nodes = key.nodes { pairs.append(("Nodes", nodes.isEmpty ? "-" : nodes.joined(separator: ", "))) }
         if let cutOff = key.cutOff {
             let place = (pairs.firstIndex { $0.0 == "State" } ?? 0) + 1
@@ -31,6 +32,29 @@ enum MerchantKeyTable {
         if let remark = key.remark { pairs.append(("Remark", remark)) }
         return Table(pairs: pairs)
     }
+
+    /// What one token says of the private key.
+    private static func lines(_ key: KeyAttributes) -> [(String, String)] {
+        guard let values = key.values else { return [("In \(key.token)", "away: \(key.message ?? "no answer")")] }
+        guard values != KeyAttributes.Values(shortcomings: values.shortcomings) else {
+            return [("In \(key.token)", values.shortcomings.joined(separator: " "))]
+        }
+        let origin =
+            switch values.local {
+            case true?: "made in the token"
+            case false?: "not made in the token, it says"
+            case nil: "origin not told"
+            }
+        let uses = values.uses.isEmpty ? "good for nothing" : "good for " + values.uses.joined(separator: ", ")
+        return [
+            ("In \(key.token)", "\(values.strength ?? "strength not told"), \(uses), \(origin)"),
+            ("  sensitive", "\(word(values.sensitive)), always: \(word(values.alwaysSensitive))"),
+            ("  extractable", "\(word(values.extractable)), never: \(word(values.neverExtractable))"),
+            ("  private", word(values.private)), ("  modifiable", word(values.modifiable)),
+        ] + values.shortcomings.map { ("  shortcoming", $0) }
+    }
+
+    private static func word(_ flag: Bool?) -> String { flag.map { $0 ? "yes" : "no" } ?? "not told" }
 
     static func several(_ keys: [KeySummary], now: Date = Date()) -> Table {
         let areOfNodes = keys.contains { $0.nodes != nil }

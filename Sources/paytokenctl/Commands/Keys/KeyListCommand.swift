@@ -84,6 +84,10 @@ struct KeyShowCommand: AsyncParsableCommand {
 
               paytokenctl key show 1f8b3c90
               paytokenctl key show AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
+
+            The tokens that hold the key are asked what they say of its private half now. A key that was imported was outside \
+            before, so its token says that it was not made there, not always sensitive and not never extractable; what is not \
+            as it has to be stands under shortcoming. These are the token's own statements.
             """)
 
     @OptionGroup var key: KeyArgument
