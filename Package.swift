@@ -306,7 +306,8 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "AuditReportTests",
-            dependencies: ["AuditChain", "AuditReport", "Refusals", "StrictJSON", "TestSupport"], swiftSettings: house),
+            dependencies: ["AuditChain", "AuditReport", "DaemonAPI", "Refusals", "StrictJSON", "TestSupport"],
+            swiftSettings: house),
         .testTarget(
             name: "LedgerTests",
             dependencies: [

@@ -5,13 +5,18 @@ public import DaemonAPI
 public struct LiveState: Sendable {
     public var askedAt: AuditTime
     public var status: StatusAnswer
-    /// All keys that it lists.
+    /// All keys that it lists; with what their tokens say of them, where that was asked and answered.
     public var keys: [KeySummary]
+    /// Why a key's attributes were not read, a sentence by its publicKeyHash in base64.
+    public var attributeFaults: [String: String]
 
-    public init(askedAt: AuditTime, status: StatusAnswer, keys: [KeySummary]) {
+    public init(
+        askedAt: AuditTime, status: StatusAnswer, keys: [KeySummary], attributeFaults: [String: String] = [:]
+    ) {
         self.askedAt = askedAt
         self.status = status
         self.keys = keys
+        self.attributeFaults = attributeFaults
     }
 }
 

@@ -56,7 +56,9 @@ struct RecordBook {
         return builder
     }
 
-    func page(from: Double = 0, to: Double = 24 * 31, others: [OtherLedger] = []) throws -> String {
+    func page(
+        from: Double = 0, to: Double = 24 * 31, others: [OtherLedger] = [], live: LiveState? = nil
+    ) throws -> String {
         let builder = try counted(from: from, to: to)
         var verifier = NodesVerifier(TrustedKeys())
         for line in export { verifier.consume((line + [0x0A])[...]) }
@@ -66,7 +68,7 @@ struct RecordBook {
             verdict: verifier.verdict())
         return String(
             decoding: ReportPage(
-                builder: builder, export: export, live: nil, others: others, madeAt: Self.time(to), version: "1.0.0"
+                builder: builder, export: export, live: live, others: others, madeAt: Self.time(to), version: "1.0.0"
             ).bytes, as: UTF8.self)
     }
 }

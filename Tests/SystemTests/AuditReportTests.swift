@@ -27,6 +27,11 @@ import TokenForge
         let page = try String(contentsOfFile: out, encoding: .utf8)
         #expect(page.contains("<strong>Intact.</strong>") && page.contains("transaction_replayed"))
         #expect(page.contains("SoftHSM"), "the token's model, as the daemon says")
+        // The key came from a file: strength, sensitive, extractable, always sensitive, never extractable, local.
+        let row =
+            "<td>P-256</td><td>yes</td><td>no</td><td>no</td><td>no</td><td>no</td><td>came from a file</td><td>none</td>"
+        #expect(page.contains(row), "the key's attributes, as its token says")
+        #expect(!page.contains("attributes were not read"))
         let merchant = try SharedForge.ecMerchant.merchant.identifier
         #expect(page.contains(merchant), "the key that was imported")
         let hash = try #require(

@@ -36,6 +36,11 @@ struct KeysSection {
         page.note(
             "Served: from its certificate, or its arrival, until it was first deactivated, compromised or destroyed. Where a second person "
                 + "approved, “by” is who carried it out; both stand under People.")
+        if let live {
+            let histories = Dictionary(
+                keys.map { ($0.key.base64, $0) }, uniquingKeysWith: { first, _ in first })
+            KeyAttributesTable(live: live, histories: histories, mostRows: Self.mostShown).write(to: &page)
+        }
         writeOthers(keys, to: &page)
         writeDifferences(keys, summaries, to: &page)
         page.requirements(Requirement.ofKeys)
@@ -81,7 +86,7 @@ struct KeysSection {
         return "\(start.day) to \(end.map(\.day) ?? "now"), \(PageWriter.grouped(Int(days))) days"
     }
 
-    private static func word(_ step: KeyHistory.Step) -> String {
+    static func word(_ step: KeyHistory.Step) -> String {
         switch step {
         case .generated: "made in a token"
         case .imported: "came from a file"

@@ -56,13 +56,16 @@ struct SystemSection {
         page.subheading("HSM tokens")
         page.table(
             [
-                "Token", "Condition", "Model", "Manufacturer", "Serial", "Library", "Tier EC", "Tier RSA",
+                "Token", "Condition", "Model", "Manufacturer", "Serial", "Hardware", "Firmware", "Library", "Tier EC",
+                "Tier RSA",
                 "Shortcomings",
             ],
             status.tokens.map { token in
                 [
                     .text(token.name), .text(token.condition), .text(token.model ?? "–"),
-                    .text(token.manufacturer ?? "–"), .text(token.serialNumber ?? "–"), .text(token.library ?? "–"),
+                    .text(token.manufacturer ?? "–"), .text(token.serialNumber ?? "–"),
+                    .text(token.hardwareVersion ?? "–"), .text(token.firmwareVersion ?? "–"),
+                    .text(token.library ?? "–"),
                     .text(token.tierECv1 ?? "–"), .text(token.tierRSAv1 ?? "–"),
                     .text(token.shortcomings.isEmpty ? "none" : token.shortcomings.joined(separator: " ")),
                 ]

@@ -187,10 +187,11 @@ struct AuditReportCommand: AsyncParsableCommand {
         try await Self.export(from: connection, to: recordsFile)
         try keys.write(
             Array(own.keys.compactMap { AuditDigest(hex: $0.keyId).flatMap { ownKeys[$0] }?.pem }.joined().utf8))
+        let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
+        let described = await KeyAttributeQuestions(connection: connection)
+            .answers(for: try await connection.allKeys().keys)
         let live = LiveState(
-            askedAt: AuditTime(Date()),
-            status: try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer,
-            keys: try await connection.allKeys().keys)
+            askedAt: AuditTime(Date()), status: status, keys: described.keys, attributeFaults: described.faults)
         try recordsFile.publish()
         try keys.publish()
         var trusted = TrustedKeys()

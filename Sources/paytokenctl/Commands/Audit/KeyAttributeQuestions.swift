@@ -1,0 +1,41 @@
+import DaemonAPI
+import Encodings
+import Foundation
+
+/// Asks the daemon for each key what the tokens say of it now. A key whose answer fails is left without, with the reason.
+struct KeyAttributeQuestions {
+    let connection: DaemonConnection
+    /// A token that answers slowly must not keep the page from being made.
+    var limit: Duration = .seconds(300)
+
+    /// - Returns: the keys with their attributes, and why some have none: a sentence by the publicKeyHash in base64.
+    func answers(for listed: [KeySummary]) async -> (keys: [KeySummary], faults: [String: String]) {
+        let end = ContinuousClock.now + limit
+        var progress = ProgressLine()
+        var (keys, faults) = (listed, [String: String]())
+        for number in keys.indices {
+            let hash = keys[number].publicKeyHash
+            guard ContinuousClock.now < end else {
+                faults[hash] =
+                    "The tokens were asked for \(limit.components.seconds) seconds and had not come to this key."
+                continue
+            }
+            if progress.isDue {
+                progress.show("\(number.grouped) of \(keys.count.grouped) keys asked for in their tokens")
+            }
+            guard let bytes = Base64.decode(hash) else {
+                faults[hash] = "The daemon lists it under a name that is no publicKeyHash."
+                continue
+            }
+            do throws(CommandFailure) {
+                let target = "/v1/keys/\(Hexadecimal.encode(bytes))"
+                keys[number].attributes = try await connection.send(.get(target), for: KeySummary.self)
+                    .answer.attributes
+            } catch {
+                faults[hash] = error.message ?? "The daemon gave no reason."
+            }
+        }
+        progress.clear()
+        return (keys, faults)
+    }
+}

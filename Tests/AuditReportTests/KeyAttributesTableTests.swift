@@ -1,0 +1,128 @@
+import AuditChain
+import DaemonAPI
+import Foundation
+import Testing
+
+@testable import AuditReport
+
+/// What the page says of the attributes that were read from the tokens, beside what the record says of the keys.
+@Suite("The report's table of attributes")
+struct KeyAttributesTableTests {
+    /// As a token describes a P-256 key that it made.
+    private static let made = KeyAttributes.Values(
+        sensitive: true, extractable: false, alwaysSensitive: true, neverExtractable: true, local: true, private: true,
+        modifiable: true, uses: ["derive"], strength: "P-256")
+
+    /// As a token describes one that came from a file.
+    private static var imported: KeyAttributes.Values {
+        var values = made
+        (values.local, values.alwaysSensitive, values.neverExtractable) = (false, false, false)
+        return values
+    }
+
+    private static func key(_ attributes: [KeyAttributes]?) -> KeySummary {
+        KeySummary(
+            publicKeyHash: RecordBook.key.base64, merchantIdentifier: "merchant.test", algorithm: "EC", state: "active",
+            notAfter: nil, daysLeft: nil, tier: "C", lastUse: nil, uses: 0, condition: "served", remark: nil,
+            tokens: ["primary"], attributes: attributes)
+    }
+
+    private static func warnings(_ values: KeyAttributes.Values, arrival: KeyHistory.Step?) -> [String] {
+        let attributes = KeyAttributes(token: "primary", values)
+        return KeyAttributesTable.warnings(attributes, key([attributes]), arrival: arrival)
+    }
+
+    @Test("A key that is as the record says has no warning, made there or come from a file")
+    func asRecorded() {
+        #expect(Self.warnings(Self.made, arrival: .generated).isEmpty)
+        #expect(Self.warnings(Self.imported, arrival: .imported).isEmpty)
+        #expect(Self.warnings(Self.imported, arrival: .adopted).isEmpty)
+        #expect(Self.warnings(Self.imported, arrival: nil).isEmpty)
+    }
+
+    @Test("A key that the record says was made in a token, and the token says was not, is three warnings")
+    func replaced() {
+        let warnings = Self.warnings(Self.imported, arrival: .generated)
+        #expect(warnings.count == 3 && warnings.allSatisfy { $0.hasPrefix("Made in a token by the record") })
+    }
+
+    @Test("A key that came from a file by the record, and that the token says it made, is a warning")
+    func madeAfterAll() {
+        let warnings = Self.warnings(Self.made, arrival: .imported)
+        #expect(warnings.count == 1 && warnings[0].hasPrefix("Came from a file by the record"))
+    }
+
+    @Test("Another strength than the ledger's is a warning, and so is each shortcoming")
+    func strength() {
+        var values = Self.made
+        values.strength = "RSA-1024"
+        values.shortcomings = ["CKA_EXTRACTABLE is true."]
+        #expect(
+            Self.warnings(values, arrival: .generated) == [
+                "CKA_EXTRACTABLE is true.", "P-256 by the ledger, RSA-1024 by the token.",
+            ])
+    }
+
+    @Test("A key that the token does not show any more is one warning, and a token that is away is none")
+    func absent() {
+        let gone = KeyAttributes.Values(shortcomings: ["The token shows no private key with this CKA_ID now."])
+        #expect(Self.warnings(gone, arrival: .generated) == gone.shortcomings)
+        let away = KeyAttributes(token: "primary", message: "It is not open.")
+        #expect(KeyAttributesTable.warnings(away, Self.key([away]), arrival: .generated).isEmpty)
+    }
+
+    // MARK: The page
+
+    private static let hostile = "<img src=x>"
+
+    private static func page(_ keys: [KeySummary], faults: [String: String] = [:]) throws -> String {
+        var book = RecordBook()
+        try book.add(.start(version: AuditText("1.0.0")), at: 0)
+        try book.add(.keyGenerate, at: 1, by: "alice", key: RecordBook.key, merchant: "merchant.test")
+        let status = StatusAnswer(
+            version: "1.0.0", node: "node-1", startedAt: RecordBook.time(0).date, ready: true, reasons: [],
+            tokens: [
+                HSMTokenStatus(
+                    name: "primary", condition: "ready", serialNumber: "1a2b", model: "Example HSM",
+                    hardwareVersion: "3.0", firmwareVersion: "7.12")
+            ], ledger: LedgerStatus(engine: "sqlite", condition: "ready"),
+            trust: TrustStatus(roots: [], distrusted: 0, signingTimeWindow: "5m"), warnings: [])
+        return try book.page(
+            live: LiveState(
+                askedAt: RecordBook.time(2), status: status, keys: keys, attributeFaults: faults))
+    }
+
+    @Test("The page shows each key and token, the warning, and why a key was not read; names are never markup")
+    func shown() throws {
+        var values = Self.made
+        values.extractable = true
+        values.shortcomings = ["CKA_EXTRACTABLE is true: \(Self.hostile)"]
+        let keys = [
+            Self.key([
+                KeyAttributes(token: "primary", Self.made), KeyAttributes(token: "second", values),
+                KeyAttributes(token: "third", message: "It is not open."),
+            ])
+        ]
+        let page = try Self.page(keys)
+        #expect(page.contains("1 of 3 private keys in tokens are not as they have to be"))
+        #expect(page.contains("<strong>CKA_EXTRACTABLE is true: &lt;img src=x&gt;</strong>"))
+        #expect(page.contains("<td>P-256</td><td>yes</td><td>no</td><td>yes</td><td>yes</td><td>yes</td>"))
+        #expect(page.contains("<td>away</td>") && page.contains("It is not open."))
+        #expect(!page.contains(Self.hostile))
+        // The one with the warning stands before the others.
+        let second = try #require(page.range(of: "<span class=\"t\">second</span>"))
+        let primary = try #require(page.range(of: "<span class=\"t\">primary</span>"))
+        #expect(second.lowerBound < primary.lowerBound)
+
+        let unread = try Self.page([Self.key(nil)], faults: [RecordBook.key.base64: "hsm_unavailable: \(Self.hostile)"])
+        #expect(unread.contains("Of 1 keys the attributes were not read"))
+        #expect(unread.contains("hsm_unavailable: &lt;img src=x&gt;"))
+    }
+
+    @Test("A page without a warning has no warning, and the tokens' versions stand in the system's part")
+    func quiet() throws {
+        let page = try Self.page([Self.key([KeyAttributes(token: "primary", Self.made)])])
+        #expect(!page.contains("are not as they have to be"))
+        #expect(page.contains("<td>1a2b</td><td>3.0</td><td>7.12</td>"))
+    }
+}

@@ -1,0 +1,51 @@
+import DaemonAPI
+import Encodings
+import Testing
+
+@testable import paytokenctl
+
+/// What `audit report` asks of each key.
+@Suite("Questions for keys' attributes")
+struct KeyAttributeQuestionsTests {
+    private static let other = String(repeating: "ab", count: 32)
+
+    /// A key as the list has it.
+    private static func listed(_ hex: String) throws -> KeySummary {
+        var key = try JSONCoding.decode(KeySummary.self, from: Array(Sample.key.utf8))
+        key.publicKeyHash = Base64.encode(try #require(Hexadecimal.decode(hex)))
+        return key
+    }
+
+    @Test("each key gets what the daemon says of it; one whose answer fails has none, and the reason")
+    func asked() async throws {
+        let attributes = #","attributes":[{"away":true,"message":"It is not open.","token":"primary"}]}"#
+        let daemon = try await FakeDaemon([
+            "GET /v1/keys/\(Self.other)": .refusal(503, "ledger_unavailable", "Full."),
+            "GET /v1/keys/\(Sample.hex)": .ok(String(Sample.key.dropLast()) + attributes),
+        ])
+        var odd = try Self.listed(Sample.hex)
+        odd.publicKeyHash = "no base64"
+        let keys = [try Self.listed(Self.other), odd, try Self.listed(Sample.hex)]
+        let questions = KeyAttributeQuestions(connection: DaemonConnection(.admin, option: daemon.path))
+        let answers = await questions.answers(for: keys)
+        #expect(answers.keys.map(\.publicKeyHash) == keys.map(\.publicKeyHash))
+        #expect(answers.keys.map { $0.attributes?.map(\.token) } == [nil, nil, ["primary"]])
+        #expect(
+            answers.faults == [
+                keys[0].publicKeyHash: "ledger_unavailable: Full.",
+                "no base64": "The daemon lists it under a name that is no publicKeyHash.",
+            ])
+    }
+
+    @Test("when the time is up nothing more is asked, and every key left says so")
+    func limit() async throws {
+        let daemon = try await FakeDaemon(["GET /v1/keys/\(Sample.hex)": .ok(Sample.key)])
+        let questions = KeyAttributeQuestions(
+            connection: DaemonConnection(.admin, option: daemon.path), limit: .zero)
+        let answers = await questions.answers(for: [try Self.listed(Sample.hex)])
+        #expect(daemon.asked.isEmpty)
+        #expect(answers.keys.map { $0.attributes == nil } == [true])
+        #expect(
+            answers.faults.values.allSatisfy { $0.contains("had not come to this key") } && answers.faults.count == 1)
+    }
+}
