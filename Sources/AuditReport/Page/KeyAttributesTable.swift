@@ -28,15 +28,18 @@ struct KeyAttributesTable {
                 rows.append(Row(key: key, attributes: one, warnings: Self.warnings(one, key, arrival: arrival)))
             }
         }
-        let warned = rows.count { !$0.warnings.isEmpty }
-        if warned > 0 {
+        let warned = rows.filter { !$0.warnings.isEmpty }
+        let away = rows.filter { $0.attributes.values == nil }
+        let described = rows.count - away.count
+        if !warned.isEmpty {
             page.raw("<div class=\"verdict bad\"><strong>")
             page.raw(
                 PageWriter.escaped(
-                    "\(PageWriter.grouped(warned)) of \(PageWriter.grouped(rows.count)) private keys in tokens are not as they "
+                    "\(PageWriter.grouped(warned.count)) of \(PageWriter.grouped(described)) private keys in tokens are not as they "
                         + "have to be, or not as the record says.") + "</strong> They stand first.</div>\n")
         }
-        let shown = rows.filter { !$0.warnings.isEmpty } + rows.filter { $0.warnings.isEmpty }
+        // A token that is away has no warnings.
+        let shown = warned + away + rows.filter { $0.attributes.values != nil && $0.warnings.isEmpty }
         page.table(
             [
                 "Key", "Token", "Strength", "Sensitive", "Extractable", "Always sensitive", "Never extractable",
