@@ -1,0 +1,133 @@
+import AuditChain
+import Foundation
+import GRDB
+import MerchantKeys
+import PostgreSQLClient
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Records 1 to 20 of thirty are archived, and five of them are removed: a backup or a move finds what a removal under way leaves.
+@Suite("A file whose record begins behind an archive")
+struct ArchivedFileTests {
+    private struct Archived {
+        let archive: ArchiveFixture
+        let export: [UInt8]
+
+        init() async throws {
+            archive = try await ArchiveFixture(engine: .sqlite)
+            try await archive.ledger.store(LedgerFixture.record(LedgerFixture.hash(2), state: .compromised))
+            try await archive.archived(1...20)
+            #expect(try await archive.ledger.removeArchivedRecords(limit: 5) == 5)
+            export = try await MoveFixture.export(of: archive.ledger)
+        }
+
+        var path: String { archive.fixture.settings.path }
+    }
+
+    private func change(_ path: String, _ statement: String) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.write { try $0.execute(sql: statement) }
+        try queue.close()
+    }
+
+    private func count(_ path: String, _ query: String) throws -> Int? {
+        let queue = try DatabaseQueue(path: path)
+        defer { try? queue.close() }
+        return try queue.read { try Int.fetchOne($0, sql: query) }
+    }
+
+    // MARK: Restoring
+
+    private func restore(_ copy: String, to path: String) throws -> LedgerFileRestore.Report {
+        try LedgerFileRestore(
+            copy: try FileHandle(forReadingFrom: URL(filePath: copy)), named: "copy.sqlite", to: path
+        ).carryOut()
+    }
+
+    @Test("Its copy is restored without the archived records that were still in it, and verifies")
+    func restored() async throws {
+        let archived = try await Archived()
+        let copy = try await archived.archive.fixture.sqlite.backup(to: archived.archive.fixture.directory.path("copy"))
+        // Nothing vouches for these any more.
+        try change(copy.path, "UPDATE audit_record SET line = x'00' WHERE sequence = 12")
+        let directory = try FreshDirectory()
+        let path = directory.path("ledger.sqlite")
+        #expect(try restore(copy.path, to: path).lastRecord == 32)
+        #expect(try count(path, "SELECT min(sequence) FROM audit_record") == 20)
+        #expect(try count(path, "SELECT min(sequence) FROM checkpoint") == 20)
+        var settings = archived.archive.fixture.settings
+        settings.path = path
+        let ledger = try await SQLiteLedger.open(settings)
+        #expect(try await MoveFixture.export(of: ledger) == archived.export)
+        #expect(try await archived.archive.signer.verdict(of: ledger, beginning: .behindArchive).intactRecords == 12)
+        await ledger.close()
+    }
+
+    @Test(
+        "A copy is refused whose archives, beginning or keys are not what its record says",
+        arguments: [
+            ("UPDATE archive SET digest = zeroblob(32)", "What it says of its archives"),
+            ("UPDATE archive SET last = 10, hash = (SELECT hash FROM audit_record WHERE sequence = 10)", "missing"),
+            ("DELETE FROM archive", "no signed checkpoint of record 5"),
+            (
+                "UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), 'verify', 'decryp') AS BLOB) WHERE sequence = 20",
+                "columns of record 20"
+            ),
+            ("UPDATE audit_record SET hash = zeroblob(32) WHERE sequence = 20", "Record 20 is not the one"),
+            ("DELETE FROM checkpoint WHERE sequence = 20", "no signed checkpoint of record 20"),
+            ("UPDATE merchant_key SET state = 'active'", "may do more than its record says"),
+        ])
+    func changed(statement: String, fault: String) async throws {
+        let archived = try await Archived()
+        let copy = try await archived.archive.fixture.sqlite.backup(to: archived.archive.fixture.directory.path("copy"))
+        try change(copy.path, statement)
+        let directory = try FreshDirectory()
+        let error = #expect(throws: LedgerFileRestoreError.self) {
+            try restore(copy.path, to: directory.path("ledger.sqlite"))
+        }
+        guard case .broken(_, let found)? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(found.contains(fault), "\(found)")
+    }
+
+    // MARK: Moving
+
+    @Test("It is moved into a database with its archive, and goes on there")
+    func moved() async throws {
+        let archived = try await Archived()
+        await archived.archive.ledger.close()
+        let database = try await LedgerDatabases.shared.make()
+        let move = LedgerMove(
+            path: archived.path, url: try database.url(as: LedgerDatabases.owner), passwordFile: nil, version: "1.2.3")
+        #expect(try await move.carryOut().status == .moved)
+        let ledger = try await PostgreSQLLedger.open(
+            PostgreSQLLedger.Settings(url: try database.url(), node: "node-1", timeout: .seconds(60)))
+        #expect(try await ledger.lastArchive()?.last == 20)
+        #expect(try await MoveFixture.export(of: ledger) == archived.export)
+        // Those that were to be removed did not come along.
+        #expect(try await ledger.lines(1...20, limit: 100).map(\.sequence) == [20, 20])
+        #expect(try await archived.archive.signer.verdict(of: ledger, beginning: .behindArchive).intactRecords == 12)
+        await ledger.close()
+    }
+
+    @Test("A file that says something else of its archives is not moved")
+    func movedChanged() async throws {
+        let archived = try await Archived()
+        await archived.archive.ledger.close()
+        try change(archived.path, "UPDATE archive SET size = size + 1")
+        let database = try await LedgerDatabases.shared.make()
+        let move = LedgerMove(
+            path: archived.path, url: try database.url(as: LedgerDatabases.owner), passwordFile: nil, version: "1.2.3")
+        let error = await #expect(throws: LedgerMoveError.self) { try await move.carryOut() }
+        guard case .brokenChain(_, let fault)? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(fault.contains("What it says of its archives"))
+        #expect(try await database.sql("SELECT count(*) FROM audit_record") == "0")
+    }
+}
