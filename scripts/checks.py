@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "keys", "faults", "storm", "derives",
+SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "archives", "keys", "faults", "storm", "derives",
          "boundary", "differential", "sessions", "payments", "gateways", "upgrade"]
 CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
           ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],

@@ -11,65 +11,106 @@ import Synchronization
 /// what `scripts/soak records` measures a long record with.
 ///
 ///     ledger-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE
+///     ledger-filler old LEDGER COUNT DAYS
+///     ledger-filler seal LEDGER COUNT DAYS MODULE TOKEN-LABEL PIN-FILE
+///
+/// `old` begins a ledger with records of so many days ago, before there is an audit key; once the daemon has made one, `seal` makes
+/// the checkpoints that it would have made then. So a record is old enough to be archived (`scripts/soak archives`).
 ///
 /// LEDGER is a file, or the URL of a database in which the daemon is node-1. SOFTHSM2_CONF must be set as for the
 /// daemon's worker.
 @main
 struct LedgerFiller {
     static func main() async {
-        let arguments = CommandLine.arguments
-        guard arguments.count == 6, let count = Int(arguments[2]), count > 0 else {
-            say("usage: ledger-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE")
-            exit(64)
-        }
         do {
-            let key = try SealingKey(
-                module: arguments[3], label: arguments[4], pin: SecretBytes(contentsOfFile: arguments[5]))
-            // What is waiting at once, below, must fit into the queue.
-            let ledger: any Ledger =
-                if arguments[1].hasPrefix("postgresql:") {
-                    try await PostgreSQLLedger.open(
-                        PostgreSQLLedger.Settings(
-                            url: PostgreSQLURL(arguments[1]), node: "node-1", waiting: 2 * sealedTogether,
-                            timeout: .seconds(60)))
-                } else {
-                    try await SQLiteLedger.open(
-                        SQLiteLedger.Settings(path: arguments[1], waiting: 2 * sealedTogether))
-                }
-            try await fill(ledger, with: count, sealedBy: key)
-            await ledger.close()
+            try await run(Array(CommandLine.arguments.dropFirst()))
         } catch {
             say("ledger-filler: \(error)")
             exit(1)
         }
     }
 
+    private static func run(_ arguments: [String]) async throws {
+        let isOld = arguments.first == "old" || arguments.first == "seal"
+        let rest = isOld ? Array(arguments.dropFirst()) : arguments
+        let wanted = arguments.first == "old" ? 3 : arguments.first == "seal" ? 6 : 5
+        guard rest.count == wanted, let count = Int(rest[1]), count > 0, let days = isOld ? Int(rest[2]) : 0 else {
+            say("usage: ledger-filler [old | seal] LEDGER COUNT [DAYS] [MODULE TOKEN-LABEL PIN-FILE]")
+            exit(64)
+        }
+        let time = Date(timeIntervalSinceNow: -86_400 * Double(days))
+        let ledger = try await open(rest[0])
+        if arguments.first == "old" {
+            try await fill(ledger, with: count, at: time)
+        } else {
+            let place = rest.suffix(3).map(\.self)
+            let key = try SealingKey(module: place[0], label: place[1], pin: SecretBytes(contentsOfFile: place[2]))
+            if isOld {
+                try await seal(ledger, through: count, at: time, by: key)
+            } else {
+                try await fill(ledger, with: count, at: time, sealedBy: key)
+            }
+        }
+        await ledger.close()
+    }
+
+    private static func open(_ place: String) async throws -> any Ledger {
+        // What is waiting at once, below, must fit into the queue.
+        if place.hasPrefix("postgresql:") {
+            return try await PostgreSQLLedger.open(
+                PostgreSQLLedger.Settings(
+                    url: PostgreSQLURL(place), node: "node-1", waiting: 2 * sealedTogether, timeout: .seconds(60)))
+        }
+        return try await SQLiteLedger.open(SQLiteLedger.Settings(path: place, waiting: 2 * sealedTogether))
+    }
+
     /// As the daemon does: a checkpoint after 1,000 records.
     private static let sealedTogether = CheckpointSchedule<ContinuousClock.Instant>.maximumRecords
 
-    private static func fill(_ ledger: any Ledger, with count: Int, sealedBy key: SealingKey) async throws {
+    private static func fill(
+        _ ledger: any Ledger, with count: Int, at time: Date, sealedBy key: SealingKey? = nil
+    ) async throws {
         var random = SystemRandomNumberGenerator()
         var left = count
         while left > 0 {
             let together = min(left, sealedTogether)
-            let records = (0..<together).map { _ in release(using: &random) }
+            let records = (0..<together).map { _ in release(at: time, using: &random) }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for record in records { group.addTask { _ = try await ledger.append(record) } }
                 try await group.waitForAll()
             }
-            let head = try await ledger.head()
-            guard let checkpoint = head.checkpoint(at: AuditTime(Date()), keyId: key.checkpointKey.keyId) else {
-                throw FillerFailure("the ledger has no record after \(together) were written")
-            }
-            try await ledger.insert(checkpoint.signed(by: key.sign))
+            if let key { try await seal(try await ledger.head(), in: ledger, at: time, by: key) }
             left -= together
         }
     }
 
+    private static func seal(
+        _ head: ChainHead, in ledger: any Ledger, at time: Date, by key: SealingKey
+    ) async throws {
+        guard let checkpoint = head.checkpoint(at: AuditTime(time), keyId: key.checkpointKey.keyId) else {
+            throw FillerFailure("the ledger has no record to be sealed")
+        }
+        try await ledger.insert(checkpoint.signed(by: key.sign))
+    }
+
+    /// The checkpoints of the first records, later.
+    private static func seal(
+        _ ledger: any Ledger, through last: Int, at time: Date, by key: SealingKey
+    ) async throws {
+        let node = try await ledger.head().node
+        for sequence in stride(from: min(sealedTogether, last), through: last, by: sealedTogether) {
+            let records = try await ledger.records(AuditFilter(), order: .oldestFirst, after: sequence - 1, limit: 1)
+            guard let record = records.records.first, record.sequence == sequence,
+                let head = ChainHead(node: node, sequence: sequence, hash: record.hash)
+            else { throw FillerFailure("the ledger has no record \(sequence)") }
+            try await seal(head, in: ledger, at: time, by: key)
+        }
+    }
+
     /// A record as a release leaves it, of the usual length.
-    private static func release(using random: inout SystemRandomNumberGenerator) -> AuditRecord {
+    private static func release(at time: Date, using random: inout SystemRandomNumberGenerator) -> AuditRecord {
         AuditRecord(
-            time: AuditTime(Date()), event: .decrypt(reference: digest(&random)),
+            time: AuditTime(time), event: .decrypt(reference: digest(&random)),
             caller: AuditCaller(name: AuditText("checkout"), uid: 1001, gid: 1001, pid: 4242, comm: AuditText("node")),
             merchant: AuditText("merchant.com.example.shop"), publicKeyHash: merchantKey,
             transactionId: digest(&random), protection: .c, hsmToken: AuditText("primary"))

@@ -50,6 +50,13 @@ struct VerdictSection {
         if builder.unreadable > 0 {
             page.paragraph("\(PageWriter.grouped(builder.unreadable)) lines are neither records nor checkpoints.")
         }
+        for node in builder.system.nodes.values.sorted(by: { $0.node < $1.node }) where node.first > 1 {
+            page.paragraph(
+                "Of node \(node.node.name) this export begins with record \(PageWriter.grouped(node.first)). What was before is not "
+                    + "counted on this page: who made a key, whose approval it had, and what was in force then may be among it. Where "
+                    + "it was archived, \"Old records left the ledger\" below names the file, and audit report --archive reads it."
+            )
+        }
         // What is whole stands in the table, with more about it.
         let faulty = export.verdict.nodes.filter { !$0.isIntact }
         if !faulty.isEmpty { page.list(faulty.map(\.description)) }
@@ -105,6 +112,7 @@ struct VerdictSection {
         for (what, moments) in [
             ("An older ledger was taken into service", system.restores),
             ("A clock was accepted", system.acceptedClocks),
+            ("Old records left the ledger for a file", system.archives),
         ] {
             for moment in moments {
                 rows.append([

@@ -43,6 +43,8 @@ public struct SystemHistory: Sendable {
     public private(set) var nodes: [AuditNode: Node] = [:]
     public private(set) var restores: [Moment] = []
     public private(set) var acceptedClocks: [Moment] = []
+    /// Beginnings of records that were archived, in the period.
+    public private(set) var archives: [Moment] = []
     public private(set) var dropped = RecordReferences()
     public private(set) var droppedCount = 0
     public private(set) var pruned = RecordReferences()
@@ -93,6 +95,11 @@ public struct SystemHistory: Sendable {
         case .recordsDropped where inPeriod:
             dropped.add(entry)
             droppedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)
+        case .recordArchive where inPeriod && isDone:
+            guard let archive = RecordArchive(entry) else { return }
+            Self.note(
+                "records \(archive.first) to \(archive.last), file \(archive.fileName(of: entry.node)), SHA-256 \(archive.digest.hex)",
+                entry, in: &archives)
         case .claimsPrune where inPeriod:
             pruned.add(entry)
             prunedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)

@@ -1,0 +1,169 @@
+"""Old records leave the ledger: what that costs, and what a kill leaves. The daemon's ledger, a file or a database, begins with
+records of 430 days ago, with the checkpoints of then. The daemon is started with ledger.retain_records, under load, and killed
+again and again while it archives and removes; then it is left alone until all is done.
+
+Wrong is a release that is refused or lost, a record that the files and what is left do not have together, an archive that no record
+names or that is there twice, and records that are removed before their archive is recorded and sealed. Times, memory, and what
+releases wait beside it are printed.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import database
+import load
+import proof
+import records
+import service
+
+DAYS = 430
+ARCHIVES = pathlib.Path("archives")
+
+
+def recorded(ledger):
+    """How many of the records that are left name an archive."""
+    return sum('"event":"record_archive"' in str(line, "utf-8") if isinstance(line, bytes) else
+               '"event":"record_archive"' in line for line in ledger.lines())
+
+
+def configure():
+    file = pathlib.Path("paytokend.yaml")
+    text = file.read_text()
+    if "ledger:\n" not in text:
+        raise service.Failed("the configuration has no ledger")
+    file.write_text(text.replace("ledger:\n", f"ledger:\n  retain_records: 397d\n  archive_directory: {ARCHIVES}\n"))
+
+
+def drive(daemon, minter, answers, until, times):
+    """Releases on four connections until something is true, each answered or repeated by its reference."""
+    def requests():
+        number = 0
+        while True:
+            token = minter.ready()
+            number += 1
+            reference = f"{id(times)}-{number}"
+            yield None if token is None else (reference, load.decrypt(token, reference.encode()))
+
+    def answered(reference, status, body, began, ended):
+        times.append(ended - began)
+        if status == 200:
+            answers.take(reference, body)
+        elif status is not None:
+            answers.wrong.append(f"{reference} was answered {status} {body[:200]}")
+    load.drive(daemon.socket, 4, requests(), answered, tick=until, limit=service.GUARD)
+
+
+def archived(daemon):
+    """The last archived record, or None."""
+    return json.loads(daemon.ctl("status", "--output", "json"))["ledger"].get("archivedSequence")
+
+
+def has_said(daemon, what):
+    return what in pathlib.Path(daemon.log).read_text(errors="replace")
+
+
+def figures(name, times):
+    times = sorted(times)
+    print(f"  releases {name:16} {len(times):6}   p50 {load.percentile(times, 0.5):7.2f} ms   "
+          f"p99 {load.percentile(times, 0.99):7.2f} ms   longest {times[-1] * 1000:7.2f} ms", flush=True)
+
+
+def joined():
+    """The archives as options, the oldest first."""
+    files = sorted(ARCHIVES.glob("*.jsonl"), key=lambda file: int(file.stem.rsplit(".", 1)[1].split("-")[0]))
+    return [word for file in files for word in ("--archive", file)], files
+
+
+def verify(daemon, count, wrong):
+    options, files = joined()
+    pathlib.Path("rest.jsonl").unlink(missing_ok=True)
+    pathlib.Path("audit-key.pem").write_bytes(daemon.ctl("audit", "public-key"))
+    daemon.ctl("audit", "export", "--out", "rest.jsonl")
+    for name, command in (
+        ("audit verify, live", ["paytokenctl", "audit", "verify", *options]),
+        ("audit verify, export", ["paytokenctl", "audit", "verify", "--export", "rest.jsonl", "--public-key",
+                                  "audit-key.pem", *options]),
+        ("scripts/verify-audit", [proof.VERIFIER, "rest.jsonl", "audit-key.pem", *options]),
+    ):
+        status, seconds, memory, output = service.child_memory(command, env=daemon.environment, stderr=subprocess.PIPE)
+        print(f"  {name:22} {seconds:8.2f} s   {memory:6.1f} MiB", flush=True)
+        said = output.decode(errors="replace")
+        if status != 0 or "records 1 to" not in said:
+            wrong.append(f"{name}: exit {status}: {said.strip()[-300:]}")
+    if not files or sum(file.stat().st_size for file in files) < count * 100:
+        wrong.append(f"the archives are too small: {files}")
+    left = [path.name for path in ARCHIVES.iterdir() if path not in files]
+    if left:
+        wrong.append(f"in the archives' directory was left: {left}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/soak archives", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ledger", choices=["sqlite", "postgresql"], default="sqlite", help="where it is kept (sqlite)")
+    parser.add_argument("--records", type=int, default=1_000_000, help="old ones (1000000; 20000 with --short)")
+    parser.add_argument("--kills", type=int, default=6, help="while it archives and removes (6)")
+    options = service.arguments(parser)
+    count = 20_000 if options.short else options.records
+    wrong, answers = [], proof.Answers()
+    with contextlib.ExitStack() as ending:
+        if options.ledger == "postgresql":
+            ledger = ending.enter_context(database.Server()).ledger("ledger")
+            place = records.on_server(ledger)
+        else:
+            ledger, place = proof.LedgerFile(), "ledger.sqlite"
+        service.run("ledger-filler", "old", place, count, DAYS)
+        daemon = ending.enter_context(service.Service())
+        daemon.start()
+        daemon.import_merchant()
+        with service.Minter() as minter:
+            alone = []
+            drive(daemon, minter, answers, lambda: len(alone) >= (200 if options.short else 4000), alone)
+            if not daemon.stop():
+                wrong.append("the daemon did not end with 0 at SIGTERM")
+            service.run("ledger-filler", "seal", place, count, DAYS, os.environ["SOAK_MODULE"], "sandbox", "pin")
+            configure()
+            size, kills, during = ledger.size(), 0, []
+            began = time.monotonic()
+            # Each round goes on a little longer than the one before, so that every step is cut somewhere.
+            while kills < options.kills and not has_said(daemon, "archived records are removed"):
+                daemon.start()
+                end = time.monotonic() + 0.1 * 2 ** kills * (0.2 if options.short else 1)
+                drive(daemon, minter, answers,
+                      lambda: time.monotonic() > end or has_said(daemon, "archived records are removed"), during)
+                daemon.kill()
+                kills += 1
+            daemon.start()
+            before, beside, started = daemon.peak(), [], time.monotonic()
+            drive(daemon, minter, answers, lambda: has_said(daemon, "archived records are removed")
+                  or time.monotonic() > started + service.GUARD, beside)
+            took = time.monotonic() - began
+        if archived(daemon) != count:
+            wrong.append(f"archived through {archived(daemon)}, and not {count}")
+        lines = sum(1 for _ in ledger.lines())
+        if (named := recorded(ledger)) != 1:
+            wrong.append(f"{named} records name an archive, and not 1")
+        print(f"{count} old records were archived and removed in {took:.1f} s with {kills} kills; {lines} are left; the ledger has "
+              f"{ledger.size() / 1e6:.1f} MB ({size / 1e6:.1f} MB before), the archives "
+              f"{sum(file.stat().st_size for file in ARCHIVES.glob('*.jsonl')) / 1e6:.1f} MB")
+        print(f"  {'daemon':22} {daemon.peak():8.1f} MiB   ({before:.1f} MiB at its start)")
+        figures("alone", alone)
+        if during:
+            figures("between kills", during)
+        if beside:
+            figures("beside it", beside)
+        verify(daemon, count, wrong)
+        wrong += answers.wrong
+        if not daemon.stop():
+            wrong.append("the daemon did not end with 0 at SIGTERM")
+    return proof.verdict(wrong)
+
+
+if __name__ == "__main__":
+    with service.cleaning():
+        sys.exit(main())
