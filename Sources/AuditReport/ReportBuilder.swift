@@ -21,6 +21,7 @@ public struct ReportBuilder: Sendable {
     public private(set) var uses = KeyUses()
     /// In the period, by event and outcome.
     public private(set) var events: [EventOutcome: RecordReferences] = [:]
+    public private(set) var reconciliation: Reconciliation
     /// Lines that are neither a record nor a checkpoint: none in an export that was verified.
     public private(set) var unreadable = 0
 
@@ -41,7 +42,11 @@ public struct ReportBuilder: Sendable {
         ].map(\.rawValue))
     private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
 
-    public init(period: ReportPeriod) { self.period = period }
+    /// - Parameter tokenUses: what tokens say of their keys' uses; no two of them of the same uses.
+    public init(period: ReportPeriod, tokenUses: [TokenUseLog] = []) {
+        self.period = period
+        reconciliation = Reconciliation(tokenUses)
+    }
 
     /// The first reading: keys' lives.
     ///
@@ -58,7 +63,11 @@ public struct ReportBuilder: Sendable {
     /// The second reading: everything else.
     public mutating func count(line: [UInt8]) {
         guard !Self.event(of: line).isEmpty else {
-            if !line.starts(with: Self.checkpoint) { unreadable += 1 }
+            if !line.starts(with: Self.checkpoint) {
+                unreadable += 1
+            } else if !reconciliation.logs.isEmpty, let signed = SignedCheckpoint(line: line) {
+                reconciliation.take(signed.checkpoint)
+            }
             return
         }
         guard let entry = try? AuditEntry(line: line) else {
@@ -68,6 +77,7 @@ public struct ReportBuilder: Sendable {
         let inPeriod = period.contains(entry.time)
         system.take(entry, inPeriod: inPeriod)
         acts.take(entry, inPeriod: inPeriod)
+        reconciliation.take(entry)
         guard inPeriod else { return }
         events[EventOutcome(event: entry.event, outcome: entry.outcome), default: RecordReferences()].add(entry)
         if Self.uses.contains(entry.event) {

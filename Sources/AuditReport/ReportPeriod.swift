@@ -51,4 +51,9 @@ struct ReportStep: Sendable, Equatable {
 
     /// Its first day, `2026-01-31`.
     var text: String { String(start.text.prefix(10)) }
+
+    /// The same of a day since 1970.
+    static func text(ofDay day: Int) -> String {
+        String(AuditTime(milliseconds: Int64(day) * 86_400_000).text.prefix(10))
+    }
 }

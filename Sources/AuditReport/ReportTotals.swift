@@ -8,6 +8,8 @@ import StrictJSON
 /// `refused` by code), `floods` (the sums of `refusals`), `steps` (per chart step: its first day, uses, refusals), `approvals` (by their
 /// end), `system`; and of all records `nodes` (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`,
 /// `compromised`, `destroyed`: `[node, sequence]`, and `state`). Keys are their publicKeyHash in Base64. Empty counts are left out.
+/// With logs of tokens, `tokenUses` has one a log: `since`, `until`, `node` and `token` where the log names them, and `keys` (`key`,
+/// `counted` by the token, `least` and `most` by the record).
 struct ReportTotals {
     let builder: ReportBuilder
 
@@ -33,6 +35,10 @@ struct ReportTotals {
         Self.write(builder.endsOfApprovals, &json)
         json.member("system")
         writeSystem(&json)
+        if !builder.reconciliation.logs.isEmpty {
+            json.member("tokenUses")
+            writeTokenUses(&json)
+        }
         json.endObject()
         return json.bytes
     }
@@ -110,6 +116,31 @@ struct ReportTotals {
                 json.number(place.sequence)
                 json.endArray()
             }
+            json.endObject()
+        }
+        json.endArray()
+    }
+
+    private func writeTokenUses(_ json: inout JSONWriter) {
+        json.beginArray()
+        for (place, log) in builder.reconciliation.logs.enumerated() {
+            json.beginObject()
+            json.member("since", log.since.text)
+            json.member("until", log.until.text)
+            json.member("node", log.node?.name)
+            json.member("token", log.token)
+            json.member("keys")
+            json.beginArray()
+            let comparisons = builder.reconciliation.comparisons(of: place).sorted { $0.key.hex < $1.key.hex }
+            for comparison in comparisons {
+                json.beginObject()
+                json.member("key", comparison.key.base64)
+                json.member("counted", comparison.counted)
+                json.member("least", comparison.recorded.least)
+                json.member("most", comparison.recorded.most)
+                json.endObject()
+            }
+            json.endArray()
             json.endObject()
         }
         json.endArray()

@@ -51,6 +51,7 @@ static unsigned long settings[SCRIPT_SETTINGS];
 static char module[4096];
 static char log_path[4096];
 static char syslog_path[4096];
+static char uses_path[4096];
 /// Known outside of the function that lost it: an optimiser leaves out what nobody can read.
 static char *volatile last_lost;
 static struct stat read_state;
@@ -194,8 +195,12 @@ static void read_line(char *text, int line) {
         return;
     }
     const char *value = strtok_r(NULL, " \t\n", &rest);
-    if (strcmp(word, "module") == 0 || strcmp(word, "log") == 0 || strcmp(word, "syslog") == 0) {
-        char *target = word[0] == 'm' ? module : word[0] == 'l' ? log_path : syslog_path;
+    if (strcmp(word, "module") == 0 || strcmp(word, "log") == 0 || strcmp(word, "syslog") == 0 ||
+        strcmp(word, "uses") == 0) {
+        char *target = word[0] == 'm'   ? module
+                       : word[0] == 'l' ? log_path
+                       : word[0] == 's' ? syslog_path
+                                        : uses_path;
         if (value == NULL || strlen(value) >= sizeof module) {
             give_up("a path is missing", line);
         }
@@ -228,7 +233,7 @@ static void refresh(void) {
     }
     fault_count = error_count = attribute_count = refusal_count = 0;
     memset(settings, 0, sizeof settings);
-    log_path[0] = syslog_path[0] = 0;
+    log_path[0] = syslog_path[0] = uses_path[0] = 0;
     char text[8192];
     for (int line = 1; fgets(text, sizeof text, file) != NULL; line++) {
         read_line(text, line);
@@ -413,6 +418,49 @@ void script_log(const char *function, CK_RV value) {
         dprintf(descriptor, "%s 0x%lx %d\n", function, (unsigned long)value, (int)getpid());
         close(descriptor);
     }
+}
+
+bool script_logs_uses(void) {
+    pthread_mutex_lock(&lock);
+    refresh();
+    bool logs = uses_path[0] != 0;
+    pthread_mutex_unlock(&lock);
+    return logs;
+}
+
+void script_use(const char *operation, const unsigned char *identifier, unsigned long size) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char encoded[45] = {0};
+    if (size != 32) {
+        return;
+    }
+    // RFC 4648: 32 bytes are 43 digits and one padding.
+    for (int digit = 0; digit < 43; digit++) {
+        unsigned value = 0;
+        for (int bit = digit * 6; bit < digit * 6 + 6; bit++) {
+            value = value << 1 | (bit < 256 ? identifier[bit / 8] >> (7 - bit % 8) & 1u : 0u);
+        }
+        encoded[digit] = digits[value];
+    }
+    encoded[43] = '=';
+    struct timespec now;
+    struct tm utc;
+    char time[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &utc);
+    char line[256];
+    int length = snprintf(
+        line, sizeof line, "{\"time\":\"%s.%03ldZ\",\"publicKeyHash\":\"%s\",\"operation\":\"%s\"}\n", time,
+        now.tv_nsec / 1000000, encoded, operation);
+    pthread_mutex_lock(&lock);
+    int file = open(uses_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    // One write, so that lines of several processes do not mix.
+    if (file < 0 || write(file, line, (size_t)length) != length) {
+        give_up("a use cannot be logged", 0);
+    }
+    close(file);
+    pthread_mutex_unlock(&lock);
 }
 
 unsigned long script_setting(enum script_setting setting) {

@@ -49,6 +49,13 @@ bool script_refuses(const char *function, unsigned long type);
 /// Writes the call into the log, where the script has one.
 void script_log(const char *function, CK_RV value);
 
+/// Writes a use of a key with this CKA_ID into the token's log of uses, where the script has one and the identifier is a
+/// publicKeyHash: 32 bytes.
+void script_use(const char *operation, const unsigned char *identifier, unsigned long size);
+
+/// Whether the script has such a log.
+bool script_logs_uses(void);
+
 /// Has what is written to syslog stand in a file too, where the script names one.
 void script_syslog(void);
 

@@ -189,11 +189,22 @@ FORWARD(
 FORWARD(C_FindObjectsFinal, (SESSION), (session))
 FORWARD(C_Decrypt, (SESSION, BYTES(data), ROOM(plain)), (session, data, data_count, plain, plain_count))
 
+/// A use of a key in the token's own log, whoever has asked for it.
+static void note_use(const char *operation, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE key, CK_RV result) {
+    CK_BYTE identifier[64];
+    CK_ATTRIBUTE attribute = {CKA_ID, identifier, sizeof identifier};
+    if (result == CKR_OK && script_logs_uses() &&
+        real_module()->C_GetAttributeValue(session, key, &attribute, 1) == CKR_OK) {
+        script_use(operation, identifier, attribute.ulValueLen);
+    }
+}
+
 static CK_RV C_SignInit_scripted(SESSION, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key) {
     SCRIPTED(
         "C_SignInit", script_refuses("C_SignInit", mechanism->mechanism)
             ? CKR_MECHANISM_INVALID
             : real_module()->C_SignInit(session, mechanism, key));
+    note_use("sign", session, key, result);
     return result;
 }
 
@@ -378,6 +389,7 @@ static CK_RV decrypt_init(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK
 
 static CK_RV C_DecryptInit_scripted(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key) {
     SCRIPTED("C_DecryptInit", decrypt_init(session, mechanism, key));
+    note_use("decrypt", session, key, result);
     return result;
 }
 
@@ -400,6 +412,7 @@ static CK_RV C_DeriveKey_scripted(
     CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE base_key, CK_ATTRIBUTE *template,
     CK_ULONG count, CK_OBJECT_HANDLE *key) {
     SCRIPTED("C_DeriveKey", derive_key(session, mechanism, base_key, template, count, key));
+    note_use("derive", session, base_key, result);
     return result;
 }
 

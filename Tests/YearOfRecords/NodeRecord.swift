@@ -26,6 +26,8 @@ final class NodeRecord {
     private var head: ChainHead
     private var sealed = 0
     private var signing: (key: P256.Signing.PrivateKey, keyId: AuditDigest)
+    /// By which keys checkpoints were signed since ``takeSeals()``.
+    private var seals: [AuditDigest] = []
     private var buffer: [UInt8] = []
     private let file: FileHandle
     let part: URL
@@ -93,6 +95,12 @@ final class NodeRecord {
         buffer.append(0x0A)
         sealed = head.sequence
         checkpoints += 1
+        seals.append(signing.keyId)
+    }
+
+    func takeSeals() -> [AuditDigest] {
+        defer { seals = [] }
+        return seals
     }
 
     private func write(beyond size: Int) throws {

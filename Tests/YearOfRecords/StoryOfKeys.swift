@@ -72,8 +72,11 @@ extension Story {
             guard let key = year.merchants[merchant].current else { throw YearFailure("there is no key to give up") }
             return key
         }
-        on(205, "22:10", records: 0) { year, _ in try key(year).life.unrecordedUses += 37 }
-        on(310, "23:05", records: 0) { year, _ in year.merchants[4].current?.life.unrecordedUses += 5 }
+        on(205, "22:10", records: 0) { year, now in try year.useUnrecorded(key(year), 37, now) }
+        on(310, "23:05", records: 0) { year, now in
+            guard let key = year.merchants[4].current else { return }
+            try year.useUnrecorded(key, 5, now)
+        }
         on(215, "16:05", records: 2) { year, now in
             let (key, approval) = (try key(year), try year.nextApproval())
             let reason = "uses that are not in the record"

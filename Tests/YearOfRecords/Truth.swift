@@ -43,6 +43,8 @@ struct Truth: Encodable {
         var repeatsAfterSupersession = 0
         /// Uses that went past the daemon, to the HSM. No record has them.
         var unrecordedUses = 0
+        /// Uses whose records were lost with a ledger.
+        var lostUses = 0
     }
 
     /// What one caller did with one key, by `decrypt` and `tls_signature`.

@@ -22,6 +22,7 @@ final class Year {
     var keys: [MerchantKey] = []
     var merchants: [Merchant]
     var identity: MerchantKey?
+    let tokenLog: TokenLog
     /// How many records the acts leave that are still to come.
     var actRecordsLeft = 0
     /// Released lately, for repeats and replays.
@@ -49,6 +50,9 @@ final class Year {
         truth = Truth(
             seed: seed, start: start,
             end: AuditTime(milliseconds: start.milliseconds + Int64(Self.days) * Self.day))
+        tokenLog = try TokenLog(
+            directory.appending(path: "uses.jsonl"), since: self.start - Self.hour,
+            until: self.start + Int64(Self.days) * Self.day + Self.hour)
         var nodes: [NodeRecord] = []
         for number in 1...3 {
             nodes.append(try NodeRecord(name: "node-\(number)", key: try Self.key(&random), directory: directory))
@@ -104,12 +108,14 @@ final class Year {
         }
         for node in nodes {
             try await node.seal(at: AuditTime(milliseconds: end + node.clockAhead))
+            try noteSeals(of: node, end)
             try node.close()
             truth.nodes.append(
                 Truth.Node(
                     node: node.name, first: 1, last: node.sequence, checkpoints: node.checkpoints,
                     keyIds: node.keys.map(\.keyId.hex)))
         }
+        try tokenLog.close()
         truth.records = written
         truth.uses = totals.allUses
         truth.events = totals.allEvents
@@ -148,12 +154,31 @@ final class Year {
                 time: time, event: event, outcome: outcome, caller: caller, merchant: merchant.map { AuditText($0) },
                 publicKeyHash: key, transactionId: transaction, protection: protection,
                 hsmToken: usesToken ? Self.hsmToken : nil))
+        if let key, event.name == .csrCreate || usesToken && [.decrypt, .tlsSignature].contains(event.name) {
+            // The HSM does its work before anything is recorded, and whatever becomes of the record.
+            try tokenLog.use(key, event.name == .decrypt ? "derive" : "sign", at: now)
+            if sequence == nil { self.key(key)?.life.lostUses += 1 }
+        }
+        try noteSeals(of: node, now)
         guard let sequence else {
             node.loss?.records += 1
             return nil
         }
         totals.count(event.name, outcome, caller: caller?.name?.text)
         return Truth.Place(node: node.name, sequence: sequence, time: time.text)
+    }
+
+    /// Checkpoints that were signed since.
+    func noteSeals(of node: NodeRecord, _ now: Int64) throws {
+        for keyId in node.takeSeals() { try tokenLog.use(keyId, "sign", at: now) }
+    }
+
+    private func key(_ hash: AuditDigest) -> MerchantKey? { keys.first { $0.hash == hash } }
+
+    /// Somebody uses a key past the daemon.
+    func useUnrecorded(_ key: MerchantKey, _ count: Int, _ now: Int64) throws {
+        key.life.unrecordedUses += count
+        for number in 0..<count { try tokenLog.use(key.hash, "derive", at: now + Int64(number) * 1000) }
     }
 
     /// What a person did, or the daemon itself, perhaps to a key.

@@ -17,7 +17,10 @@ struct YearOfRecords: AsyncParsableCommand {
     var seed: UInt64 = 1
     @Option(help: "When the year begins, RFC 3339.")
     var start = "2025-11-01T00:00:00Z"
-    @Option(help: "The directory to make: records.jsonl, truth.json, and keys with each node's public keys.")
+    @Option(
+        help:
+            "The directory to make: records.jsonl, truth.json, uses.jsonl (the HSM's own log), and keys with each node's public keys."
+    )
     var out: String
 
     func validate() throws {

@@ -2,12 +2,17 @@
 struct LimitsSection {
     let hasLive: Bool
     let isProved: Bool
+    /// Whether a token's own count was compared.
+    let isReconciled: Bool
 
     func write(to page: inout PageWriter) {
         page.heading("6. What this does not show", id: "limits")
         var items = [
-            "Uses of a key that did not pass through this program. Whoever has a token's PIN can use its keys directly, and no record "
-                + "here tells of it; a counter or log of the token itself would.",
+            isReconciled
+                ? "Uses of a key that did not pass through this program, in tokens whose own count was not given, or if somebody changed "
+                    + "that count."
+                : "Uses of a key that did not pass through this program. Whoever has a token's PIN can use its keys directly, and no "
+                    + "record here tells of it; a counter or log of the token itself would.",
             "A record that was rewritten by somebody who had both the daemon's account and the token: he can sign it again. Heads and "
                 + "exports that were kept elsewhere show it.",
             "An end that was cut off, unless it is compared with a head that was kept on another host.",

@@ -45,7 +45,9 @@ public struct ReportPage {
         KeysSection(builder: builder, live: live, others: others, now: madeAt).write(to: &page)
         UseSection(builder: builder).write(to: &page)
         PeopleSection(builder: builder).write(to: &page)
-        LimitsSection(hasLive: live != nil, isProved: export.isProved).write(to: &page)
+        LimitsSection(
+            hasLive: live != nil, isProved: export.isProved, isReconciled: !builder.reconciliation.logs.isEmpty
+        ).write(to: &page)
         SettingsSection(builder: builder).write(to: &page)
         FiguresSection(figures: page.figures, export: export).write(to: &page)
         page.raw("<script type=\"application/json\" id=\"totals\">")

@@ -13,6 +13,7 @@ struct UseSection {
         writeRefusals(to: &page)
         writeLateUses(to: &page)
         writeHabits(to: &page)
+        ReconciliationSection(builder: builder).write(to: &page)
         page.requirements(Requirement.ofUse)
     }
 

@@ -43,6 +43,12 @@ struct VerdictSection {
                     + "sealed, as said below. The figures count what can be read, and prove nothing by themselves.</div>\n"
             )
         }
+        if builder.reconciliation.unexplained > 0 {
+            page.raw(
+                "<div class=\"verdict bad\"><strong>\(PageWriter.grouped(builder.reconciliation.unexplained)) uses of keys in no "
+                    + "record.</strong> The tokens themselves counted more than this program can have caused: see "
+                    + "<a href=\"#use\">Use</a>, at its end.</div>\n")
+        }
         if let fault = export.verdict.fault { page.paragraph("Broken: \(fault.description)") }
         if let count = export.verdict.filteredRecords {
             page.paragraph("The export was made with conditions, so \(PageWriter.grouped(count)) records stand alone.")

@@ -1,5 +1,6 @@
 // What Swift cannot import from Linux's headers, one header and one C file per topic.
 #include "process_hardening.h"
 #include "system_call_filter.h"
+#include "command_spawn.h"
 #include "worker_spawn.h"
 #include "unix_socket.h"

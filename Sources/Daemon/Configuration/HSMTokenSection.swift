@@ -8,7 +8,7 @@ import SecretMemory
 extension HSMTokenSettings {
     static let keys = [
         "name", "module", "uri", "pin_file", "sessions", "call_timeout", "recycle_after", "allow_extractable_secret",
-        "environment", "init_args", "deny_system_calls",
+        "environment", "init_args", "deny_system_calls", "use_log", "use_log_timeout",
     ]
 
     /// The elements of the root's `tokens`; empty after a reported problem.
@@ -65,7 +65,32 @@ extension HSMTokenSettings {
         self.init(
             name: name, module: module, uri: uri.withoutQuery, pinFile: pinFile, sessions: sessions,
             callTimeout: callTimeout, recycleAfter: recycleAfter, allowExtractableSecret: allowExtractableSecret,
-            environment: environment, initArgs: initArgs, deniedSystemCalls: deniedSystemCalls)
+            environment: environment, initArgs: initArgs, deniedSystemCalls: deniedSystemCalls,
+            useLog: Self.useLog(section, environment))
+    }
+
+    /// A program and its arguments; no shell reads them.
+    private static func useLog(_ section: ConfigurationSection, _ environment: [String: String]) -> UseLogProgram? {
+        let timeout = section.duration(
+            "use_log_timeout", in: .seconds(1)...(.seconds(3600)), default: .seconds(60))
+        guard section.node("use_log") != nil else {
+            if section.node("use_log_timeout") != nil {
+                section.problem("use_log_timeout", "is for use_log, which is not there; set that, or take this out")
+            }
+            return nil
+        }
+        guard let words = section.texts("use_log")?.map(\.value), let path = words.first, path.hasPrefix("/") else {
+            section.problem(
+                "use_log",
+                "must be a list: a program's absolute path and its arguments, as in [/usr/local/libexec/token-uses]")
+            return nil
+        }
+        if let objection = UseLogProgram.objection(to: path) {
+            section.problem("use_log", "the program \(ConfigurationText.shown(path)) \(objection)")
+            return nil
+        }
+        return UseLogProgram(
+            path: path, arguments: Array(words.dropFirst()), timeout: timeout, environment: environment)
     }
 
     private static func module(_ section: ConfigurationSection) -> String? {

@@ -136,6 +136,9 @@ extension HSMTokenSettings {
         values.set("\(path).environment", list: environment.keys.sorted().map { ConfigurationValue($0) })
         values.set("\(path).init_args", ConfigurationValue(initArgs.isEmpty ? "" : "set"))
         values.set("\(path).deny_system_calls", list: deniedSystemCalls.map { ConfigurationValue($0) })
+        // Its arguments may be secrets of the vendor's.
+        values.set("\(path).use_log", ConfigurationValue(useLog?.path ?? ""))
+        if let useLog { values.set("\(path).use_log_timeout", ConfigurationValue(useLog.timeout)) }
     }
 }
 

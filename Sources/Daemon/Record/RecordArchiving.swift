@@ -12,7 +12,7 @@ import Synchronization
 /// was recorded, the records are removed. The next run goes on where one ended.
 final class RecordArchiving: Sendable {
     /// How many records are removed in one transaction: few, so that releases come between.
-    private static let stepSize = 500
+    private static let stepSize = 200
     private static let pause = Duration.seconds(3600)
 
     private let settings: LedgerSettings.Archive
@@ -132,8 +132,13 @@ final class RecordArchiving: Sendable {
             try await file.require(archive)
         }
         var removed = 0
-        while case let count = try await ledger.removeArchivedRecords(limit: Self.stepSize), count > 0 {
+        while true {
+            let began = ContinuousClock.now
+            let count = try await ledger.removeArchivedRecords(limit: Self.stepSize)
+            guard count > 0 else { break }
             removed += count
+            // Nobody waits for it, and releases share its writer.
+            try await Task.sleep(for: began.duration(to: .now) * 2)
         }
         if removed > 0 { logger.info("archived records are removed", metadata: ["records": "\(removed)"]) }
     }

@@ -14,6 +14,7 @@ struct RouteTable: Sendable {
     let audit: AuditRoutes
     let auditKey: AuditKeyRoute
     let ledger: LedgerRoutes
+    let tokenUses: TokenUseRoutes
 
     /// - Parameter bodyLimit: `listener.max_request_bytes`.
     func endpoints(bodyLimit: Int) -> [Endpoint] {
@@ -21,6 +22,11 @@ struct RouteTable: Sendable {
             + Self.monitoring(monitoring)
             + Self.keys(keys, bodyLimit: bodyLimit) + Self.rotations(rotations)
             + Self.approvals(approvals, bodyLimit: bodyLimit) + Self.audit(audit, ledger) + Self.auditKey(auditKey)
+            + [
+                Endpoint(
+                    "GET", "/v1/tokens/{token}/uses", on: [.admin], role: .audit, query: TokenUseRoutes.parameters,
+                    respond: tokenUses.uses)
+            ]
     }
 
     /// A few names and a reason.

@@ -161,7 +161,8 @@ struct Assembly: Sendable {
             ledger: LedgerRoutes(
                 ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
                 restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock),
-                clocks: clockAcceptance))
+                clocks: clockAcceptance),
+            tokenUses: TokenUseRoutes(node: ledger.node, hsmTokens: configuration.hsmTokens, logger: logger))
         let router = Router(
             endpoints: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             policies: live.policies,

@@ -261,6 +261,8 @@ struct HSMTokenSettings: Sendable, Equatable {
     var refusedLogins = ""
     /// System calls that the worker is denied, by ``DeniableSystemCalls``' names.
     var deniedSystemCalls: [String] = []
+    /// What prints the token's own counter or log of its keys' uses; nil for none.
+    var useLog: UseLogProgram?
 }
 
 /// What a ``HSMToken`` tells the rest of the daemon. Every closure is called from an arbitrary thread, returns

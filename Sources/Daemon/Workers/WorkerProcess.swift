@@ -121,7 +121,7 @@ final class WorkerProcess: Sendable {
 }
 
 /// The strings as a C list that ends in NULL, for the duration of the call.
-private func withCStrings<Result>(
+func withCStrings<Result>(
     _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
 ) -> Result {
     var copies: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }

@@ -43,6 +43,7 @@ struct RecordedConfigurationTests {
             "tokens.primary.sessions": "2", "tokens.primary.call_timeout": "10s",
             "tokens.primary.recycle_after": "1000000", "tokens.primary.allow_extractable_secret": "false",
             "tokens.primary.environment": "", "tokens.primary.init_args": "", "tokens.primary.deny_system_calls": "",
+            "tokens.primary.use_log": "",
             "trust.root_files": "", "trust.roots": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",
             "trust.distrusted": "", "verification.signing_time_window": "5m",
         ]
@@ -160,7 +161,9 @@ struct RecordedConfigurationTests {
         ]
         for (section, keys) in sections {
             // A URL stands there by its parts, and a token's name in the names of its values.
-            let kept = keys.filter { "\(section).\($0)" != "ledger.url" && "\(section).\($0)" != "tokens.primary.name" }
+            // The time of a use_log stands there only with one.
+            let elsewhere: Set = ["ledger.url", "tokens.primary.name", "tokens.primary.use_log_timeout"]
+            let kept = keys.filter { !elsewhere.contains("\(section).\($0)") }
             for key in kept { #expect(values["\(section).\(key)"] != nil, "\(section).\(key)") }
         }
         #expect(values["ledger.engine"] == "postgresql" && values["tokens.1"] == "primary")

@@ -8,6 +8,8 @@
 //     log PATH                appends a line to PATH for each call: its name, what it returned, the process
 //     syslog PATH             what the process writes to syslog is appended to PATH, from C_Initialize on, and so is its
 //                             standard error; begins with a line that says so
+//     uses PATH               the token's own log of key uses: appends a line of JSON for each C_DeriveKey, C_SignInit and
+//                             C_DecryptInit that a key whose CKA_ID is a publicKeyHash has taken, whoever called it
 //     slot-offset N           slots have numbers N higher than the real module's
 //     session-limit N         C_OpenSession returns CKR_SESSION_COUNT while N are open
 //     token-flags N           C_GetTokenInfo has these flags besides

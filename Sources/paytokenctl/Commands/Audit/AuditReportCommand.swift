@@ -33,6 +33,11 @@ struct AuditReportCommand: AsyncParsableCommand {
 
               paytokenctl audit report --archive host-1.1-204800.jsonl --out report.html
 
+            Where a token has a counter or log of its keys' uses, the daemon is asked for what its use_log prints, or --token-uses \
+            gives it, and the page shows what is in no record:
+
+              paytokenctl audit report --token-uses uses.jsonl --out report.html
+
             From an export that was made before no daemon is asked:
 
               paytokenctl audit report --export record.jsonl --public-key key.pem --out report.html
@@ -74,6 +79,12 @@ struct AuditReportCommand: AsyncParsableCommand {
             valueName: "file"), completion: .file())
     var otherKeys: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "What a token's own counter or log says of its keys' uses, in the format of the article Assessing. May be repeated.",
+            valueName: "file"), completion: .file())
+    var tokenUses: [String] = []
+
     @OptionGroup var archives: ArchiveOption
 
     @OptionGroup var format: OutputOptions
@@ -109,9 +120,10 @@ struct AuditReportCommand: AsyncParsableCommand {
         }
         let others = try otherKeys.map(Self.otherLedger)
         let page = try NewFile(out)
-        let source = try await source()
+        let source = try await source(period)
+        let tokenUses = try TokenUseFiles.read(self.tokenUses + source.tokenUses)
         let verdict = try source.verify()
-        var builder = ReportBuilder(period: period)
+        var builder = ReportBuilder(period: period, tokenUses: tokenUses)
         try Self.read(source.export, "1 of 2") { builder.survey(line: $0) }
         var digest = SHA256()
         try Self.read(source.export, "2 of 2", digest: &digest) { builder.count(line: $0) }
@@ -127,7 +139,7 @@ struct AuditReportCommand: AsyncParsableCommand {
                 version: ProductVersion.current
             ).bytes)
         try page.publish()
-        try tell(exported)
+        try tell(exported, unexplained: tokenUses.isEmpty ? nil : builder.reconciliation.unexplained)
     }
 
     // MARK: The export
@@ -142,6 +154,8 @@ struct AuditReportCommand: AsyncParsableCommand {
         /// Whose record pins the other nodes' keys.
         let pinning: AuditNode?
         let live: LiveState?
+        /// What the asked daemon's tokens say of their keys' uses: files beside the page.
+        var tokenUses: [String] = []
 
         func verify() throws(CommandFailure) -> NodesVerdict {
             let report = try NodesVerification(trusted: trusted, heads: heads, wanted: .all)
@@ -153,9 +167,9 @@ struct AuditReportCommand: AsyncParsableCommand {
         }
     }
 
-    private func source() async throws(CommandFailure) -> Source {
+    private func source(_ period: ReportPeriod) async throws(CommandFailure) -> Source {
         let heads = try head.map { argument throws(CommandFailure) in try VerificationInputs.heads(argument) } ?? []
-        guard let export else { return try await exported(comparing: heads) }
+        guard let export else { return try await exported(comparing: heads, period) }
         var trusted = TrustedKeys(given: try VerificationInputs.keys(publicKey.filter { $0.node == nil }))
         for given in publicKey {
             if let node = given.node { trusted.give(try VerificationInputs.keys(file: given.file), for: node) }
@@ -168,11 +182,15 @@ struct AuditReportCommand: AsyncParsableCommand {
     }
 
     /// Exports all nodes' records beside the page, with the asked node's key.
-    private func exported(comparing heads: [SignedCheckpoint]) async throws(CommandFailure) -> Source {
+    private func exported(
+        comparing heads: [SignedCheckpoint], _ period: ReportPeriod
+    ) async throws(CommandFailure) -> Source {
         let connection = socket.connection
         let stem = out.hasSuffix(".html") ? String(out.dropLast(5)) : out
         let (records, keyFile) = (stem + ".jsonl", stem + ".pem")
         let (recordsFile, keys) = (try NewFile(records), try NewFile(keyFile, mode: 0o644))
+        // What comes while the export is made is in it or not, so tokens are asked for what was before.
+        let begun = AuditTime(Date())
         // First what the token remembers, then the records: which are then at least as long.
         let known = try await connection.send(.get("/v1/audit/public-key?node=all"), for: AuditPublicKeyAnswer.self)
             .answer
@@ -192,13 +210,16 @@ struct AuditReportCommand: AsyncParsableCommand {
             .answers(for: try await connection.allKeys().keys)
         let live = LiveState(
             askedAt: AuditTime(Date()), status: status, keys: described.keys, attributeFaults: described.faults)
+        let tokenUses = try await TokenUseFiles.ask(
+            connection, for: live.status.tokens.map(\.name), from: period.since, until: min(period.until, begun),
+            beside: stem)
         try recordsFile.publish()
         try keys.publish()
         var trusted = TrustedKeys()
         trusted.believe(own: ownKeys, of: node)
         return Source(
             export: records, keyFiles: ["\(node.name)=\(Self.name(keyFile))"], trusted: trusted,
-            heads: heads + remembered, pinning: node, live: live)
+            heads: heads + remembered, pinning: node, live: live, tokenUses: tokenUses)
     }
 
     private static func export(from connection: DaemonConnection, to file: NewFile) async throws(CommandFailure) {
@@ -267,19 +288,23 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     // MARK: Saying it
 
-    private func tell(_ export: VerifiedExport) throws {
+    /// - Parameter unexplained: uses of keys that tokens counted and no record has; nil where no token's count was given.
+    private func tell(_ export: VerifiedExport, unexplained: Int?) throws {
         var json = JSONWriter()
         json.beginObject()
         json.member("verdict", export.isProved ? "intact" : "not_proved")
         json.member("report", out)
         json.member("sha256", export.digest.hex)
+        json.member("usesInNoRecord", unexplained)
         json.endObject()
         try format.show(
             json.bytes,
-            Table(pairs: [
-                ("Page", out), ("Export", export.file), ("Export's SHA-256", export.digest.hex),
-                ("Verdict", export.isProved ? "intact" : "not proved"),
-            ]).text)
+            Table(
+                pairs: [
+                    ("Page", out), ("Export", export.file), ("Export's SHA-256", export.digest.hex),
+                    ("Verdict", export.isProved ? "intact" : "not proved"),
+                ] + (unexplained.map { [("Uses in no record", $0.grouped)] } ?? [])
+            ).text)
         guard export.isProved else {
             throw CommandFailure(
                 .no,

@@ -1,0 +1,170 @@
+public import AuditChain
+import StrictJSON
+
+/// How often a token says that its keys were used: what a small command printed of the token's own counter or log.
+///
+/// JSON lines, each an object with just these members, in any order; *Assessing* explains them:
+///
+///     {"format":"paytokend-token-uses","version":1,"kind":"log","since":"2025-11-01T00:00:00Z","until":"2026-11-01T00:00:00Z",
+///      "node":"backend-1","token":"primary","serial":"495adced91b068a0"}
+///     {"time":"2026-01-31T12:00:00Z","publicKeyHash":"…44 characters of Base64…","operation":"derive"}
+///     {"end":1}
+///
+/// `node`, `token` and `serial` may be missing. With `"kind":"counter"` the lines between are `{"publicKeyHash":…,"uses":123}`: how often
+/// each key was used from `since` on and before `until`. The last line says how many there were between, so that an output
+/// that was cut off is found. Memory grows with the keys and the days, both of them bounded, and not with the lines.
+public struct TokenUseLog: Sendable, Equatable {
+    public enum Kind: String, Sendable {
+        case log
+        case counter
+    }
+
+    public let kind: Kind
+    /// Whose uses these are: the node's, or all nodes' that use the token.
+    public let node: AuditNode?
+    /// As records name it; nil: whichever.
+    public let token: String?
+    /// The token's CK_TOKEN_INFO.serialNumber.
+    public let serial: String?
+    /// It is whole from `since` on and before `until`.
+    public let since: AuditTime
+    public let until: AuditTime
+    /// By key, and of a log by day since 1970.
+    public private(set) var uses: [AuditDigest: Int] = [:]
+    public private(set) var days: [AuditDigest: [Int: Int]] = [:]
+    private var lines = 0
+    private var isEnded = false
+
+    static let (mostKeys, longestLine) = (100_000, 4_096)
+    private static let mostUses = 1 << 53
+
+    /// - Parameter header: the first line, without its line feed.
+    public init(header: [UInt8]) throws(TokenUseLogError) {
+        let object = try Self.object(header, line: 1)
+        func text(_ name: String, _ limit: Int) throws(TokenUseLogError) -> String? {
+            guard let value = object[name] else { return nil }
+            guard let text = value.stringValue, (1...limit).contains(text.utf8.count) else {
+                throw .member(name, line: 1)
+            }
+            return text
+        }
+        func time(_ name: String) throws(TokenUseLogError) -> AuditTime {
+            guard let time = object[name]?.stringValue.flatMap(AuditTime.init(rfc3339:)) else {
+                throw .member(name, line: 1)
+            }
+            return time
+        }
+        guard object["format"]?.stringValue == "paytokend-token-uses", object["version"]?.numberValue?.int == 1 else {
+            throw .format
+        }
+        guard let kind = object["kind"]?.stringValue.flatMap(Kind.init) else { throw .member("kind", line: 1) }
+        self.kind = kind
+        let name = try text("node", AuditNode.maximumLength)
+        node = name.flatMap(AuditNode.init)
+        guard (name == nil) == (node == nil) else { throw .member("node", line: 1) }
+        (token, serial) = (try text("token", 255), try text("serial", 255))
+        (since, until) = (try time("since"), try time("until"))
+        guard since < until else { throw .member("until", line: 1) }
+        try Self.requireOnly(
+            ["format", "version", "kind", "node", "token", "serial", "since", "until"], object, line: 1)
+    }
+
+    /// Takes the next line, without its line feed.
+    public mutating func take(line: [UInt8]) throws(TokenUseLogError) {
+        let number = lines + 2
+        guard !isEnded else { throw .behindEnd(line: number + 1) }
+        let object = try Self.object(line, line: number)
+        if let end = object["end"] {
+            try Self.requireOnly(["end"], object, line: number)
+            guard end.numberValue?.int == lines else { throw .count(said: end.numberValue?.int, found: lines) }
+            isEnded = true
+            return
+        }
+        lines += 1
+        guard let key = object["publicKeyHash"]?.stringValue.flatMap(AuditDigest.init(base64:)) else {
+            throw .member("publicKeyHash", line: number)
+        }
+        guard uses[key] != nil || uses.count < Self.mostKeys else { throw .tooManyKeys }
+        switch kind {
+        case .counter:
+            guard let count = object["uses"]?.numberValue?.int, (0...Self.mostUses).contains(count), uses[key] == nil
+            else { throw .member("uses", line: number) }
+            try Self.requireOnly(["publicKeyHash", "uses"], object, line: number)
+            uses[key] = count
+        case .log:
+            guard let time = object["time"]?.stringValue.flatMap(AuditTime.init(rfc3339:)), time >= since, time < until
+            else { throw .member("time", line: number) }
+            guard let operation = object["operation"]?.stringValue, (1...64).contains(operation.utf8.count) else {
+                throw .member("operation", line: number)
+            }
+            try Self.requireOnly(["time", "publicKeyHash", "operation"], object, line: number)
+            uses[key, default: 0] += 1
+            days[key, default: [:]][KeyUses.index(time, 86_400_000), default: 0] += 1
+        }
+    }
+
+    /// - Throws: `unended` where the last line is missing: the output was cut off.
+    public func finish() throws(TokenUseLogError) {
+        guard isEnded else { throw .unended }
+    }
+
+    /// Whether it has the uses of a record: nil when not, false when its time is so near to `since` or `until` that the token's clock
+    /// may have it on the other side.
+    func covers(node: AuditNode, token name: String?, at time: AuditTime) -> Bool? {
+        guard self.node == nil || self.node == node, token == nil || name == nil || token == name else { return nil }
+        let (time, since, until) = (time.milliseconds, since.milliseconds, until.milliseconds)
+        guard time >= since - Self.margin, time < until + Self.margin else { return nil }
+        return time >= since + Self.margin && time < until - Self.margin
+    }
+
+    /// A record's time is when its request began, or thereabouts; in milliseconds.
+    static let margin: Int64 = 10_000
+
+    /// Whether both could have the same use.
+    public func overlaps(_ other: TokenUseLog) -> Bool {
+        (node == nil || other.node == nil || node == other.node)
+            && (token == nil || other.token == nil || token == other.token)
+            && since < other.until && other.since < until
+    }
+
+    private static func object(_ line: [UInt8], line number: Int) throws(TokenUseLogError) -> JSONObject {
+        guard line.count <= longestLine, let value = try? JSONValue(parsing: line, limits: JSONLimits(maximumDepth: 2)),
+            let object = value.objectValue
+        else { throw .notJSON(line: number) }
+        return object
+    }
+
+    private static func requireOnly(
+        _ names: Set<String>, _ object: JSONObject, line: Int
+    ) throws(TokenUseLogError) {
+        if let other = object.members.first(where: { !names.contains($0.name) }) {
+            throw .unknown(AuditText(other.name).text, line: line)
+        }
+    }
+}
+
+/// Why what a command printed of a token's uses is not believed.
+public enum TokenUseLogError: Error, Sendable, Equatable, CustomStringConvertible {
+    case format
+    case notJSON(line: Int)
+    case member(String, line: Int)
+    case unknown(String, line: Int)
+    case tooManyKeys
+    case count(said: Int?, found: Int)
+    case behindEnd(line: Int)
+    case unended
+
+    public var description: String {
+        switch self {
+        case .format: "its first line does not say \"format\":\"paytokend-token-uses\",\"version\":1"
+        case .notJSON(let line): "line \(line) is no JSON object of at most \(TokenUseLog.longestLine) bytes"
+        case .member(let name, let line): "line \(line): \(name) is missing, or is not what the format asks for"
+        case .unknown(let name, let line): "line \(line): \(name) is no member of the format"
+        case .tooManyKeys: "it names more than \(TokenUseLog.mostKeys) keys"
+        case .count(let said, let found):
+            "its end says that \(said.map(String.init) ?? "no number of") lines stand before it, and there are \(found)"
+        case .behindEnd(let line): "line \(line) stands behind the end"
+        case .unended: "its last line, {\"end\":…}, is missing: it was cut off"
+        }
+    }
+}

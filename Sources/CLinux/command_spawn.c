@@ -1,0 +1,67 @@
+#define _GNU_SOURCE
+#include "command_spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <unistd.h>
+
+static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes, int output, int errors) {
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    if (error == 0) error = posix_spawn_file_actions_adddup2(actions, output, 1);
+    if (error == 0) error = posix_spawn_file_actions_adddup2(actions, errors, 2);
+    if (error == 0) error = posix_spawn_file_actions_addclosefrom_np(actions, 3);
+    if (error == 0) error = posix_spawn_file_actions_addchdir_np(actions, "/");
+    if (error == 0) error = posix_spawnattr_setsigmask(attributes, &none);
+    if (error == 0) error = posix_spawnattr_setsigdefault(attributes, &all);
+    if (error == 0) error = posix_spawnattr_setpgroup(attributes, 0);
+    const short flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+    return error == 0 ? posix_spawnattr_setflags(attributes, flags) : error;
+}
+
+static int run(char *const arguments[], char *const environment[], int output, int errors, pid_t *process) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0) return error;
+    error = posix_spawnattr_init(&attributes);
+    if (error == 0) {
+        error = prepare(&actions, &attributes, output, errors);
+        if (error == 0) error = posix_spawn(process, arguments[0], &actions, &attributes, arguments, environment);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+int paytokend_spawn_command(
+    char *const arguments[], char *const environment[], pid_t *process, int *output, int *errors) {
+    int first[2], second[2];
+    if (pipe2(first, O_CLOEXEC) != 0) return errno;
+    if (pipe2(second, O_CLOEXEC) != 0) {
+        int error = errno;
+        close(first[0]);
+        close(first[1]);
+        return error;
+    }
+    // Above the descriptors that the file actions write to, so that none overwrites another.
+    int high_output = fcntl(first[1], F_DUPFD_CLOEXEC, 10), high_errors = fcntl(second[1], F_DUPFD_CLOEXEC, 10);
+    int error = high_output < 0 || high_errors < 0 ? errno : 0;
+    if (error == 0) error = run(arguments, environment, high_output, high_errors, process);
+    if (high_output >= 0) close(high_output);
+    if (high_errors >= 0) close(high_errors);
+    close(first[1]);
+    close(second[1]);
+    if (error != 0) {
+        close(first[0]);
+        close(second[0]);
+        return error;
+    }
+    *output = first[0];
+    *errors = second[0];
+    return 0;
+}

@@ -1,0 +1,109 @@
+import AuditChain
+import Dispatch
+import HTTPListener
+import Logging
+import Refusals
+import Synchronization
+
+/// `GET /v1/tokens/{name}/uses`: what a token's own counter or log says, as the configured command prints it.
+struct TokenUseRoutes: Sendable {
+    let node: String
+    let programs: [String: UseLogProgram]
+    let logger: Logger
+    /// One run at a time: a command may cost its HSM a lot.
+    private let isRunning = RunLock()
+
+    init(node: String, hsmTokens: [HSMTokenSettings], logger: Logger) {
+        self.node = node
+        self.logger = logger
+        programs = Dictionary(
+            hsmTokens.compactMap { settings in settings.useLog.map { (settings.name, $0) } },
+            uniquingKeysWith: { first, _ in first })
+    }
+
+    static let parameters: Set = ["since", "until"]
+
+    func uses(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
+        let name = request.pathArguments.first ?? ""
+        guard let program = programs[name] else {
+            throw Refusal(
+                .notFound, "No token of this name has a use_log in the configuration.",
+                details: programs.isEmpty ? nil : "tokens with one: \(programs.keys.sorted().joined(separator: ", "))")
+        }
+        var variables = ["PAYTOKEND_NODE": node, "PAYTOKEND_TOKEN": name]
+        for (parameter, variable) in [("since", "PAYTOKEND_SINCE"), ("until", "PAYTOKEND_UNTIL")] {
+            guard let time = request.query[parameter].flatMap(AuditTime.init(rfc3339:)) else {
+                throw Refusal(
+                    .malformedRequest, "The query says no time from which and to which uses are asked for.",
+                    details: "\(parameter) must be RFC 3339, as in 2026-01-31T12:00:00Z")
+            }
+            variables[variable] = time.text
+        }
+        guard let lease = isRunning.take() else {
+            throw Refusal(.overloaded, "Another look at a token's uses is under way; try again when it is done.")
+        }
+        let run: UseLogRun
+        do throws(UseLogRun.Failure) {
+            run = try UseLogRun(program, variables: variables)
+        } catch {
+            throw refusal(error, name)
+        }
+        let (pieces, ending) = AsyncThrowingStream.makeStream(of: [UInt8].self, bufferingPolicy: .bufferingOldest(4))
+        let room = DispatchSemaphore(value: 3)
+        // Commands block; tasks' threads are not for that.
+        DispatchQueue.global().async {
+            do {
+                try run.read { piece in
+                    room.wait()
+                    if case .terminated = ending.yield(piece) { throw CancellationError() }
+                }
+                ending.finish()
+            } catch {
+                ending.finish(throwing: error)
+            }
+        }
+        return EndpointAnswer(
+            http: HTTPAnswer(
+                status: 200, headers: [HTTPAnswer.Header(name: "Content-Type", value: "application/jsonl")],
+                stream: BodyStream(ended: { _ in room.signal() }) { [logger] writer in
+                    defer { withExtendedLifetime(lease) {} }
+                    do {
+                        for try await piece in pieces {
+                            room.signal()
+                            try await writer.write(piece)
+                        }
+                    } catch let failure as UseLogRun.Failure {
+                        logger.error(
+                            "a token's use_log failed", metadata: ["token": "\(name)", "reason": "\(failure)"])
+                        throw failure
+                    }
+                }))
+    }
+
+    private func refusal(_ failure: UseLogRun.Failure, _ token: String) -> Refusal {
+        logger.error("a token's use_log failed", metadata: ["token": "\(token)", "reason": "\(failure)"])
+        return Refusal(.hsmUnavailable, "The token's use_log gave nothing: \(failure).")
+    }
+}
+
+/// Taken by one at a time.
+private final class RunLock: Sendable {
+    private let isTaken = Mutex(false)
+
+    /// Given back when what it returns is deallocated; nil while it is taken.
+    func take() -> Lease? {
+        let wasTaken = isTaken.withLock { isTaken in
+            defer { isTaken = true }
+            return isTaken
+        }
+        return wasTaken ? nil : Lease(self)
+    }
+
+    final class Lease: Sendable {
+        private let lock: RunLock
+
+        fileprivate init(_ lock: RunLock) { self.lock = lock }
+
+        deinit { lock.isTaken.withLock { $0 = false } }
+    }
+}

@@ -1,0 +1,175 @@
+import AuditChain
+import Foundation
+import TestSupport
+import Testing
+
+@testable import AuditReport
+
+@Suite("What a token says of its keys' uses")
+struct TokenUseLogTests {
+    private static let header =
+        #"{"format":"paytokend-token-uses","version":1,"kind":"log","since":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}"#
+    private static let key = AuditDigest.of("a key".utf8)
+
+    private static func use(_ time: String = "2026-01-10T12:00:00Z", key: String = key.base64) -> String {
+        #"{"time":"\#(time)","publicKeyHash":"\#(key)","operation":"derive"}"#
+    }
+
+    private static func read(_ lines: [String]) throws(TokenUseLogError) -> TokenUseLog {
+        var log = try TokenUseLog(header: Array((lines.first ?? "").utf8))
+        for line in lines.dropFirst() { try log.take(line: Array(line.utf8)) }
+        try log.finish()
+        return log
+    }
+
+    @Test("A log is counted by key and day, and a counter by key")
+    func counted() throws {
+        let other = AuditDigest.of("another".utf8)
+        let log = try Self.read([
+            Self.header, Self.use(), Self.use("2026-01-10T23:59:59.999Z"), Self.use("2026-01-11T00:00:00+00:00"),
+            Self.use(key: other.base64), #"{"end":4}"#,
+        ])
+        #expect(log.uses == [Self.key: 3, other: 1])
+        #expect(log.days[Self.key]?.values.sorted() == [1, 2])
+        let counter = try Self.read([
+            Self.header.replacing(#""log""#, with: #""counter""#),
+            #"{"publicKeyHash":"\#(Self.key.base64)","uses":4096}"#, #"{"end":1}"#,
+        ])
+        #expect(counter.kind == .counter)
+        #expect(counter.uses == [Self.key: 4096])
+    }
+
+    @Test("What is cut off, changed or of another format is refused, with its line")
+    func refused() {
+        let cases: [([String], TokenUseLogError)] = [
+            ([""], .notJSON(line: 1)), (["{}"], .format),
+            ([Self.header.replacing(#""version":1"#, with: #""version":2"#)], .format),
+            ([Self.header.replacing(#""log""#, with: #""guess""#)], .member("kind", line: 1)),
+            ([Self.header.replacing("2026-02-01", with: "2026-01-01")], .member("until", line: 1)),
+            ([Self.header.replacing(#""kind""#, with: #""pin":"1","kind""#)], .unknown("pin", line: 1)),
+            ([Self.header.replacing(#""kind""#, with: #""node":"no/de","kind""#)], .member("node", line: 1)),
+            ([Self.header], .unended), ([Self.header, Self.use()], .unended),
+            ([Self.header, #"{"end":1}"#], .count(said: 1, found: 0)),
+            ([Self.header, Self.use(), #"{"end":0}"#], .count(said: 0, found: 1)),
+            ([Self.header, #"{"end":0}"#, Self.use()], .behindEnd(line: 3)),
+            ([Self.header, Self.use("2026-02-01T00:00:00Z")], .member("time", line: 2)),
+            ([Self.header, Self.use("2025-12-31T23:59:59Z")], .member("time", line: 2)),
+            ([Self.header, Self.use("yesterday")], .member("time", line: 2)),
+            ([Self.header, Self.use(key: "abcd")], .member("publicKeyHash", line: 2)),
+            ([Self.header, "not json"], .notJSON(line: 2)),
+            ([Self.header, "[" + String(repeating: "1,", count: 4000) + "1]"], .notJSON(line: 2)),
+            (
+                [
+                    Self.header.replacing(#""log""#, with: #""counter""#),
+                    #"{"publicKeyHash":"\#(Self.key.base64)","uses":-1}"#,
+                ], .member("uses", line: 2)
+            ),
+            (
+                [Self.header.replacing(#""log""#, with: #""counter""#)]
+                    + Array(repeating: #"{"publicKeyHash":"\#(Self.key.base64)","uses":1}"#, count: 2),
+                .member("uses", line: 3)
+            ),
+        ]
+        for (lines, error) in cases {
+            #expect(throws: error, "\(lines)") { try Self.read(lines) }
+        }
+    }
+
+    @Test("Two logs of the same uses are told from logs of different nodes, tokens or times")
+    func overlapping() throws {
+        func log(_ members: String, _ since: String = "2026-01-01") throws -> TokenUseLog {
+            try TokenUseLog(
+                header: Array(
+                    Self.header.replacing(#""kind""#, with: members + #""kind""#).replacing("2026-01-01", with: since)
+                        .utf8))
+        }
+        let (a, b) = (try log(#""node":"a","#), try log(#""node":"b","#))
+        #expect(a.overlaps(a) && !a.overlaps(b))
+        #expect(try a.overlaps(log("")) && log("").overlaps(b))
+        #expect(try !log(#""token":"one","#).overlaps(log(#""token":"two","#)))
+        #expect(try log(#""token":"one","#).overlaps(a))
+    }
+}
+
+@Suite("A token's count beside the record")
+struct ReconciliationTests {
+    private static let key = AuditDigest.of("a key".utf8)
+    private static let time = AuditTime(rfc3339: "2026-01-10T12:00:00Z")!
+
+    private static func log(uses: Int, _ members: String = "") throws -> TokenUseLog {
+        var log = try TokenUseLog(
+            header: Array(
+                (#"{"format":"paytokend-token-uses","version":1,"kind":"counter",\#(members)"since":"2026-01-01T00:00:00Z","#
+                    + #""until":"2026-02-01T00:00:00Z"}"#).utf8))
+        try log.take(line: Array(#"{"publicKeyHash":"\#(key.base64)","uses":\#(uses)}"#.utf8))
+        return log
+    }
+
+    /// What the builder counts of these records of node `a`.
+    private static func reconciled(_ records: [AuditRecord], _ log: TokenUseLog) throws -> Reconciliation {
+        let period = try #require(ReportPeriod(since: .earliest, until: .latest))
+        var builder = ReportBuilder(period: period, tokenUses: [log])
+        var head = ChainHead(node: try #require(AuditNode("a")))
+        for record in records { builder.count(line: head.append(record).bytes) }
+        return builder.reconciliation
+    }
+
+    private static func record(
+        _ event: AuditEvent, _ outcome: AuditOutcome = .ok, token: String? = nil, at time: AuditTime = time
+    ) -> AuditRecord {
+        AuditRecord(
+            time: time, event: event, outcome: outcome, publicKeyHash: key, hsmToken: token.map { AuditText($0) })
+    }
+
+    private static let decrypt = AuditEvent.decrypt(reference: nil)
+
+    /// Each event and outcome with how often it uses the key at least and at most.
+    private static let cases: [(AuditRecord, Int, Int)] = [
+        (record(decrypt, .ok, token: "primary"), 1, 1), (record(decrypt, .repeated, token: "primary"), 1, 1),
+        (record(decrypt, .refused(.amountMismatch), token: "primary"), 1, 1),
+        (record(decrypt, .refused(.transactionReplayed), token: "primary"), 1, 1),
+        (record(decrypt, .refused(.transactionReplayed)), 0, 0),
+        (record(decrypt, .refused(.signatureInvalid)), 0, 0), (record(decrypt, .refused(.keyNotActive)), 0, 0),
+        (record(decrypt, .refused(.decryptionFailed)), 0, 1), (record(decrypt, .refused(.hsmUnavailable)), 0, 1),
+        (record(.tlsSignature(TLSSignatureDetails()), .ok, token: "primary"), 1, 1),
+        (record(.tlsSignature(TLSSignatureDetails()), .refused(.hsmUnavailable)), 0, 1),
+        (record(.csrCreate), 1, 1), (record(.csrCreate, .refused(.hsmUnavailable)), 0, 1), (record(.keyGenerate), 0, 2),
+        (record(.verify), 0, 0), (record(.keyStateChange(KeyStateChange(from: nil, to: .active))), 0, 0),
+    ]
+
+    @Test("A record is a use of its key for certain, perhaps, or not", arguments: cases.indices)
+    func bounds(index: Int) throws {
+        let (record, least, most) = Self.cases[index]
+        let found = try Self.reconciled([record], Self.log(uses: 0)).recorded[0][Self.key] ?? .init()
+        #expect((found.least, found.most) == (least, most))
+    }
+
+    @Test("What is beyond the most is in no record, and what is below the least was not counted")
+    func differences() throws {
+        let records = [
+            Self.record(Self.decrypt, .ok, token: "primary"), Self.record(Self.decrypt, .ok, token: "primary"),
+            Self.record(Self.decrypt, .refused(.hsmUnavailable)),
+        ]
+        for (counted, unexplained, missing) in [(2, 0, 0), (3, 0, 0), (4, 1, 0), (44, 41, 0), (1, 0, 1), (0, 0, 2)] {
+            let found = try Self.reconciled(records, Self.log(uses: counted)).comparisons(of: 0)
+            #expect(found.map(\.unexplained) == [unexplained])
+            #expect(found.map(\.missing) == [missing])
+        }
+    }
+
+    @Test("Records of other nodes, tokens and times are somebody else's")
+    func coverage() throws {
+        let use = Self.record(Self.decrypt, .ok, token: "primary")
+        func least(_ record: AuditRecord, _ members: String) throws -> Int {
+            try Self.reconciled([record], Self.log(uses: 0, members)).recorded[0][Self.key]?.least ?? 0
+        }
+        #expect(try least(use, "") == 1)
+        #expect(try least(use, #""node":"a","token":"primary","#) == 1)
+        #expect(try least(use, #""node":"b","#) == 0)
+        #expect(try least(use, #""token":"backup","#) == 0)
+        for time in ["2025-12-31T23:59:59.999Z", "2026-02-01T00:00:00Z"] {
+            let other = Self.record(Self.decrypt, .ok, token: "primary", at: try #require(AuditTime(rfc3339: time)))
+            #expect(try least(other, "") == 0)
+        }
+    }
+}

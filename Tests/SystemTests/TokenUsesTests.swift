@@ -1,0 +1,144 @@
+import Foundation
+import StrictJSON
+import TestSupport
+import Testing
+import TokenForge
+
+/// A token that logs its keys' uses by itself, and a daemon that is asked what that log says.
+@Suite struct TokenUsesTests {
+    private static let verifier = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+
+    private struct Place {
+        let directory: FreshDirectory
+        let hsmToken: ScriptedToken
+        let harness: DaemonHarness
+        var uses: String { directory.path("uses") }
+
+        /// - Parameter command: what the use_log runs; `$0.uses` is the token's log.
+        init(_ command: (_ uses: String) -> String) async throws {
+            directory = try FreshDirectory()
+            hsmToken = try ScriptedToken(try await TokenDirectory())
+            try hsmToken.play("uses \(directory.path("uses"))")
+            let program = try directory.write("#!/bin/sh\n" + command(directory.path("uses")), to: "token-uses")
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: program)
+            var configuration = DaemonConfiguration()
+            configuration.hsmTokens = [
+                TokenEntry("primary", hsmToken, ["use_log: [\(program)]", "use_log_timeout: 5s"])
+            ]
+            harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
+        }
+
+        var logged: [String] {
+            get throws { try String(contentsOfFile: uses, encoding: .utf8).split(separator: "\n").map(String.init) }
+        }
+
+        /// Somebody with the PIN uses the merchant's key past the daemon.
+        func useDirectly(_ count: Int) async throws {
+            let list = try await harness.paytokenctl(["key", "list", "--output", "json"])
+            let hash = try #require(
+                try JSONValue(parsing: list.outputBytes).arrayValue?.first?.objectValue?["publicKeyHash"]?.stringValue)
+            let identifier = try #require(Data(base64Encoded: hash)).map { String(format: "%02x", $0) }.joined()
+            let openssl = try Program.installed("openssl")
+            let (key, peer) = (directory.path("peer.pem"), directory.path("peer.der"))
+            let made = try await Program.run(
+                openssl, ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key])
+            #expect(made.status == 0, "\(made)")
+            #expect(
+                try await Program.run(openssl, ["pkey", "-in", key, "-pubout", "-outform", "DER", "-out", peer]).status
+                    == 0)
+            let pin = try String(contentsOfFile: hsmToken.pinFile, encoding: .utf8)
+            for _ in 0..<count {
+                let derived = try await Program.run(
+                    Program.installed("pkcs11-tool"),
+                    [
+                        "--module", hsmToken.libraryPath, "--token-label", TokenDirectory.label, "--login", "--pin",
+                        pin.trimmingCharacters(in: .whitespacesAndNewlines), "--derive", "--mechanism", "ECDH1-DERIVE",
+                        "--id", identifier, "--input-file", peer, "--output-file", directory.path("secret"),
+                    ], environment: hsmToken.environment)
+                #expect(derived.status == 0, "\(derived)")
+            }
+        }
+
+        func report() async throws -> ProgramResult {
+            try await harness.paytokenctl([
+                "audit", "report", "--out", harness.directory.path("report.html"), "--output", "json",
+            ])
+        }
+    }
+
+    /// Prints what of the log is in the time that is asked for, in the format.
+    private static func printing(_ uses: String) -> String {
+        #"""
+        printf '{"format":"paytokend-token-uses","version":1,"kind":"log","since":"%s","until":"%s","node":"%s","token":"%s"}\n' \
+            "$PAYTOKEND_SINCE" "$PAYTOKEND_UNTIL" "$PAYTOKEND_NODE" "$PAYTOKEND_TOKEN"
+        awk -v since="$PAYTOKEND_SINCE" -v until="$PAYTOKEND_UNTIL" '
+            substr($0, 10, 24) >= since && substr($0, 10, 24) < until { print; count++ }
+            END { printf "{\"end\":%d}\n", count }' '\#(uses)'
+        """# + "\n"
+    }
+
+    @Test("uses that never passed through the daemon are found, and the others are not")
+    func direct() async throws {
+        let place = try await Place(Self.printing)
+        for _ in 0..<5 { #expect(try await place.harness.decrypt(SharedForge.paymentToken()).status == 200) }
+        let logged = try place.logged
+        let before = logged.count
+        let clean = try await place.report()
+        #expect(clean.status == 0, "\(clean)")
+        let answer = try JSONValue(parsing: clean.outputBytes).objectValue
+        #expect(answer?["usesInNoRecord"]?.numberValue?.int == 0, "\(logged)")
+        for name in ["report.html", "report.jsonl", "report.pem", "report.uses-primary.jsonl"] {
+            try FileManager.default.removeItem(atPath: place.harness.directory.path(name))
+        }
+
+        try await place.useDirectly(7)
+        #expect(try place.logged.count == before + 7)
+        let found = try await place.report()
+        #expect(found.status == 0, "\(found)")
+        // The key's import may have used it twice.
+        let unexplained = before + 7 - (5 + 2)
+        let again = try JSONValue(parsing: found.outputBytes).objectValue
+        #expect(again?["usesInNoRecord"]?.numberValue?.int == unexplained)
+        let page = try String(contentsOfFile: place.harness.directory.path("report.html"), encoding: .utf8)
+        #expect(page.contains("<strong>\(unexplained) uses of keys in no record.</strong>"))
+        let verified = try await Program.run(
+            Self.verifier,
+            [
+                "--report", place.harness.directory.path("report.html"), place.harness.directory.path("report.jsonl"),
+                place.harness.directory.path("report.pem"),
+            ])
+        #expect(verified.status == 0, "\(verified)")
+        #expect(try await place.harness.stop().status == 0)
+    }
+
+    @Test(
+        "a command that fails, hangs, ends early or prints something else makes no page, and the daemon serves on",
+        arguments: [
+            ("echo broken >&2; exit 3", "ended with status 3: broken"), ("sleep 600", "did not end within"),
+            (#"printf '{"format":"paytokend-token-uses","version":1'; exit 0"#, ""), ("echo hello", ""), ("exit 0", ""),
+            (
+                #"printf '{"format":"paytokend-token-uses","version":1,"kind":"log","since":"2026-01-01T00:00:00Z","until":"2027-01-01T00:00:00Z"}\n'"#,
+                ""
+            ),
+        ])
+    func broken(command: String, logged: String) async throws {
+        let place = try await Place { _ in command + "\n" }
+        let made = try await place.report()
+        #expect(made.status != 0, "\(made)")
+        #expect(!FileManager.default.fileExists(atPath: place.harness.directory.path("report.html")))
+        #expect(try await place.harness.decrypt(SharedForge.paymentToken()).status == 200)
+        let ended = try await place.harness.stop()
+        #expect(ended.status == 0)
+        #expect(logged.isEmpty || ended.error.contains(logged), "\(ended.error)")
+    }
+
+    @Test("a token without a use_log is left out, and asked for by its name it is not found")
+    func none() async throws {
+        let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
+        let answer = try await harness.admin(
+            "/v1/tokens/primary/uses?since=2026-01-01T00:00:00Z&until=2026-02-01T00:00:00Z")
+        #expect(answer.status == 404 && answer.code == "not_found")
+        #expect(try await harness.stop().status == 0)
+    }
+}

@@ -1,0 +1,44 @@
+import AuditChain
+import Foundation
+
+/// The log that the HSM which all three nodes use keeps of its keys: each use when it takes place, whoever asked for it, and
+/// whatever becomes of its record.
+final class TokenLog {
+    private let file: FileHandle
+    private var buffer: [UInt8] = []
+    private var lines = 0
+
+    init(_ path: URL, since: Int64, until: Int64) throws {
+        guard FileManager.default.createFile(atPath: path.path, contents: nil) else {
+            throw YearFailure("\(path.path) cannot be written")
+        }
+        file = try FileHandle(forWritingTo: path)
+        write(
+            #"{"format":"paytokend-token-uses","version":1,"kind":"log","since":"\#(Self.text(since))","#
+                + #""until":"\#(Self.text(until))","token":"primary","serial":"1234567890abcdef"}"#)
+    }
+
+    /// - Parameter time: by the HSM's own clock, milliseconds since 1970.
+    func use(_ key: AuditDigest, _ operation: String, at time: Int64) throws {
+        lines += 1
+        write(
+            #"{"time":"\#(Self.text(time))","publicKeyHash":"\#(key.base64)","operation":"\#(operation)"}"#)
+        guard buffer.count > 1 << 16 else { return }
+        try flush()
+    }
+
+    func close() throws {
+        write(#"{"end":\#(lines)}"#)
+        try flush()
+        try file.close()
+    }
+
+    private func write(_ line: String) { buffer += Array(line.utf8) + [0x0A] }
+
+    private func flush() throws {
+        try file.write(contentsOf: buffer)
+        buffer.removeAll(keepingCapacity: true)
+    }
+
+    private static func text(_ time: Int64) -> String { AuditTime(milliseconds: time).text }
+}
