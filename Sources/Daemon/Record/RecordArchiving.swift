@@ -61,6 +61,8 @@ final class RecordArchiving: Sendable {
             try await removeArchived(node)
             if try await archive(node) { try await removeArchived(node) }
             fault.withLock { $0 = nil }
+        } catch is CancellationError {
+            // The daemon stops; its next start goes on.
         } catch {
             let reason =
                 switch error {

@@ -39,6 +39,11 @@ struct TokenUseRoutes: Sendable {
             }
             variables[variable] = time.text
         }
+        // It may have been changed since the configuration was read.
+        if let objection = UseLogProgram.objection(to: program.path) {
+            logger.error("a token's use_log is not run", metadata: ["token": "\(name)", "reason": "it \(objection)"])
+            throw Refusal(.hsmUnavailable, "The token's use_log is not run: its program \(objection).")
+        }
         guard let lease = isRunning.take() else {
             throw Refusal(.overloaded, "Another look at a token's uses is under way; try again when it is done.")
         }

@@ -18,6 +18,11 @@ struct UseLogProgram: Sendable, Equatable {
     ///
     /// - Returns: nil when it may be run.
     static func objection(to path: String) -> String? {
+        let target = URL(filePath: path).resolvingSymlinksInPath().path
+        return objection(toPlace: path) ?? (target == path ? nil : objection(toPlace: target))
+    }
+
+    private static func objection(toPlace path: String) -> String? {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, unsafe access(path, X_OK) == 0 else {
             return "is no program that can be run"

@@ -59,7 +59,12 @@ struct UseLogProgramTests {
         #expect(UseLogProgram.objection(to: path) == nil)
         try mode(0o775, path)
         #expect(UseLogProgram.objection(to: path)?.contains("written by others") == true)
+        // Nor through a name that others cannot change.
+        let own = try FreshDirectory()
+        try FileManager.default.createSymbolicLink(atPath: own.path("uses"), withDestinationPath: path)
+        #expect(UseLogProgram.objection(to: own.path("uses"))?.contains("written by others") == true)
         try mode(0o755, path)
+        #expect(UseLogProgram.objection(to: own.path("uses")) == nil)
         try mode(0o777, directory.path)
         #expect(UseLogProgram.objection(to: path)?.contains("written by others") == true)
         #expect(UseLogProgram.objection(to: directory.path("none")) != nil)
