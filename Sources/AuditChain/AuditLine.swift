@@ -98,19 +98,13 @@ struct RecordFrame {
     /// `,"hash":"` 64 digits `"}`
     private static let tailLength = 75
 
-    // Made once: a chain has millions of lines.
-    private static let beforeNode = Array("{\"node\":\"".utf8)
-    private static let beforeSequence = Array("\",\"sequence\":".utf8)
-    private static let beforeTime = Array(",\"time\":\"".utf8)
     private static let beforeHash = Array(",\"hash\":\"".utf8)
     private static let afterHash = Array("\"}".utf8)
 
     /// Nil unless the line begins with node, sequence and time and ends with the hash, all as records are written.
     init?(_ line: [UInt8]) {
         var scanner = LineScanner(line)
-        guard line.count <= AuditLine.maximumBytes,
-            scanner.take(Self.beforeNode), let node = scanner.node(), scanner.take(Self.beforeSequence),
-            let sequence = scanner.sequence(), scanner.take(Self.beforeTime),
+        guard line.count <= AuditLine.maximumBytes, let (node, sequence) = scanner.recordUntilTime(),
             line.count - Self.tailLength >= scanner.position
         else { return nil }
         let timeStart = scanner.position
@@ -175,6 +169,19 @@ struct LineScanner {
         }
         position += count
         return value
+    }
+
+    // Made once: a chain has millions of lines.
+    private static let beforeNode = Array("{\"node\":\"".utf8)
+    private static let beforeSequence = Array("\",\"sequence\":".utf8)
+    private static let beforeTime = Array(",\"time\":\"".utf8)
+
+    /// How every record begins, up to its time.
+    mutating func recordUntilTime() -> (node: AuditNode, sequence: Int)? {
+        guard take(Self.beforeNode), let node = node(), take(Self.beforeSequence), let sequence = sequence(),
+            take(Self.beforeTime)
+        else { return nil }
+        return (node, sequence)
     }
 
     /// A sequence number: 1 to 18 digits, not beginning with 0.

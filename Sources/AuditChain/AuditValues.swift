@@ -124,9 +124,7 @@ public struct AuditTime: Sendable, Hashable, Comparable {
     /// Of a record's line, as far as its beginning says; nil for every other line.
     public init?(ofRecord line: [UInt8]) {
         var scanner = LineScanner(line)
-        guard scanner.take("{\"node\":\""), scanner.node() != nil, scanner.take("\",\"sequence\":"),
-            scanner.sequence() != nil, scanner.take(",\"time\":\"")
-        else { return nil }
+        guard scanner.recordUntilTime() != nil else { return nil }
         self.init(stored: scanner.untilQuotationMark())
     }
 

@@ -1,39 +1,27 @@
 #define _GNU_SOURCE
 #include "command_spawn.h"
 
+#include "process_start.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <unistd.h>
 
-static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes, int output, int errors) {
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-    if (error == 0) error = posix_spawn_file_actions_adddup2(actions, output, 1);
-    if (error == 0) error = posix_spawn_file_actions_adddup2(actions, errors, 2);
-    if (error == 0) error = posix_spawn_file_actions_addclosefrom_np(actions, 3);
-    if (error == 0) error = posix_spawn_file_actions_addchdir_np(actions, "/");
-    if (error == 0) error = posix_spawnattr_setsigmask(attributes, &none);
-    if (error == 0) error = posix_spawnattr_setsigdefault(attributes, &all);
-    if (error == 0) error = posix_spawnattr_setpgroup(attributes, 0);
-    const short flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
-    return error == 0 ? posix_spawnattr_setflags(attributes, flags) : error;
+static int prepare(posix_spawn_file_actions_t *actions, int output, int errors) {
+    int error;
+    if ((error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0)) != 0) return error;
+    if ((error = posix_spawn_file_actions_adddup2(actions, output, 1)) != 0) return error;
+    if ((error = posix_spawn_file_actions_adddup2(actions, errors, 2)) != 0) return error;
+    if ((error = posix_spawn_file_actions_addclosefrom_np(actions, 3)) != 0) return error;
+    return posix_spawn_file_actions_addchdir_np(actions, "/");
 }
 
 static int run(char *const arguments[], char *const environment[], int output, int errors, pid_t *process) {
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);
     if (error != 0) return error;
-    error = posix_spawnattr_init(&attributes);
-    if (error == 0) {
-        error = prepare(&actions, &attributes, output, errors);
-        if (error == 0) error = posix_spawn(process, arguments[0], &actions, &attributes, arguments, environment);
-        posix_spawnattr_destroy(&attributes);
-    }
+    error = prepare(&actions, output, errors);
+    if (error == 0) error = paytokend_start(arguments[0], &actions, arguments, environment, process);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }

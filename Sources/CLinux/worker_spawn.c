@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
 #include "worker_spawn.h"
 
+#include "process_start.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,34 +14,21 @@ int paytokend_open_executable(const char *path) {
     return descriptor < 0 ? -errno : descriptor;
 }
 
-static int prepare(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes, int executable, int socket) {
+static int prepare(posix_spawn_file_actions_t *actions, int executable, int socket) {
     int error;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
     if ((error = posix_spawn_file_actions_adddup2(actions, socket, 0)) != 0) return error;
     if ((error = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0)) != 0) return error;
     // The executable has to be open while it is looked up in /proc: it stays as 3, the program closes it.
     if ((error = posix_spawn_file_actions_adddup2(actions, executable, 3)) != 0) return error;
-    if ((error = posix_spawn_file_actions_addclosefrom_np(actions, 4)) != 0) return error;
-    if ((error = posix_spawnattr_setsigmask(attributes, &none)) != 0) return error;
-    if ((error = posix_spawnattr_setsigdefault(attributes, &all)) != 0) return error;
-    if ((error = posix_spawnattr_setpgroup(attributes, 0)) != 0) return error;
-    return posix_spawnattr_setflags(
-        attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    return posix_spawn_file_actions_addclosefrom_np(actions, 4);
 }
 
 static int run(int executable, int socket, char *const arguments[], char *const environment[], pid_t *process) {
     posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);
     if (error != 0) return error;
-    error = posix_spawnattr_init(&attributes);
-    if (error == 0) {
-        error = prepare(&actions, &attributes, executable, socket);
-        if (error == 0) error = posix_spawn(process, "/proc/self/fd/3", &actions, &attributes, arguments, environment);
-        posix_spawnattr_destroy(&attributes);
-    }
+    error = prepare(&actions, executable, socket);
+    if (error == 0) error = paytokend_start("/proc/self/fd/3", &actions, arguments, environment, process);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }

@@ -66,11 +66,10 @@ struct ArchiveFile: Sendable {
     /// - Parameters:
     ///   - pages: of the record, from the archive before on.
     ///   - cutOff: records of this time or later stay in the ledger, and all behind them.
-    /// - Returns: the archive, whose file has another name yet (``publish(_:as:)``); nil when no checkpoint seals a record that is old
-    ///   enough.
+    /// - Returns: where the file ends; nil when no checkpoint seals a record that is old enough.
     func write(
         _ pages: AuditLinePages, first: Int, olderThan cutOff: AuditTime
-    ) async throws -> RecordArchive? {
+    ) async throws -> End? {
         let file = try await create()
         var draft = Draft()
         for try await page in pages {
@@ -93,19 +92,25 @@ struct ArchiveFile: Sendable {
             await discard()
             return nil
         }
-        let digest = try await close(file, at: end.offset)
-        return RecordArchive(first: first, last: end.sequence, hash: end.hash, digest: digest, size: end.offset)
+        try await close(file, at: end.offset)
+        return end
+    }
+
+    /// Behind the last checkpoint that was written.
+    struct End: Sendable {
+        let sequence: Int
+        let hash: AuditDigest
+        let offset: Int
     }
 
     /// What is written so far.
     private struct Draft {
         var size = 0
-        /// Behind the last checkpoint.
-        var end: (sequence: Int, hash: AuditDigest, offset: Int)?
+        var end: End?
 
         mutating func seal(with line: [UInt8], at offset: Int) {
             guard let checkpoint = SignedCheckpoint(line: line)?.checkpoint else { return }
-            end = (checkpoint.sequence, checkpoint.hash, offset)
+            end = End(sequence: checkpoint.sequence, hash: checkpoint.hash, offset: offset)
         }
     }
 
@@ -134,9 +139,7 @@ struct ArchiveFile: Sendable {
     }
 
     /// Cuts the file behind its last checkpoint, and has it reach the disk.
-    ///
-    /// - Returns: SHA-256 of what stands there, read back.
-    private func close(_ file: FileHandle, at size: Int) async throws(ArchiveFailure) -> AuditDigest {
+    private func close(_ file: FileHandle, at size: Int) async throws(ArchiveFailure) {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             do {
                 try file.truncate(atOffset: UInt64(size))
@@ -144,20 +147,27 @@ struct ArchiveFile: Sendable {
             } catch {
                 throw .cannotWrite(path: partial, reason: Self.text(of: errno))
             }
-            guard let digest = Self.digest(ofFile: partial) else { throw .missing(path: partial) }
-            return digest
         }
     }
 
     /// Reads back what was written, and verifies it: each hash and signature, and that it is just that part of the record.
-    func verify(_ archive: RecordArchive, of node: AuditNode, keys: CheckpointKeys) async throws(ArchiveFailure) {
+    ///
+    /// - Returns: the archive, whose file has another name yet (``publish(_:as:)``).
+    func verify(
+        from first: Int, to end: End, of node: AuditNode, keys: CheckpointKeys
+    ) async throws(ArchiveFailure) -> RecordArchive {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
-            var verifier = ChainVerifier(keys: keys, beginning: archive.first == 1 ? .record1 : .anywhere)
-            let digest = Self.digest(ofFile: partial) { verifier.consume($0[...]) }
+            var verifier = ChainVerifier(keys: keys, beginning: first == 1 ? .record1 : .anywhere)
+            guard let digest = Self.digest(ofFile: partial, reading: { verifier.consume($0[...]) }) else {
+                throw .missing(path: partial)
+            }
             let verdict = verifier.verdict()
-            guard digest == archive.digest, case .intact(let ranges) = verdict, let range = ranges.first,
-                ranges.count == 1, range.node == node, range.start == archive.first - 1, range.last == archive.last
+            guard case .intact(let ranges) = verdict, let range = ranges.first, ranges.count == 1, range.node == node,
+                range.start == first - 1, range.last == end.sequence,
+                let archive = RecordArchive(
+                    first: first, last: end.sequence, hash: end.hash, digest: digest, size: end.offset)
             else { throw .notIntact(path: partial, finding: verdict.description) }
+            return archive
         }
     }
 

@@ -5,33 +5,17 @@ import HTTPListener
 import Ledger
 import NIOPosix
 import Refusals
-import Synchronization
 
 /// Allows one copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
 final class LedgerCopyLock: Sendable {
-    private let isTaken = Mutex(false)
+    private let use = SingleUse()
 
     /// - Throws: overloaded while another copy is made or sent.
-    func acquire() throws(Refusal) -> Lease {
-        let wasTaken = isTaken.withLock { isTaken in
-            defer { isTaken = true }
-            return isTaken
-        }
-        guard !wasTaken else {
+    func acquire() throws(Refusal) -> SingleUse.Lease {
+        guard let lease = use.take() else {
             throw Refusal(.overloaded, "Another backup of the ledger is under way; try again when it is done.")
         }
-        return Lease(lock: self)
-    }
-
-    /// Releases the lock when it is deallocated.
-    final class Lease: Sendable {
-        private let lock: LedgerCopyLock
-
-        fileprivate init(lock: LedgerCopyLock) {
-            self.lock = lock
-        }
-
-        deinit { lock.isTaken.withLock { $0 = false } }
+        return lease
     }
 }
 
@@ -43,7 +27,7 @@ final class LedgerCopy: Sendable {
     /// SHA-256 of the file.
     let digest: AuditDigest
     private let file: FileHandle
-    private let lease: LedgerCopyLock.Lease
+    private let lease: SingleUse.Lease
 
     private static let pieceBytes = 256 * 1024
 
@@ -52,7 +36,7 @@ final class LedgerCopy: Sendable {
     /// - Parameter path: the ledger's file.
     /// - Throws: ledger_unavailable.
     static func make(
-        of ledger: any Ledger, beside path: String, lease: LedgerCopyLock.Lease
+        of ledger: any Ledger, beside path: String, lease: SingleUse.Lease
     ) async throws(Refusal) -> LedgerCopy {
         let name = path + Self.suffix + Hexadecimal.encode((0..<16).map { _ in UInt8.random(in: 0...255) })
         do {
@@ -74,7 +58,7 @@ final class LedgerCopy: Sendable {
         }
     }
 
-    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: LedgerCopyLock.Lease) {
+    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: SingleUse.Lease) {
         self.bytes = bytes
         self.digest = digest
         self.file = file

@@ -87,10 +87,10 @@ final class RecordArchiving: Sendable {
         let draft = ArchiveFile(directory: settings.directory, name: "\(node.name).\(first)")
         let pages = ledger.export(from: first, through: last)
         do {
-            guard let archive = try await draft.write(pages, first: first, olderThan: cutOff) else { return false }
+            guard let end = try await draft.write(pages, first: first, olderThan: cutOff) else { return false }
             let keys = CheckpointKeys(
                 try await ledger.auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) })
-            try await draft.verify(archive, of: node, keys: keys)
+            let archive = try await draft.verify(from: first, to: end, of: node, keys: keys)
             try await draft.publish(archive, as: archive.fileName(of: node))
             try await auditKeysOfOthers.carryForward()
             var change = AdministrativeChange(at: now, records: [])

@@ -3,7 +3,6 @@ import Dispatch
 import HTTPListener
 import Logging
 import Refusals
-import Synchronization
 
 /// `GET /v1/tokens/{name}/uses`: what a token's own counter or log says, as the configured command prints it.
 struct TokenUseRoutes: Sendable {
@@ -11,7 +10,7 @@ struct TokenUseRoutes: Sendable {
     let programs: [String: UseLogProgram]
     let logger: Logger
     /// One run at a time: a command may cost its HSM a lot.
-    private let isRunning = RunLock()
+    private let isRunning = SingleUse()
 
     init(node: String, hsmTokens: [HSMTokenSettings], logger: Logger) {
         self.node = node
@@ -88,27 +87,5 @@ struct TokenUseRoutes: Sendable {
     private func refusal(_ failure: UseLogRun.Failure, _ token: String) -> Refusal {
         logger.error("a token's use_log failed", metadata: ["token": "\(token)", "reason": "\(failure)"])
         return Refusal(.hsmUnavailable, "The token's use_log gave nothing: \(failure).")
-    }
-}
-
-/// Taken by one at a time.
-private final class RunLock: Sendable {
-    private let isTaken = Mutex(false)
-
-    /// Given back when what it returns is deallocated; nil while it is taken.
-    func take() -> Lease? {
-        let wasTaken = isTaken.withLock { isTaken in
-            defer { isTaken = true }
-            return isTaken
-        }
-        return wasTaken ? nil : Lease(self)
-    }
-
-    final class Lease: Sendable {
-        private let lock: RunLock
-
-        fileprivate init(_ lock: RunLock) { self.lock = lock }
-
-        deinit { lock.isTaken.withLock { $0 = false } }
     }
 }

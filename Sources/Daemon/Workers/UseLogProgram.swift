@@ -1,7 +1,6 @@
 import CLinux
 import Foundation
 import Glibc
-import Logging
 import Synchronization
 
 /// The small command that prints what a token's own counter or log says of its keys' uses: `tokens[].use_log`.
@@ -115,14 +114,14 @@ final class UseLogRun: Sendable {
                 try take(data)
             }
         } catch {
-            _ = end()
+            end()
             throw error
         }
         // It has closed its output, and may go on all the same.
         var status: CInt = 0
         while unsafe waitpid(process, &status, WNOHANG) == 0 {
             guard ContinuousClock.now < deadline else {
-                _ = end()
+                end()
                 throw Failure.timedOut(timeout)
             }
             usleep(10_000)
@@ -137,11 +136,10 @@ final class UseLogRun: Sendable {
     }
 
     /// Kills its group, and reaps it.
-    private func end() -> CInt {
+    private func end() {
         _ = kill(-process, SIGKILL)
         var status: CInt = 0
-        _ = unsafe waitpid(process, &status, 0)
-        return status
+        _ = unsafe paytokend_reap(process, &status)
     }
 
     /// Empty at the end; nil where it cannot be read.

@@ -38,10 +38,6 @@ extension PostgreSQLChain {
 }
 
 extension PostgreSQLLedger {
-    public func lastArchive() async throws(LedgerFailure) -> RecordArchive? {
-        try await read { [records] in try PostgreSQLArchives(node: records.node).last($0) }
-    }
-
     public func unsealedArchive() async throws(LedgerFailure) -> RecordArchive? {
         try await read { [records] in try PostgreSQLArchives(node: records.node).unsealed($0) }
     }

@@ -17,6 +17,8 @@ extension PostgreSQLLedger {
 
     public func head() async throws(LedgerFailure) -> ChainHead { try await ownChain.head() }
 
+    public func lastArchive() async throws(LedgerFailure) -> RecordArchive? { try await ownChain.lastArchive() }
+
     public func records(
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
     ) async throws(LedgerFailure) -> AuditPage {
