@@ -23,14 +23,20 @@ struct AuditHeadTranscripts {
 
     private static func line(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) + "\n" }
 
+    /// Its oldest record, which is asked for where no head is kept.
+    private static func oldest(_ time: String, of node: String = "backend-1") -> [String: FakeDaemon.Answer] {
+        ["GET /v1/audit/records?node=\(node)&order=oldest&limit=1": .ok(#"{"items":[{"time":"\#(time)"}],"next":"x"}"#)]
+    }
+
     /// - Parameter between: what it gives of the record behind record `from` - 1.
     private func daemon(
-        newest: [[UInt8]], from: Int = 6, between: [[UInt8]]? = nil
+        newest: [[UInt8]], from: Int = 6, between: [[UInt8]]? = nil, oldest: String = "2026-01-30T12:00:10.000Z"
     ) async throws -> FakeDaemon {
-        var answers: [String: FakeDaemon.Answer] = [
+        var answers = Self.oldest(oldest)
+        answers.merge([
             Self.head: newest.isEmpty ? .ok("") : .stream(SealedRecord.export(newest)),
             Self.key: .ok(try record.publicKeyAnswer(head: nil)),
-        ]
+        ]) { $1 }
         if let between {
             answers["GET /v1/audit/export?node=backend-1&from=\(from)&purpose=verify"] = .stream(
                 SealedRecord.export(between))
@@ -188,15 +194,50 @@ struct AuditHeadTranscripts {
         #expect(try kept() == [earlyName, lateName, second])
     }
 
+    @Test("a record of more than a day has no first head unless somebody says so: its heads may have been removed")
+    func removed() async throws {
+        // The heads are of 12:00:05 and 12:00:10.
+        let daemon = try await daemon(newest: [late], oldest: "2026-01-30T12:00:09.999Z")
+        let result = try await keep(from: daemon)
+        #expect(result.status == 1 && result.output == "", "\(result)")
+        #expect(
+            result.error.hasPrefix(
+                "\(directory.path) has no head of node backend-1, whose record goes back to 2026-01-30T12:00:09.999Z: "),
+            "\(result)")
+        #expect(result.error.contains("take them back from the other host") && result.error.contains("--first"))
+        #expect(try kept() == [])
+        let first = try await keep(["--first"], from: daemon)
+        #expect(first.status == 0 && first.error == "" && first.output.contains("the first head here"), "\(first)")
+        #expect(try kept() == [lateName])
+        // It is no way around what was kept.
+        let back = try await keep(["--first"], from: self.daemon(newest: [early]))
+        #expect(back.status == 1 && back.error.hasPrefix("chain_broken: "), "\(back)")
+        #expect(try await Command.paytokenctl(["audit", "head", "--first"]).status == 64)
+    }
+
+    @Test("a daemon that does not say since when its record goes has no first head")
+    func withoutBeginning() async throws {
+        for (body, status) in [(#"{"items":[],"next":null}"#, 69), (#"{"items":[{"time":"soon"}],"next":null}"#, 69)] {
+            let daemon = try await FakeDaemon([
+                Self.head: .stream(SealedRecord.export([late])),
+                "GET /v1/audit/records?node=backend-1&order=oldest&limit=1": .ok(body),
+            ])
+            let result = try await keep(from: daemon)
+            #expect(result.status == status && result.output == "", "\(result)")
+        }
+        #expect(try kept() == [])
+    }
+
     @Test(
         "the first head of a node beside those of others is kept with a warning, and so not unseen; one in an empty place without"
     )
     func anotherNode() async throws {
         let other = try SealedRecord(node: "backend-2")
-        let daemon = try await FakeDaemon([
-            "GET /v1/audit/head": .stream(SealedRecord.export([other.lines[11]])),
-            Self.key: .ok(try other.publicKeyAnswer(head: nil)),
-        ])
+        let daemon = try await FakeDaemon(
+            Self.oldest("2026-01-31T00:00:00.000Z", of: "backend-2").merging([
+                "GET /v1/audit/head": .stream(SealedRecord.export([other.lines[11]])),
+                Self.key: .ok(try other.publicKeyAnswer(head: nil)),
+            ]) { $1 })
         let alone = try await keep(from: daemon)
         #expect(alone.status == 0 && alone.error == "", "\(alone)")
         try FileManager.default.removeItem(atPath: directory.path("backend-2-2026-01-31T120010Z-10.json"))

@@ -70,6 +70,12 @@ struct Instruments: Sendable {
         help: "1 when the daemon's last check of its record's chain found it whole, 0 when it did not.")
     let recordCheckAgeSeconds = Gauge(
         "paytokend_record_check_age_seconds", help: "Since the daemon last checked its record's chain.")
+    let recordArchiveAgeSeconds = Gauge(
+        "paytokend_record_archive_age_seconds",
+        help: "Since old records were last archived or found to be none; absent without ledger.retain_records.")
+    let auditHeadAgeSeconds = Gauge(
+        "paytokend_audit_head_age_seconds",
+        help: "Since somebody was last given this node's head to keep, or since the daemon started.")
     let lockedMemoryBytes = Gauge(
         "paytokend_locked_memory_bytes",
         help: "Memory of the daemon that the kernel may not swap, without its workers'.")

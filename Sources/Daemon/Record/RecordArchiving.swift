@@ -23,11 +23,13 @@ final class RecordArchiving: Sendable {
     private let clock: WallClock
     private let logger: Logger
     private let fault = Mutex<String?>(nil)
+    /// Since old records were last dealt with: archived and removed, or found to be none.
+    let age: Stopwatch
 
     /// - Parameter settings: nil archives nothing.
     init?(
         _ settings: LedgerSettings.Archive?, ledger: any Ledger, gate: LedgerGate, checkpoints: any CheckpointSealing,
-        auditKeysOfOthers: OtherNodesAuditKeys, clock: WallClock, logger: Logger
+        auditKeysOfOthers: OtherNodesAuditKeys, clock: WallClock, logger: Logger, age: Stopwatch = Stopwatch()
     ) {
         guard let settings else { return nil }
         self.settings = settings
@@ -37,6 +39,7 @@ final class RecordArchiving: Sendable {
         self.auditKeysOfOthers = auditKeysOfOthers
         self.clock = clock
         self.logger = logger
+        self.age = age
     }
 
     func start() -> Task<Void, Never> {
@@ -61,6 +64,7 @@ final class RecordArchiving: Sendable {
             try await removeArchived(node)
             if try await archive(node) { try await removeArchived(node) }
             fault.withLock { $0 = nil }
+            age.restart()
         } catch is CancellationError {
             // The daemon stops; its next start goes on.
         } catch {
@@ -139,6 +143,8 @@ final class RecordArchiving: Sendable {
             let count = try await ledger.removeArchivedRecords(limit: Self.stepSize)
             guard count > 0 else { break }
             removed += count
+            // Many take hours, which is no failure.
+            age.restart()
             // Nobody waits for it, and releases share its writer.
             try await Task.sleep(for: began.duration(to: .now) * 2)
         }

@@ -13,6 +13,8 @@ struct AuditRoutes: Sendable {
     let nodes: any NodeRecords
     let looks: any AuditLooking
     let checkpoints: any CheckpointSealing
+    /// Since somebody was given this node's head.
+    let headAge: Stopwatch
 
     private var chains: NodeChains { NodeChains(trail: trail, nodes: nodes) }
 
@@ -78,6 +80,7 @@ struct AuditRoutes: Sendable {
                 }
             if let head { lines += head.line + [0x0A] }
         }
+        if chosen.contains(where: \.isOwn) { headAge.restart() }
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200, headers: [HTTPAnswer.Header(name: "Content-Type", value: "application/jsonl")], body: lines

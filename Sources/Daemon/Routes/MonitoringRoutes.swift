@@ -23,6 +23,7 @@ struct MonitoringRoutes: Sendable {
     let ledgerClock: LedgerClock
     let recordCheck: RecordCheck
     let archiving: RecordArchiving?
+    let headAge: Stopwatch
     let live: LiveConfiguration
     let instruments: Instruments
     let auditKeysOfOthers: OtherNodesAuditKeys
@@ -52,7 +53,7 @@ struct MonitoringRoutes: Sendable {
         instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: hsmTokens).total))
         showDatabase()
         showMemory()
-        showRecordCheck()
+        showRecord()
         // At the same time, since both wait for a ledger that hangs.
         async let isReady = readiness.reasons().isEmpty
         await showLedger()
@@ -95,9 +96,11 @@ struct MonitoringRoutes: Sendable {
         instruments.lockedMemoryLimitBytes.show(LockedMemory.limit.map(Double.init))
     }
 
-    private func showRecordCheck() {
+    private func showRecord() {
         instruments.recordCheckVerdict.show(recordCheck.finding.map { $0.fault == nil ? 1 : 0 })
         instruments.recordCheckAgeSeconds.show(recordCheck.age?.inSeconds)
+        instruments.recordArchiveAgeSeconds.show(archiving?.age.elapsed.inSeconds)
+        instruments.auditHeadAgeSeconds.set(to: headAge.elapsed.inSeconds)
     }
 
     /// What the ledger says, as far as it answers within two seconds: a scrape must not time out with a ledger that hangs.

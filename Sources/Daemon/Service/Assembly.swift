@@ -141,6 +141,7 @@ struct Assembly: Sendable {
         let archiving = RecordArchiving(
             configuration.ledger.archive, ledger: ledger, gate: gate, checkpoints: checkpoints,
             auditKeysOfOthers: auditKeysOfOthers, clock: clock, logger: logger)
+        let headAge = Stopwatch()
         let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
         let routes = RouteTable(
             payments: PaymentRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
@@ -148,7 +149,7 @@ struct Assembly: Sendable {
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
                 database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, recordCheck: recordCheck,
-                archiving: archiving,
+                archiving: archiving, headAge: headAge,
                 live: live, instruments: instruments,
                 auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),
             keys: KeyRoutes(
@@ -156,7 +157,8 @@ struct Assembly: Sendable {
                 holders: ledger.isShared ? ledger : nil, attributes: KeyAttributeReading(hsmTokens.all)),
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
-            audit: AuditRoutes(trail: ledger, nodes: ledger, looks: recorder, checkpoints: checkpoints),
+            audit: AuditRoutes(
+                trail: ledger, nodes: ledger, looks: recorder, checkpoints: checkpoints, headAge: headAge),
             auditKey: AuditKeyRoute(keyChange: auditKey),
             ledger: LedgerRoutes(
                 ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,

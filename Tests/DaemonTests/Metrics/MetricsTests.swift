@@ -23,6 +23,7 @@ struct MetricsTests {
                 "paytokend_ledger_synchronous_standbys gauge", "paytokend_ledger_free_bytes gauge",
                 "paytokend_checkpoint_age_seconds gauge",
                 "paytokend_record_check_verdict gauge", "paytokend_record_check_age_seconds gauge",
+                "paytokend_record_archive_age_seconds gauge", "paytokend_audit_head_age_seconds gauge",
                 "paytokend_locked_memory_bytes gauge", "paytokend_locked_memory_limit_bytes gauge",
                 "paytokend_caller_first_release_timestamp_seconds gauge",
                 "paytokend_key_failures_total counter", "paytokend_ready gauge", "paytokend_hsm_token_ready gauge",

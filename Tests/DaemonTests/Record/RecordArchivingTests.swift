@@ -52,16 +52,17 @@ struct RecordArchivingTests {
 
     private var archives: String { directory.path("archives") }
 
-    private func archiving(_ retain: Duration = .seconds(397 * 86_400), in directory: String? = nil) throws
-        -> RecordArchiving
-    {
+    private func archiving(
+        _ retain: Duration = .seconds(397 * 86_400), in directory: String? = nil, age: Stopwatch = Stopwatch()
+    ) throws -> RecordArchiving {
         let others = OtherNodesAuditKeys(
             ledger: fixture.ledger, gate: fixture.gate, clock: WallClock { [clock] in clock.now },
             logger: RecordFixture.quiet)
         let settings = LedgerSettings.Archive(retain: retain, directory: directory ?? archives)
         let made = RecordArchiving(
             settings, ledger: fixture.ledger, gate: fixture.gate, checkpoints: fixture.checkpoints,
-            auditKeysOfOthers: others, clock: WallClock { [clock] in clock.now }, logger: RecordFixture.quiet)
+            auditKeysOfOthers: others, clock: WallClock { [clock] in clock.now }, logger: RecordFixture.quiet,
+            age: age)
         return try #require(made)
     }
 
@@ -242,14 +243,21 @@ struct RecordArchivingTests {
         #expect(try await fixture.ledger.unsealedArchive() == nil)
     }
 
-    @Test("A directory that others can write to is refused")
+    @Test("A directory that others can write to is refused, and the age grows until it is mended")
     func openDirectory() async throws {
         try FileManager.default.createDirectory(
             atPath: archives, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777])
-        let archiving = try archiving()
+        let time = HandClock()
+        let archiving = try archiving(age: Stopwatch { time.now })
+        time.pass(.seconds(3600))
         await archiving.run()
+        #expect(archiving.age.elapsed == .seconds(3600))
         #expect(archiving.warnings.first?.contains("can be written by others") == true)
         #expect(try files() == [])
+        try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: archives)
+        await archiving.run()
+        #expect(archiving.warnings == [])
+        #expect(archiving.age.elapsed == .zero)
     }
 
     @Test(
@@ -267,7 +275,11 @@ struct RecordArchivingTests {
     @Test("A ledger that is held is not shortened")
     func held() async throws {
         fixture.gate.take(.waiting)
-        try await archiving().run()
+        let time = HandClock()
+        let archiving = try archiving(age: Stopwatch { time.now })
+        time.pass(.seconds(3600))
+        await archiving.run()
+        #expect(archiving.age.elapsed == .seconds(3600))
         #expect(!FileManager.default.fileExists(atPath: archives))
     }
 

@@ -50,6 +50,23 @@ struct AuditHeadTests {
         #expect(error?.code == .ledgerUnavailable)
     }
 
+    @Test("its age counts from the last time that it was given, not from one that was asked for in vain")
+    func age() async throws {
+        let fixture = try await RecordRoutesFixture()
+        fixture.clock.pass(.seconds(4000))
+        #expect(fixture.headAge.elapsed == .seconds(4000))
+        fixture.seals.refuse(Refusal(.hsmUnavailable, "The token is away."))
+        await #expect(throws: Refusal.self) { _ = try await head(fixture) }
+        await #expect(throws: Refusal.self) { _ = try await head(fixture, ["node": "node-2"]) }
+        #expect(fixture.headAge.elapsed == .seconds(4000))
+        fixture.seals.refuse(nil)
+        _ = try await head(fixture)
+        #expect(fixture.headAge.elapsed == .zero)
+        fixture.clock.pass(.seconds(3))
+        _ = try await export(fixture, [:])
+        #expect(fixture.headAge.elapsed == .seconds(3))
+    }
+
     @Test("another node's name is refused where there is none")
     func node() async throws {
         let fixture = try await RecordRoutesFixture()

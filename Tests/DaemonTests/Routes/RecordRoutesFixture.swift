@@ -17,6 +17,9 @@ struct RecordRoutesFixture {
     let ledger: SQLiteLedger
     let seals: SoftwareSeals
     let looks: LedgerLooks
+    let headAge: Stopwatch
+    /// What ``headAge`` reads.
+    let clock = HandClock()
     let restores = RecordedRestores()
     let clocks = RecordedClocks()
 
@@ -31,9 +34,12 @@ struct RecordRoutesFixture {
         ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: "node-1"))
         seals = SoftwareSeals(ledger: ledger)
         looks = LedgerLooks(ledger: ledger)
+        headAge = Stopwatch { [clock] in clock.now }
     }
 
-    var audit: AuditRoutes { AuditRoutes(trail: ledger, nodes: ledger, looks: looks, checkpoints: seals) }
+    var audit: AuditRoutes {
+        AuditRoutes(trail: ledger, nodes: ledger, looks: looks, checkpoints: seals, headAge: headAge)
+    }
     var administration: LedgerRoutes {
         LedgerRoutes(ledger: ledger, path: path, looks: looks, checkpoints: seals, restores: restores, clocks: clocks)
     }

@@ -40,7 +40,9 @@ struct RecordServiceFixture {
         let logger = ListenerFixture.quiet
         router = Router(
             endpoints: RouteTable.audit(
-                AuditRoutes(trail: trail, nodes: record.ledger, looks: record.looks, checkpoints: record.seals),
+                AuditRoutes(
+                    trail: trail, nodes: record.ledger, looks: record.looks, checkpoints: record.seals,
+                    headAge: record.headAge),
                 record.administration),
             policies: policies, requestLog: RequestLog(instruments: instruments, logger: logger),
             recorder: UsageRecorder(

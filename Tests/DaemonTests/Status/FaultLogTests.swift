@@ -38,12 +38,6 @@ import Testing
         }
     }
 
-    private final class HandClock: Sendable {
-        private let instant = Mutex(ContinuousClock.now)
-        var now: ContinuousClock.Instant { instant.withLock { $0 } }
-        func pass(_ duration: Duration) { instant.withLock { $0 += duration } }
-    }
-
     private let lines = Lines()
     private let clock = HandClock()
     private let faults: FaultLog

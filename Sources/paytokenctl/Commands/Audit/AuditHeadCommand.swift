@@ -17,15 +17,16 @@ struct AuditHeadCommand: AsyncParsableCommand {
 
             With --directory each head becomes a new file there, named by node, time and sequence. First the record is \
             verified from the newest head in the directory to the new one: a record that went back or was written anew \
-            is refused with chain_broken, and nothing is kept. --compare does so with a head from elsewhere. The systemd unit \
+            is refused with chain_broken, and nothing is kept. So is the head of a record of more than a day that no head is kept \
+            of: whoever has emptied the directory would go unseen. Is it the first, say so with --first. --compare does so with a head from elsewhere. The systemd unit \
             paytokend-audit-head.timer runs this each hour:
 
               paytokenctl audit head --directory /var/lib/paytokend-heads
 
             --node asks for another node's head, or all: this node's is made now, another node's is the last that it made.
 
-            Exit status: 0 done; 1 the record does not go on from the head that was kept, or there is no head; 66 a file \
-            cannot be used; 75 the HSM token or the ledger is away: try again later.
+            Exit status: 0 done; 1 the record does not go on from the head that was kept, none is kept of an old record, or \
+            there is no head; 66 a file cannot be used; 75 the HSM token or the ledger is away: try again later.
             """)
 
     @Option(
@@ -44,6 +45,9 @@ struct AuditHeadCommand: AsyncParsableCommand {
             valueName: "checkpoint"))
     var compare: String?
 
+    @Flag(help: "No head of this record was ever kept in the directory.")
+    var first = false
+
     @OptionGroup var whose: NodeOption
     @OptionGroup var report: OutputOptions
     @OptionGroup var socket: AdminSocketOption
@@ -53,6 +57,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         if compare != nil, directory != nil {
             throw ValidationError("--directory compares with the newest head in it: leave out --compare.")
         }
+        if first, directory == nil { throw ValidationError("--first is about what --directory holds.") }
         if report.output == .json, out == nil, directory == nil {
             throw ValidationError(
                 "--output json tells of the files that --out or --directory make; a head by itself is JSON already.")
@@ -67,12 +72,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         for head in heads {
             let node = head.checkpoint.node
             let former = try kept?.newest(of: node)
-            if let kept, former == nil, !kept.isEmpty {
-                Console.error(
-                    "warning: \(kept.directory) has heads of other nodes and none of \(node.name), so nothing says that "
-                        + "its record goes on from an earlier one. If this is not a new node, another daemon answers, or somebody has "
-                        + "removed its heads.")
-            }
+            if let kept, former == nil { try await requireBeginning(of: head, in: kept) }
             for earlier in former.map({ [$0.head] }) ?? known.filter({ $0.checkpoint.node == node }) {
                 try await requireContinuation(of: earlier, by: head, keptIn: former?.file ?? "--compare")
             }
@@ -134,6 +134,37 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }
     }
 
+    /// Nothing says that a record goes on from an earlier one whose head is kept nowhere: so the first head is that of a young
+    /// record, or somebody says that it is the first.
+    private func requireBeginning(of head: SignedCheckpoint, in kept: KeptHeads) async throws(CommandFailure) {
+        let node = head.checkpoint.node
+        guard !first else { return }
+        let connection = socket.connection
+        let query = [("node", node.name), ("order", "oldest"), ("limit", "1")]
+        let answer = try await connection.send(.get("/v1/audit/records" + QueryText.of(query)))
+        guard let items = (try? JSONValue(parsing: answer.body))?.objectValue?["items"]?.arrayValue, items.count == 1,
+            let text = items[0].objectValue?["time"]?.stringValue, let oldest = AuditTime(rfc3339: text)
+        else { throw connection.notOurs(answer.status) }
+        if head.checkpoint.time.date.timeIntervalSince(oldest.date) > Self.youngRecord {
+            throw CommandFailure(
+                .no,
+                "\(kept.directory) has no head of node \(node.name), whose record goes back to \(oldest.text): nothing says "
+                    + "that it goes on from an earlier one.",
+                more: [
+                    "No head was kept. If there were heads, somebody has removed them, or another daemon answers: take them "
+                        + "back from the other host. If this is the first, run the command once with --first."
+                ])
+        }
+        if !kept.isEmpty {
+            Console.error(
+                "warning: \(kept.directory) has heads of other nodes and none of \(node.name). If this is not a new node, "
+                    + "another daemon answers, or its ledger is not the one that it had.")
+        }
+    }
+
+    /// The seconds within which a record has its first head without ``first``.
+    private static let youngRecord = 86_400.0
+
     private static func broken(_ kept: Checkpoint, _ file: String, _ what: String) -> CommandFailure {
         CommandFailure(
             .no,
@@ -143,7 +174,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
                 "No head was kept. Either an older ledger was put back, or somebody has changed the record: look for "
                     + "ledger_accept_restore in paytokenctl audit list, and compare an export with the heads on the other host. "
                     + "After a restore that you know of, move the heads of records that it has lost to another directory; keep "
-                    + "them, since they prove what was lost."
+                    + "them, since they prove what was lost. Where none is left then, --first."
             ])
     }
 }
