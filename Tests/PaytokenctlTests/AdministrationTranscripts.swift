@@ -191,6 +191,27 @@ struct AdministrationTranscripts {
         #expect(result.error == "warning: One person approves alone.\n")
     }
 
+    @Test("status says how far the record reaches, is sealed and is archived")
+    func record() async throws {
+        let parts: [(String, String)] = [
+            (#""lastSequence":0,"#, "to 0, not sealed"),
+            (
+                #""lastSequence":90,"sealedSequence":80,"sealedAt":"2026-01-31T12:00:00Z","#,
+                "to 90, sealed to 80 at 2026-01-31T12:00:00Z"
+            ),
+            (
+                #""lastSequence":90,"sealedSequence":80,"archivedSequence":41,"#,
+                "to 90, sealed to 80, archived to 41"
+            ),
+        ]
+        for (members, text) in parts {
+            let status = Sample.status().replacing(#""ledger":{"#, with: #""ledger":{"# + members)
+            let daemon = try await FakeDaemon(["GET /v1/status": .ok(status)])
+            let result = try await Command.paytokenctl(["status"], socket: daemon.path)
+            #expect(result.output.contains("\nRecord      \(text)\n"), "\(result)")
+        }
+    }
+
     @Test("status ends with 1 and says why when not ready")
     func notReady() async throws {
         let daemon = try await FakeDaemon([

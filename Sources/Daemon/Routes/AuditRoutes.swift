@@ -144,8 +144,11 @@ struct AuditRoutes: Sendable {
         _ query: AuditExportQuery, _ chain: any ChainReading
     ) async throws(LedgerFailure) -> ClosedRange<Int>? {
         let filter = query.filter
-        if let from = query.from { return from...max(from, try await chain.head().sequence) }
-        if filter.since == nil, filter.until == nil { return 1...max(1, try await chain.head().sequence) }
+        if query.from != nil || filter.since == nil && filter.until == nil {
+            // An export does not have what is archived, so neither does the record of it.
+            let first = max(query.from ?? 1, (try await chain.lastArchive()?.last ?? 0) + 1)
+            return first...max(first, try await chain.head().sequence)
+        }
         return try await chain.extent(since: filter.since, until: filter.until)
     }
 

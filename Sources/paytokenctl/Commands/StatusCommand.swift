@@ -41,7 +41,7 @@ struct StatusCommand: AsyncParsableCommand {
                 ("Node", status.node),
                 ("Started", RFC3339.string(status.startedAt)),
                 ("Ledger", ledger.joined(separator: ", ")),
-            ] + database(status.ledger) + [
+            ] + record(status.ledger) + database(status.ledger) + [
                 ("Roots", roots.isEmpty ? "-" : roots),
                 ("Distrusted", String(status.trust.distrusted)),
                 ("Window", status.trust.signingTimeWindow),
@@ -89,6 +89,17 @@ extension StatusCommand {
             }
         }
         return names.isEmpty ? "-" : names.joined(separator: ",")
+    }
+
+    /// How far this node's record reaches, by sequences; empty while the ledger does not say.
+    private static func record(_ ledger: LedgerStatus) -> [(String, String)] {
+        guard let last = ledger.lastSequence else { return [] }
+        let sealed = ledger.sealedSequence.map { sequence in
+            "sealed to \(sequence)" + (ledger.sealedAt.map { " at \(RFC3339.string($0))" } ?? "")
+        }
+        let archived = ledger.archivedSequence.map { "archived to \($0)" }
+        let parts = ["to \(last)", sealed ?? "not sealed", archived]
+        return [("Record", parts.compactMap(\.self).joined(separator: ", "))]
     }
 
     /// Of a ledger on a server: where it is, and this daemon's hold on its name.

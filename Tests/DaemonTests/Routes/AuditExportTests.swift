@@ -42,6 +42,25 @@ struct AuditExportTests {
         #expect(look.details["last"]?.numberValue?.int == 30)
     }
 
+    @Test("behind an archive an export, and the record of it, begin with the first record that is not in it")
+    func archived() async throws {
+        let fixture = try await RecordRoutesFixture()
+        try await fixture.thirty()
+        let last = try #require(try await fixture.ledger.lines(10...10, limit: 1).first)
+        var change = AdministrativeChange(at: RecordRoutesFixture.noon, records: [])
+        change.archive = RecordArchive(
+            first: 1, last: 10, hash: try AuditEntry(line: last.bytes).hash, digest: .of([1]), size: 1)
+        try await fixture.ledger.apply(change)
+        try await fixture.seals.seal()
+        for query in [[:], ["from": "4"], ["format": "csv"]] {
+            let export = try await export(fixture, query)
+            if query["format"] == nil { #expect(try sequences(export).first == 11) }
+            #expect(try await fixture.newest.details["first"]?.numberValue?.int == 11, "\(query)")
+        }
+        _ = try await export(fixture, ["from": "12"])
+        #expect(try await fixture.newest.details["first"]?.numberValue?.int == 12)
+    }
+
     @Test("the first export of an empty ledger holds the look at it, sealed")
     func empty() async throws {
         let fixture = try await RecordRoutesFixture()
