@@ -24,6 +24,11 @@ public struct ReportBuilder: Sendable {
     public private(set) var reconciliation: Reconciliation
     /// Lines that are neither a record nor a checkpoint: none in an export that was verified.
     public private(set) var unreadable = 0
+    /// The nodes whose first line was read.
+    private var begun: Set<[UInt8]> = []
+    /// Of the nodes whose part does not begin with record 1, the latest time of a first line: what is not here was recorded before.
+    /// Nil where all records may be here.
+    private var missingBefore: AuditTime?
 
     public struct EventOutcome: Sendable, Hashable, Comparable {
         public let event: String
@@ -40,6 +45,7 @@ public struct ReportBuilder: Sendable {
             AuditEvent.Name.keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange,
             .keyObjectsDestroy,
         ].map(\.rawValue))
+    private static let states = AuditEvent.Name.keyStates.rawValue
     private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
 
     /// - Parameter tokenUses: what tokens say of their keys' uses; no two of them of the same uses.
@@ -52,12 +58,43 @@ public struct ReportBuilder: Sendable {
     ///
     /// - Parameter line: of the export, without its line feed.
     public mutating func survey(line: [UInt8]) {
-        guard Self.ofKeys.contains(Self.event(of: line)), let entry = try? AuditEntry(line: line),
-            let key = entry.publicKeyHash, let event = KeyHistory.Event(entry),
-            keys[key] != nil || keys.count < Self.mostKeys
+        let name = Self.event(of: line)
+        noteBeginning(line, isCheckpoint: name.isEmpty)
+        if name == Self.states, let entry = try? AuditEntry(line: line), let part = KeyStatesPart(entry) {
+            for (key, state) in part.states { add(KeyHistory.Event(entry, states: state), of: key) }
+        }
+        guard Self.ofKeys.contains(name), let entry = try? AuditEntry(line: line),
+            let key = entry.publicKeyHash, let event = KeyHistory.Event(entry)
         else { return }
-        keys[key, default: KeyHistory(key: key)].merchant = keys[key]?.merchant ?? entry.merchant
+        add(event, of: key, merchant: entry.merchant)
+    }
+
+    private mutating func add(_ event: KeyHistory.Event, of key: AuditDigest, merchant: String? = nil) {
+        guard keys[key] != nil || keys.count < Self.mostKeys else { return }
+        keys[key, default: KeyHistory(key: key)].merchant = keys[key]?.merchant ?? merchant
         keys[key]?.add(event)
+    }
+
+    private mutating func noteBeginning(_ line: [UInt8], isCheckpoint: Bool) {
+        // Up to the end of the node's name, a checkpoint's without what stands before it.
+        let start = isCheckpoint ? Self.checkpoint.count : 0
+        guard line.count > start, begun.insert(Array(line[start...].prefix { $0 != UInt8(ascii: ",") })).inserted else {
+            return
+        }
+        var beginning: AuditTime?
+        if isCheckpoint {
+            beginning = SignedCheckpoint(line: line)?.checkpoint.time
+        } else if let entry = try? AuditEntry(line: line), entry.sequence > 1 {
+            beginning = entry.time
+        }
+        if let beginning { missingBefore = max(missingBefore ?? beginning, beginning) }
+    }
+
+    /// Behind which time a key's releases are late ones; nil for one that was never deactivated.
+    func lateAfter(_ key: AuditDigest) -> AuditTime? {
+        guard let event = keys[key]?.superseded else { return nil }
+        guard case .stated = event.step, let missingBefore else { return event.time }
+        return min(event.time, missingBefore)
     }
 
     /// The second reading: everything else.
@@ -81,7 +118,7 @@ public struct ReportBuilder: Sendable {
         guard inPeriod else { return }
         events[EventOutcome(event: entry.event, outcome: entry.outcome), default: RecordReferences()].add(entry)
         if Self.uses.contains(entry.event) {
-            let superseded = entry.publicKeyHash.flatMap { keys[$0]?.superseded?.time }
+            let superseded = entry.publicKeyHash.flatMap { lateAfter($0) }
             uses.take(entry, superseded: superseded)
         } else if entry.event == AuditEvent.Name.refusals.rawValue {
             uses.takeFlood(entry)

@@ -166,6 +166,14 @@ struct ReportTotals {
     }
 }
 
+extension KeyHistory {
+    /// For an order: what came before the export's records stands first.
+    fileprivate var firstSeen: AuditTime {
+        guard let first = events.first else { return .latest }
+        return if case .stated = first.step { .earliest } else { first.time }
+    }
+}
+
 extension ReportBuilder {
     /// By key and caller.
     var sortedUses: [(pair: KeyUses.Pair, use: KeyUses.Use)] {
@@ -177,7 +185,7 @@ extension ReportBuilder {
     /// In the order in which they came into the ledger.
     var sortedKeys: [KeyHistory] {
         keys.values.sorted { left, right in
-            let (first, second) = (left.events.first?.time ?? .latest, right.events.first?.time ?? .latest)
+            let (first, second) = (left.firstSeen, right.firstSeen)
             return (first, left.key.base64) < (second, right.key.base64)
         }
     }

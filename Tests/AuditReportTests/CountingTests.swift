@@ -1,4 +1,5 @@
 import AuditChain
+import Foundation
 import Refusals
 import StrictJSON
 import TestSupport
@@ -66,6 +67,73 @@ struct CountingTests {
             .decrypt(reference: nil), .repeated, on: "node-b", at: 12, by: "checkout", key: RecordBook.key)
         let use = try #require(try book.counted().uses.uses[Self.pair()])
         #expect(use.afterSuperseded.beginning.map(\.text) == ["node-a 3", "node-b 2"])
+    }
+
+    private static func states(_ states: [AuditDigest: AuditKeyState]) throws -> AuditEvent {
+        .keyStates(try #require(KeyStatesPart.parts(of: states.map { ($0.key, $0.value) }).first))
+    }
+
+    /// What counts without this program counts the same.
+    private func expectRecounted(_ book: RecordBook) async throws {
+        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "scripts/recount-report").path
+        let directory = try FreshDirectory()
+        let export = book.export.map { String(decoding: $0, as: UTF8.self) + "\n" }.joined()
+        let counted = try await Program.run(
+            script, [directory.write(book.page(), to: "page.html"), directory.write(export, to: "export.jsonl")])
+        #expect(counted.status == 0 && counted.output.hasSuffix(" totals are those of the export\n"), "\(counted)")
+    }
+
+    @Test("Where a key's deactivation is archived, what it opened after the archive is late")
+    func archivedDeactivation() async throws {
+        var book = RecordBook()
+        let decrypt = AuditEvent.decrypt(reference: nil)
+        try book.add(decrypt, on: "node-0", at: 9, by: "checkout", key: RecordBook.key)
+        try book.add(decrypt, on: "node-0", at: 11, by: "checkout", key: RecordBook.key)
+        try book.add(.keyImport(certificate: nil, approval: nil), at: 1, by: "alice", key: RecordBook.key)
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .active, to: .deactivated)), at: 2, by: "alice", key: RecordBook.key)
+        for hours in [10.0, 12] { try book.add(decrypt, at: hours, by: "checkout", key: RecordBook.key) }
+        let stated = try book.add(Self.states([RecordBook.key: .deactivated]), at: 14)
+        try book.add(Self.states([RecordBook.key: .deactivated]), at: 15)
+        // With all records it is the change that counts.
+        let whole = try book.counted()
+        #expect(whole.keys[RecordBook.key]?.superseded?.time == RecordBook.time(2))
+        #expect(whole.uses.uses[Self.pair()]?.afterSuperseded.count == 4)
+        try book.archive(2)
+        let builder = try book.counted()
+        let key = try #require(builder.keys[RecordBook.key])
+        #expect(key.state == "deactivated" && key.arrival == nil && key.activation == nil)
+        #expect(key.superseded?.place.sequence == stated)
+        // Node 1 begins at 10: the change is from before that.
+        #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(10))
+        let use = try #require(builder.uses.uses[Self.pair()])
+        #expect(use.afterSuperseded.beginning.map(\.text) == ["node-0 2", "node-1 4"])
+        try await expectRecounted(book)
+    }
+
+    @Test("Behind an archive a key has the state that is stated of it, until its next step")
+    func statedStates() async throws {
+        let keys = ["prepared", "certified", "serving", "suspended", "gone"].map { AuditDigest.of(Array($0.utf8)) }
+        var book = RecordBook()
+        try book.add(.start(version: AuditText("1.0.0")), at: 0)
+        try book.add(
+            Self.states([
+                keys[0]: .preActivation, keys[1]: .preActivation, keys[2]: .active, keys[3]: .active, keys[4]: .destroyed,
+            ]), at: 1)
+        try book.add(.certificateImport(certificate: nil), at: 2, by: "alice", key: keys[1])
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .active, to: .suspended)), at: 2, by: "alice", key: keys[3])
+        try book.archive(1)
+        let builder = try book.counted()
+        #expect(
+            keys.map { builder.keys[$0]?.state } == ["pre-activation", "active", "active", "suspended", "destroyed"])
+        #expect(keys.map { builder.keys[$0]?.activation?.place.sequence } == [nil, 3, nil, nil, nil])
+        let page = try book.page()
+        #expect(page.contains("5 keys by the record: 2 active, 1 destroyed, 1 pre-activation, 1 suspended."))
+        #expect(page.contains("from before these records to now"))
+        #expect(page.contains("was destroyed when its records were archived"))
+        try await expectRecounted(book)
     }
 
     @Test("A refused change of state supersedes nothing")

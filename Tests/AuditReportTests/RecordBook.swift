@@ -44,6 +44,11 @@ struct RecordBook {
         return line.sequence
     }
 
+    /// A node's first records are archived.
+    mutating func archive(_ count: Int, on node: String = "node-1") throws {
+        lines[try #require(AuditNode(node))]?.removeFirst(count)
+    }
+
     var export: [[UInt8]] { order.flatMap { lines[$0] ?? [] } }
 
     /// - Parameters:

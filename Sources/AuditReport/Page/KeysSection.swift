@@ -32,7 +32,7 @@ struct KeysSection {
         page.subheading("Each key's life")
         page.table(
             ["Key", "Step", "Time", "By", "Second person", "Reason", "Record"],
-            keys.prefix(Self.mostShown).flatMap { key in key.events.map { row(key, $0) } })
+            keys.prefix(Self.mostShown).flatMap { key in Self.shown(key).map { row(key, $0) } })
         page.note(
             "Served: from its certificate, or its arrival, until it was first deactivated, compromised or destroyed. Where a second person "
                 + "approved, “by” is who carried it out; both stand under People.")
@@ -53,6 +53,13 @@ struct KeysSection {
             .text(key.arrival.map { "\(Self.word($0.step)), \($0.time.day)" } ?? "before the record"),
             .text(served(key)), .text(Self.end(summary)), .text(summary?.tokens.joined(separator: ", ") ?? "–"),
         ]
+    }
+
+    /// Of what is stated again and again, the first, and only where it says more than the steps before it.
+    private static func shown(_ key: KeyHistory) -> [KeyHistory.Event] {
+        key.events.filter { event in
+            if case .stated = event.step { key.arrival == nil && event == key.statement } else { true }
+        }
     }
 
     private func row(_ key: KeyHistory, _ event: KeyHistory.Event) -> [PageWriter.Cell] {
@@ -80,8 +87,12 @@ struct KeysSection {
     }
 
     private func served(_ key: KeyHistory) -> String {
-        guard let start = key.activation?.time else { return "–" }
         let end = ["deactivated", "compromised", "destroyed"].compactMap { key.first($0)?.time }.min()
+        guard let start = key.activation?.time else {
+            guard let statement = key.statement, statement.step != .stated("pre-activation") else { return "–" }
+            let until = end.map(\.day) ?? (key.state == "active" || key.state == "suspended" ? "now" : "before these records")
+            return "from before these records to \(until)"
+        }
         let days = ((end ?? now).milliseconds - start.milliseconds) / 86_400_000
         return "\(start.day) to \(end.map(\.day) ?? "now"), \(PageWriter.grouped(Int(days))) days"
     }
@@ -95,6 +106,7 @@ struct KeysSection {
         case .certificate: "certificate imported"
         case .state(let state): state
         case .objectsDestroyed: "objects in the token destroyed"
+        case .stated(let state): "was \(state) when its records were archived"
         }
     }
 

@@ -94,16 +94,16 @@ struct UseSection {
         page.table(
             ["Key", "Caller", "Superseded", "Opened after", "Last"],
             builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }.prefix(Self.mostRows).map { pair, use in
-                let superseded = pair.key.flatMap { builder.keys[$0]?.superseded }
                 return [
-                    .key(pair.key), .name(pair.caller ?? "–"), .time(superseded?.time),
+                    .key(pair.key), .name(pair.caller ?? "–"), .time(pair.key.flatMap { builder.lateAfter($0) }),
                     .figure(use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
                     .time(use.lastUse),
                 ]
             })
         page.note(
             "A key is superseded with its first deactivation. Until the cut-off that was set then it opens what wallets had "
-                + "encrypted to it before.")
+                + "encrypted to it before. Where that deactivation is archived and not in this export, the time is the one before "
+                + "which it was.")
     }
 
     private func writeHabits(to page: inout PageWriter) {

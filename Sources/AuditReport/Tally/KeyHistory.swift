@@ -10,6 +10,8 @@ public struct KeyHistory: Sendable, Equatable {
         case certificate
         case state(String)
         case objectsDestroyed
+        /// No step, but the state that it had: said when the records that brought it there left the ledger for an archive.
+        case stated(String)
     }
 
     /// One step that was taken, not one that was refused.
@@ -38,9 +40,10 @@ public struct KeyHistory: Sendable, Equatable {
         events.first { [.generated, .imported, .adopted].contains($0.step) }
     }
 
-    /// From when it served: with its certificate, or with its adoption.
+    /// From when it served: with its certificate, or with its adoption. Nil where that was before the export's records.
     public var activation: Event? {
-        let isGenerated = arrival?.step == .generated
+        let isGenerated =
+            if let arrival { arrival.step == .generated } else { statement?.step == .stated("pre-activation") }
         return events.first { event in
             isGenerated ? event.step == .certificate : event.step == .imported || event.step == .adopted
         }
@@ -49,15 +52,26 @@ public struct KeyHistory: Sendable, Equatable {
     public func last(_ state: String) -> Event? { events.last { $0.step == .state(state) } }
     public func first(_ state: String) -> Event? { events.first { $0.step == .state(state) } }
 
-    /// From when its releases are late ones: its first deactivation.
-    public var superseded: Event? { first("deactivated") }
+    /// The first that is stated of it; nil where all its records may be here.
+    public var statement: Event? {
+        events.first { if case .stated = $0.step { true } else { false } }
+    }
+
+    /// From when its releases are late ones: its first deactivation, or the first statement that it was deactivated before.
+    public var superseded: Event? {
+        events.first { $0.step == .state("deactivated") || $0.step == .stated("deactivated") }
+    }
 
     /// Its state by the record alone.
     public var state: String {
-        for event in events.reversed() {
-            if case .state(let state) = event.step { return state }
-        }
-        return activation == nil ? "pre-activation" : "active"
+        let said = events.reversed().lazy.compactMap { event in
+            switch event.step {
+            case .state(let state), .stated(let state): state
+            default: nil
+            }
+        }.first
+        guard let said, said != "pre-activation" else { return activation == nil ? "pre-activation" : "active" }
+        return said
     }
 
     mutating func add(_ event: Event) {
@@ -92,6 +106,16 @@ extension KeyHistory.Event {
         by = entry.callerText
         approval = entry.details["approval"]?.stringValue
         reason = entry.details["reason"]?.stringValue
+    }
+
+    /// What a `key_states` record says of one key.
+    init(_ entry: AuditEntry, states state: AuditKeyState) {
+        step = .stated(state.rawValue)
+        time = entry.time
+        place = RecordPlace(entry)
+        by = nil
+        approval = nil
+        reason = nil
     }
 }
 
