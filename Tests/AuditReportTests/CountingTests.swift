@@ -119,7 +119,8 @@ struct CountingTests {
         try book.add(.start(version: AuditText("1.0.0")), at: 0)
         try book.add(
             Self.states([
-                keys[0]: .preActivation, keys[1]: .preActivation, keys[2]: .active, keys[3]: .active, keys[4]: .destroyed,
+                keys[0]: .preActivation, keys[1]: .preActivation, keys[2]: .active, keys[3]: .active,
+                keys[4]: .destroyed,
             ]), at: 1)
         try book.add(.certificateImport(certificate: nil), at: 2, by: "alice", key: keys[1])
         try book.add(

@@ -90,8 +90,8 @@ struct KeysSection {
         let end = ["deactivated", "compromised", "destroyed"].compactMap { key.first($0)?.time }.min()
         guard let start = key.activation?.time else {
             guard let statement = key.statement, statement.step != .stated("pre-activation") else { return "–" }
-            let until = end.map(\.day) ?? (key.state == "active" || key.state == "suspended" ? "now" : "before these records")
-            return "from before these records to \(until)"
+            let isServing = key.state == "active" || key.state == "suspended"
+            return "from before these records to \(end.map(\.day) ?? (isServing ? "now" : "before them"))"
         }
         let days = ((end ?? now).milliseconds - start.milliseconds) / 86_400_000
         return "\(start.day) to \(end.map(\.day) ?? "now"), \(PageWriter.grouped(Int(days))) days"
