@@ -192,8 +192,8 @@ let package = Package(
             exclude: ["openapi.json"], swiftSettings: house),
 
         // The command line's side.
-        // Tables and text that is safe for a terminal.
-        .target(name: "CommandOutput", swiftSettings: house),
+        // Tables, how wide they are, and text that is safe for a terminal.
+        .target(name: "CommandOutput", dependencies: [arguments], swiftSettings: house),
         .target(
             name: "KeyFiles", dependencies: ["CLibcrypto", "Encodings", "SecretMemory", x509, asn1],
             swiftSettings: house),

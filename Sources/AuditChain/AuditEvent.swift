@@ -47,6 +47,8 @@ public enum AuditEvent: Sendable, Equatable {
     case auditPublicKey(ofNode: AuditText? = nil)
     /// The newest checkpoint was given, to be kept elsewhere.
     case auditHead(ofNode: AuditText? = nil)
+    /// What a token itself says of its keys' uses was asked for; the record names the token.
+    case auditTokenUses(since: AuditTime?, until: AuditTime?)
     /// The checkpoint key that was taken into service, by its keyId, and the one before.
     case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
 
@@ -99,6 +101,7 @@ public enum AuditEvent: Sendable, Equatable {
         case auditVerify = "audit_verify"
         case auditPublicKey = "audit_public_key"
         case auditHead = "audit_head"
+        case auditTokenUses = "audit_token_uses"
         case auditKeyChange = "audit_key_change"
         case auditKeyPrepare = "audit_key_prepare"
         case auditKeyPinned = "audit_key_pinned"
@@ -138,6 +141,7 @@ public enum AuditEvent: Sendable, Equatable {
         case .auditVerify: .auditVerify
         case .auditPublicKey: .auditPublicKey
         case .auditHead: .auditHead
+        case .auditTokenUses: .auditTokenUses
         case .auditKeyChange: .auditKeyChange
         case .auditKeyPrepare: .auditKeyPrepare
         case .auditKeyPinned: .auditKeyPinned
@@ -218,6 +222,9 @@ extension AuditEvent {
             writer.member("records", records)
         case .auditPublicKey(let node), .auditHead(let node):
             writer.member("ofNode", node?.text)
+        case .auditTokenUses(let since, let until):
+            writer.member("since", since?.text)
+            writer.member("until", until?.text)
         case .auditKeyChange(let from, let to, let reason, let approval):
             writer.member("from", from?.hex)
             writer.member("to", to.hex)

@@ -80,11 +80,7 @@ struct PaymentListCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("How many at most, 1 to 1000.", valueName: "number"))
     var limit = 100
 
-    @Flag(
-        name: .customLong("wide"),
-        help: "Shows every column in full, however narrow the terminal is, as files and pipes always get it.")
-    var isWide = false
-
+    @OptionGroup var width: WideOption
     @OptionGroup var options: PaymentOptions
 
     static let states = [
@@ -123,7 +119,7 @@ struct PaymentListCommand: AsyncParsableCommand {
                 payment.reason ?? "",
             ])
         }
-        let (text, remark) = table.shown(isWide: isWide || options.output == .json)
+        let (text, remark) = table.shown(isWide: width.isWide || options.output == .json)
         options.show(bytes, text)
         if let remark { FileHandle.standardError.write(Data((remark + "\n").utf8)) }
         if list.items.count == limit {

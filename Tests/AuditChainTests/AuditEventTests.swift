@@ -83,6 +83,7 @@ struct AuditEventTests {
             (.auditVerify(verdict: .broken, records: 7), "audit_verify", #","verdict":"broken","records":7"#),
             (.auditPublicKey(ofNode: AuditText("all")), "audit_public_key", #","ofNode":"all""#),
             (.auditHead(), "audit_head", ""),
+            (.auditTokenUses(since: nil, until: nil), "audit_token_uses", ""),
             (.auditHead(ofNode: AuditText("node-2")), "audit_head", #","ofNode":"node-2""#),
             (
                 .auditKeyChange(from: digest, to: digest, reason: nil, approval: nil), "audit_key_change",

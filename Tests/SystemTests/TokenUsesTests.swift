@@ -109,6 +109,17 @@ import TokenForge
                 place.harness.directory.path("report.pem"),
             ])
         #expect(verified.status == 0, "\(verified)")
+        // Both looks stand in the record, with the token and the time that was asked for.
+        let list = try await place.harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"])
+        let looks = (try JSONValue(parsing: list.outputBytes).arrayValue ?? []).compactMap(\.objectValue)
+            .filter { $0["event"]?.stringValue == "audit_token_uses" }
+        #expect(looks.count == 2)
+        for look in looks {
+            #expect(look["outcome"]?.stringValue == "ok" && look["token"]?.stringValue == "primary")
+            #expect(look["since"]?.stringValue != nil && look["until"]?.stringValue != nil)
+        }
+        let strange = try await place.harness.admin("/v1/tokens/none/uses?since=2026-01-01T00:00:00Z")
+        #expect(strange.status == 404)
         #expect(try await place.harness.stop().status == 0)
     }
 

@@ -51,7 +51,9 @@ public struct AdministrativeActs: Sendable {
         .approvalRequest, .approvalDecision, .auditKeyChange, .auditKeyPrepare, .ledgerBackup, .ledgerAcceptRestore,
         .ledgerAcceptClock, .configurationReload,
     ]
-    static let reading: Set<AuditEvent.Name> = [.auditList, .auditExport, .auditVerify, .auditPublicKey, .auditHead]
+    static let reading: Set<AuditEvent.Name> = [
+        .auditList, .auditExport, .auditVerify, .auditPublicKey, .auditHead, .auditTokenUses,
+    ]
 
     mutating func take(_ entry: AuditEntry, inPeriod: Bool) {
         guard let name = AuditEvent.Name(rawValue: entry.event) else { return }

@@ -164,7 +164,8 @@ struct Assembly: Sendable {
                 ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
                 restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock),
                 clocks: clockAcceptance),
-            tokenUses: TokenUseRoutes(node: ledger.node, hsmTokens: configuration.hsmTokens, logger: logger))
+            tokenUses: TokenUseRoutes(
+                node: ledger.node, hsmTokens: configuration.hsmTokens, looks: recorder, logger: logger))
         let router = Router(
             endpoints: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             policies: live.policies,

@@ -22,14 +22,6 @@ struct OutputOptions: ParsableArguments {
     }
 }
 
-/// `--wide`, of every list.
-struct WideOption: ParsableArguments {
-    @Flag(
-        name: .customLong("wide"),
-        help: "Shows every column in full, however narrow the terminal is, as files and pipes always get it.")
-    var isWide = false
-}
-
 /// `--dry-run`, of every command that changes something.
 struct DryRunOption: ParsableArguments {
     @Flag(name: .customLong("dry-run"), help: "Checks everything and changes nothing.")
