@@ -208,6 +208,12 @@ struct CountingTests {
         #expect(
             builder.endsOfApprovals == ["approve": 1, "reject": 1, "withdraw": 1, "expire": 1, "open": 1])
         #expect(builder.acts.acts.count == 13 && builder.acts.acts.count { $0.outcome != "ok" } == 5)
+        #expect(
+            builder.acts.approvals.values.map(\.sentence).sorted() == [
+                "asked for by alice, approved by bob", "asked for by alice, lapsed",
+                "asked for by alice, not decided yet", "asked for by alice, rejected by bob",
+                "asked for by alice, withdrawn by bob",
+            ])
     }
 
     @Test(

@@ -77,6 +77,40 @@ struct PageTests {
         #expect(!page.lowercased().contains("complian") && !page.contains("Intact."))
     }
 
+    @Test("What happened to the record is told with who did it, and with whose approval")
+    func whoAccepted() throws {
+        var book = RecordBook()
+        let approval = try #require(ApprovalIdentifier(hex: "01020304"))
+        try book.add(
+            .approvalRequest(
+                ApprovalRequest(
+                    approval: approval, operation: .ledgerAcceptRestore, parameters: .zero, reason: nil,
+                    expires: RecordBook.time(100))), at: 1, by: "alice")
+        try book.add(.approvalDecision(approval: approval, decision: .approve, reason: nil), at: 2, by: "bob")
+        try book.add(
+            .ledgerAcceptRestore(
+                LedgerRestore(
+                    ledgerSequence: 7, hsmTokenSequence: 9, servedFrom: nil, reason: nil, approval: approval)), at: 2,
+            by: "bob")
+        let (from, to) = (AuditDigest.of([1]), AuditDigest.of([2]))
+        try book.add(.auditKeyChange(from: from, to: to, reason: nil, approval: nil), at: 3, by: "root")
+        let page = try book.page()
+        #expect(page.contains("bob; asked for by alice, approved by bob"))
+        #expect(page.contains("\(to.hex.prefix(12))…, in the place of \(from.hex.prefix(12))…"))
+    }
+
+    @Test("Refusals by reason name the callers, those with the most first")
+    func refusals() throws {
+        var book = RecordBook()
+        for (caller, count) in [("app", 2), ("web", 3), ("batch", 2)] {
+            for _ in 0..<count {
+                try book.add(
+                    .decrypt(reference: nil), .refused(.transactionReplayed), at: 1, by: caller, key: RecordBook.key)
+            }
+        }
+        #expect(try book.page().contains("web 3, app 2, batch 2"))
+    }
+
     @Test("Characters that show a name as another one are taken away")
     func directions() {
         #expect(PageWriter.escaped("a\u{202E}b\u{200B}c\u{0007}") == "a\u{FFFD}b\u{FFFD}c\u{FFFD}")

@@ -63,20 +63,12 @@ struct KeysSection {
     }
 
     private func row(_ key: KeyHistory, _ event: KeyHistory.Event) -> [PageWriter.Cell] {
-        let approval = event.approval.map { identifier in
-            builder.acts.approvals[identifier].map(Self.text) ?? "request \(identifier), not in this export"
-        }
-        return [
+        [
             .key(key.key), .text(Self.word(event.step)), .time(event.time),
             .name(event.by ?? "the daemon"),
-            .text(approval ?? "–"), .text(event.reason ?? "–"), .places([event.place]),
+            .text(builder.acts.sentence(ofApproval: event.approval) ?? "–"), .text(event.reason ?? "–"),
+            .places([event.place]),
         ]
-    }
-
-    private static func text(_ approval: AdministrativeActs.Approval) -> String {
-        let asked = "asked for by \(approval.request?.by ?? "–")"
-        guard let decision = approval.decisions.last else { return asked + ", not decided yet" }
-        return asked + ", \(PeopleSection.word(approval.end)) by \(decision.by ?? "the daemon")"
     }
 
     /// By what was done with it, where no daemon was asked.

@@ -81,7 +81,7 @@ struct PeopleSection {
         }
         page.subheading("Who did what, alone or with a second person")
         page.table(
-            ["Who", "Acts", "Asked for a second person", "Decided as one", "Done alone, of what needs two"],
+            ["Who", "Acts", "Asked for a second person", "Decided requests", "Done alone, of what needs two"],
             people.sorted { $0.key < $1.key }.prefix(Self.mostRows).map { who, person in
                 [
                     .name(who), .figure(person.acts, "administrative acts of \(who), ok"),
@@ -110,27 +110,19 @@ struct PeopleSection {
         }.sorted { ($0.1.time, $0.0.identifier) < ($1.1.time, $1.0.identifier) }
         page.paragraph(
             builder.endsOfApprovals.sorted { $0.key < $1.key }
-                .map { "\(PageWriter.grouped($0.value)) \(Self.word($0.key))" }.joined(separator: ", "))
+                .map { "\(PageWriter.grouped($0.value)) \(AdministrativeActs.Approval.word($0.key))" }.joined(
+                    separator: ", "))
         page.table(
             ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],
             approvals.prefix(Self.mostRows).map { approval, request in
                 [
                     .time(request.time), .name(request.by ?? "–"), .code(request.what ?? "–"),
-                    .key(request.key), .text(request.reason ?? "–"), .text(Self.word(approval.end)),
+                    .key(request.key), .text(request.reason ?? "–"),
+                    .text(AdministrativeActs.Approval.word(approval.end)),
                     .text(approval.decisions.last?.by ?? "–"),
                     .places([request.place] + approval.decisions.map(\.place)),
                 ]
             })
-    }
-
-    static func word(_ end: String) -> String {
-        switch end {
-        case "approve": "approved"
-        case "reject": "rejected"
-        case "withdraw": "withdrawn"
-        case "expire": "lapsed"
-        default: end
-        }
     }
 
     private func writeActs(to page: inout PageWriter) {
@@ -139,12 +131,11 @@ struct PeopleSection {
         page.table(
             ["Time", "Who", "Act", "Outcome", "Key", "Merchant", "Reason", "Second person", "Record"],
             acts.prefix(Self.mostRows).map { act in
-                let second = act.approval.flatMap { builder.acts.approvals[$0]?.decisions.last?.by }
-                return [
+                [
                     .time(act.time), .name(Self.who(act)),
                     .text(act.event + (act.what.map { ": \(Self.short($0))" } ?? "")), .text(act.outcome),
                     .key(act.key), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
-                    .text(second ?? (act.approval.map { "approval \($0)" } ?? "–")), .places([act.place]),
+                    .text(builder.acts.sentence(ofApproval: act.approval) ?? "–"), .places([act.place]),
                 ]
             })
         let more = builder.acts.omitted + max(0, acts.count - Self.mostRows)

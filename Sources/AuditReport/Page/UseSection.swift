@@ -72,15 +72,20 @@ struct UseSection {
     private func writeRefusals(to page: inout PageWriter) {
         page.subheading("Refusals by reason")
         var byCode: [String: RecordReferences] = [:]
-        for use in builder.uses.uses.values {
-            for (code, references) in use.refused { byCode[code, default: RecordReferences()].add(references) }
+        var callers: [String: [String: Int]] = [:]
+        for (pair, use) in builder.uses.uses {
+            for (code, references) in use.refused {
+                byCode[code, default: RecordReferences()].add(references)
+                callers[code, default: [:]][pair.caller ?? "–", default: 0] += references.count
+            }
         }
         let codes = Set(byCode.keys).union(builder.uses.floods.keys).sorted()
         page.table(
-            ["Reason", "Requests to open or sign", "Counted before a request was read"],
+            ["Reason", "Requests to open or sign", "By caller", "Counted before a request was read"],
             codes.map { code in
                 [
                     .code(code), .figure(byCode[code] ?? RecordReferences(), "decrypt or tls_signature, \(code)"),
+                    .text(Self.ordered(callers[code] ?? [:])),
                     .count(builder.uses.floods[code] ?? 0),
                 ]
             })
@@ -88,6 +93,17 @@ struct UseSection {
             "transaction_replayed is a replay: a payment that was opened before was offered again, by somebody else, too late, or "
                 + "without its reference. Nothing was given out.")
     }
+
+    /// Those with the most first, as `shop 12, other 3`.
+    private static func ordered(_ callers: [String: Int]) -> String {
+        let ordered = callers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let shown = ordered.prefix(mostCallers).map { "\($0.key) \(PageWriter.grouped($0.value))" }
+        let more =
+            ordered.count > mostCallers ? ["\(PageWriter.grouped(ordered.count - mostCallers)) more callers"] : []
+        return shown.isEmpty ? "–" : (shown + more).joined(separator: ", ")
+    }
+
+    private static let mostCallers = 10
 
     private func writeLateUses(to page: inout PageWriter) {
         page.subheading("Opened under a key after it was superseded")

@@ -98,13 +98,13 @@ struct VerdictSection {
             if !node.startsWithoutStop.isEmpty {
                 rows.append([
                     .text("Started without a stop before: the process was killed, or its host lost power"),
-                    .name(node.node.name),
+                    .name(node.node.name), .none,
                     .figure(node.startsWithoutStop, "start of \(node.node.name) whose last start has no stop"),
                 ])
             }
             if !node.stepsBack.isEmpty {
                 rows.append([
-                    .text("The clock stood more than a second before the record before"), .name(node.node.name),
+                    .text("The clock stood more than a second before the record before"), .name(node.node.name), .none,
                     .figure(node.stepsBack, "records of \(node.node.name) older than the one before by over 1 s"),
                 ])
             }
@@ -112,21 +112,25 @@ struct VerdictSection {
         if !system.dropped.isEmpty {
             rows.append([
                 .text("Records of refusals that could not be written: \(PageWriter.grouped(system.droppedCount))"),
-                .text("all"), .figure(system.dropped, "event records_dropped"),
+                .text("all"), .none, .figure(system.dropped, "event records_dropped"),
             ])
         }
         for (what, moments) in [
             ("An older ledger was taken into service", system.restores),
             ("A clock was accepted", system.acceptedClocks),
+            ("Another key seals the record", system.auditKeyChanges),
             ("Old records left the ledger for a file", system.archives),
         ] {
             for moment in moments {
                 rows.append([
                     .text("\(what), \(moment.time.shown): \(moment.text)"), .name(moment.place.node.name),
+                    .text(
+                        [moment.by ?? "the daemon", builder.acts.sentence(ofApproval: moment.approval)]
+                            .compactMap(\.self).joined(separator: "; ")),
                     .places([moment.place]),
                 ])
             }
         }
-        page.table(["What", "Node", "Records"], rows)
+        page.table(["What", "Node", "By", "Records"], rows)
     }
 }

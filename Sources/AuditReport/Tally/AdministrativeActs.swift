@@ -27,6 +27,23 @@ public struct AdministrativeActs: Sendable {
 
         /// The last decision's word; `open` before there is one.
         public var end: String { decisions.last?.what ?? "open" }
+
+        /// Who asked, and who decided what.
+        public var sentence: String {
+            let asked = "asked for by \(request?.by ?? "–")"
+            guard let decision = decisions.last else { return asked + ", not decided yet" }
+            return "\(asked), \(Self.word(end))" + (decision.by.map { " by \($0)" } ?? "")
+        }
+
+        static func word(_ end: String) -> String {
+            switch end {
+            case "approve": "approved"
+            case "reject": "rejected"
+            case "withdraw": "withdrawn"
+            case "expire": "lapsed"
+            default: end
+            }
+        }
     }
 
     public private(set) var acts: [Act] = []
@@ -34,6 +51,11 @@ public struct AdministrativeActs: Sendable {
     public private(set) var omitted = 0
     /// Of all times, since a request may stand before the period and its decision within.
     public private(set) var approvals: [String: Approval] = [:]
+    /// What a record's approval was; nil for a record without one.
+    func sentence(ofApproval identifier: String?) -> String? {
+        identifier.map { approvals[$0]?.sentence ?? "request \($0), not in this export" }
+    }
+
     /// Who read the record, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
 

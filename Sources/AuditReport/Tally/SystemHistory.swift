@@ -6,6 +6,9 @@ public struct SystemHistory: Sendable {
         public let time: AuditTime
         public let place: RecordPlace
         public let text: String
+        /// Who did it; nil where the daemon did.
+        public let by: String?
+        public let approval: String?
     }
 
     public struct Node: Sendable, Equatable {
@@ -43,6 +46,8 @@ public struct SystemHistory: Sendable {
     public private(set) var nodes: [AuditNode: Node] = [:]
     public private(set) var restores: [Moment] = []
     public private(set) var acceptedClocks: [Moment] = []
+    /// Keys that sign checkpoints, taken into service in the period.
+    public private(set) var auditKeyChanges: [Moment] = []
     /// Beginnings of records that were archived, in the period.
     public private(set) var archives: [Moment] = []
     public private(set) var dropped = RecordReferences()
@@ -92,6 +97,11 @@ public struct SystemHistory: Sendable {
                     } ?? "") + entry.quoted("reason"), to: &restores)
         case .ledgerAcceptClock where isDone && inPeriod:
             Self.add(entry, "the present clock was taken for right" + entry.quoted("reason"), to: &acceptedClocks)
+        case .auditKeyChange where isDone && inPeriod:
+            let former = entry.details["from"]?.stringValue.map { ", in the place of \($0.prefix(12))…" } ?? ""
+            Self.add(
+                entry, "\(entry.details["to"]?.stringValue?.prefix(12) ?? "–")…\(former)" + entry.quoted("reason"),
+                to: &auditKeyChanges)
         case .recordsDropped where inPeriod:
             dropped.add(entry)
             droppedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)
@@ -145,7 +155,10 @@ public struct SystemHistory: Sendable {
 
     private static func add(_ entry: AuditEntry, _ text: String, to moments: inout [Moment]) {
         guard moments.count < mostMoments else { return }
-        moments.append(Moment(time: entry.time, place: RecordPlace(entry), text: text))
+        moments.append(
+            Moment(
+                time: entry.time, place: RecordPlace(entry), text: text, by: entry.callerText,
+                approval: entry.details["approval"]?.stringValue))
     }
 }
 
