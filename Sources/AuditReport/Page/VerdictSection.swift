@@ -118,7 +118,7 @@ struct VerdictSection {
         for (what, moments) in [
             ("An older ledger was taken into service", system.restores),
             ("A clock was accepted", system.acceptedClocks),
-            ("Another key seals the record", system.auditKeyChanges),
+            ("A key that seals the record was taken into service", system.auditKeyChanges),
             ("Old records left the ledger for a file", system.archives),
         ] {
             for moment in moments {
