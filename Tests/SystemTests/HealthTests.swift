@@ -39,9 +39,13 @@ import TokenForge
             "paytokend_clock_behind_ledger_seconds", "paytokend_locked_memory_bytes",
             "paytokend_checkpoint_age_seconds", "paytokend_ledger_free_bytes",
             "paytokend_record_check_verdict", "paytokend_caller_first_release_timestamp_seconds",
+            "paytokend_audit_head_age_seconds",
         ] {
             #expect(answer.text.contains("# TYPE \(name) "), "\(name)")
         }
+        // Nothing is archived here, and an age would look like a fault.
+        #expect(answer.metric("paytokend_record_archive_age_seconds") == [])
+        #expect(answer.metric("paytokend_audit_head_age_seconds").count == 1)
         // In bytes: more than a page, and less than any disk has.
         let free = try #require(answer.metric("paytokend_ledger_free_bytes").first)
         #expect((4096.0...1e15).contains(free), "\(free)")
