@@ -170,7 +170,7 @@ extension KeyHistory {
     /// For an order: what came before the export's records stands first.
     fileprivate var firstSeen: AuditTime {
         guard let first = events.first else { return .latest }
-        return if case .stated = first.step { .earliest } else { first.time }
+        return first.isStatement ? .earliest : first.time
     }
 }
 

@@ -112,6 +112,27 @@ struct CountingTests {
         try await expectRecounted(book)
     }
 
+    @Test("However often a state is stated, no step of a key's life is left out for it")
+    func manyStatements() async throws {
+        var book = RecordBook()
+        try book.add(.start(version: AuditText("1.0.0")), at: 0)
+        for hours in 1...300 {
+            try book.add(
+                Self.states([RecordBook.key: hours <= 150 ? .active : .deactivated]),
+                on: hours % 2 == 0 ? "node-1" : "node-2",
+                at: Double(hours))
+        }
+        try book.add(
+            .keyStateChange(KeyStateChange(from: .deactivated, to: .compromised)), at: 301, by: "alice",
+            key: RecordBook.key)
+        try book.add(Self.states([RecordBook.key: .compromised]), on: "node-2", at: 302)
+        try book.archive(1)
+        let key = try #require(try book.counted().keys[RecordBook.key])
+        #expect(key.omitted == 0 && key.state == "compromised" && key.events.count == 4)
+        #expect(key.statement?.time == RecordBook.time(1) && key.superseded?.time == RecordBook.time(151))
+        try await expectRecounted(book)
+    }
+
     @Test("Behind an archive a key has the state that is stated of it, until its next step")
     func statedStates() async throws {
         let keys = ["prepared", "certified", "serving", "suspended", "gone"].map { AuditDigest.of(Array($0.utf8)) }

@@ -58,7 +58,7 @@ struct KeysSection {
     /// Of what is stated again and again, the first, and only where it says more than the steps before it.
     private static func shown(_ key: KeyHistory) -> [KeyHistory.Event] {
         key.events.filter { event in
-            if case .stated = event.step { key.arrival == nil && event == key.statement } else { true }
+            !event.isStatement || key.arrival == nil && event == key.statement
         }
     }
 

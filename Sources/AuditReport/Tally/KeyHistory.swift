@@ -54,7 +54,7 @@ public struct KeyHistory: Sendable, Equatable {
 
     /// The first that is stated of it; nil where all its records may be here.
     public var statement: Event? {
-        events.first { if case .stated = $0.step { true } else { false } }
+        events.first(where: \.isStatement)
     }
 
     /// From when its releases are late ones: its first deactivation, or the first statement that it was deactivated before.
@@ -75,17 +75,29 @@ public struct KeyHistory: Sendable, Equatable {
     }
 
     mutating func add(_ event: Event) {
-        guard events.count < Self.mostEvents else {
+        guard events.count < Self.mostEvents || event.isStatement else {
             omitted += 1
             return
         }
         // Nodes are read one after the other, and their records belong between each other by time.
         let place = events.lastIndex { $0.time <= event.time }.map { $0 + 1 } ?? 0
         events.insert(event, at: place)
+        if event.isStatement { leaveOutStatements() }
+    }
+
+    /// A state is stated with each archive: of all statements, those that anything goes by.
+    private mutating func leaveOutStatements() {
+        let (first, last) = (statement, events.last(where: \.isStatement))
+        let deactivated = events.first { $0.step == .stated("deactivated") }
+        events.removeAll { $0.isStatement && ![first, last, deactivated].contains($0) }
     }
 }
 
 extension KeyHistory.Event {
+    var isStatement: Bool {
+        if case .stated = step { true } else { false }
+    }
+
     /// Nil for a record that is no step of a key's life, or of one that was refused.
     init?(_ entry: AuditEntry) {
         guard entry.outcome == AuditOutcome.ok.text, entry.publicKeyHash != nil else { return nil }
