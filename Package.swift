@@ -306,7 +306,7 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "AuditReportTests",
-            dependencies: ["AuditChain", "AuditReport", "DaemonAPI", "Refusals", "StrictJSON", "TestSupport"],
+            dependencies: ["AuditChain", "AuditReport", "DaemonAPI", "Refusals", "StrictJSON", "TestSupport", crypto],
             swiftSettings: house),
         .testTarget(
             name: "LedgerTests",

@@ -29,6 +29,8 @@ public struct ReportBuilder: Sendable {
     /// Of the nodes whose part does not begin with record 1, the latest time of a first line: what is not here was recorded before.
     /// Nil where all records may be here.
     private var missingBefore: AuditTime?
+    /// The nodes whose keys a record pins, as ``begun`` has them: nodes of the same ledger.
+    private var pinned: Set<[UInt8]> = []
 
     public struct EventOutcome: Sendable, Hashable, Comparable {
         public let event: String
@@ -46,6 +48,7 @@ public struct ReportBuilder: Sendable {
             .keyObjectsDestroy,
         ].map(\.rawValue))
     private static let states = AuditEvent.Name.keyStates.rawValue
+    private static let pin = AuditEvent.Name.auditKeyPinned.rawValue
     private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
 
     /// - Parameter tokenUses: what tokens say of their keys' uses; no two of them of the same uses.
@@ -62,6 +65,9 @@ public struct ReportBuilder: Sendable {
         noteBeginning(line, isCheckpoint: name.isEmpty)
         if name == Self.states, let entry = try? AuditEntry(line: line), let part = KeyStatesPart(entry) {
             for (key, state) in part.states { add(KeyHistory.Event(entry, states: state), of: key) }
+        }
+        if name == Self.pin, let node = (try? AuditEntry(line: line))?.details["ofNode"]?.stringValue {
+            pinned.insert(Array("{\"node\":\"\(node)\"".utf8))
         }
         guard Self.ofKeys.contains(name), let entry = try? AuditEntry(line: line),
             let key = entry.publicKeyHash, let event = KeyHistory.Event(entry)
@@ -93,7 +99,8 @@ public struct ReportBuilder: Sendable {
     /// Behind which time a key's releases are late ones; nil for one that was never deactivated.
     func lateAfter(_ key: AuditDigest) -> AuditTime? {
         guard let event = keys[key]?.superseded else { return nil }
-        guard case .stated = event.step, let missingBefore else { return event.time }
+        // A node that is not here may have the change at any time before the statement.
+        guard event.isStatement, let missingBefore, pinned.isSubset(of: begun) else { return event.time }
         return min(event.time, missingBefore)
     }
 

@@ -1,4 +1,5 @@
 import AuditChain
+import Crypto
 import Foundation
 import Refusals
 import StrictJSON
@@ -109,6 +110,29 @@ struct CountingTests {
         #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(10))
         let use = try #require(builder.uses.uses[Self.pair()])
         #expect(use.afterSuperseded.beginning.map(\.text) == ["node-0 2", "node-1 4"])
+        try await expectRecounted(book)
+    }
+
+    @Test("Where a node of the ledger is not in the export, a stated deactivation counts from its statement on")
+    func deactivatedElsewhere() async throws {
+        var book = RecordBook()
+        try book.add(.start(version: AuditText("1.0.0")), at: 0)
+        for hours in [10.0, 12, 16] {
+            try book.add(.decrypt(reference: nil), at: hours, by: "checkout", key: RecordBook.key)
+        }
+        let point = P256.Signing.PrivateKey().publicKey.x963Representation
+        let keys = [try #require(CheckpointKey(point: Array(point)))]
+        let stranger = try #require(AuditNode("node-2"))
+        try book.add(.auditKeyPinned(try #require(KeyPin(firstSight: keys, of: stranger))), at: 13)
+        try book.add(Self.states([RecordBook.key: .deactivated]), at: 14)
+        try book.archive(1)
+        let builder = try book.counted()
+        #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(14))
+        #expect(builder.uses.uses[Self.pair()]?.afterSuperseded.beginning.map(\.sequence) == [4])
+        try await expectRecounted(book)
+        // With that node's part, however short, what is missing was before node 1's first line.
+        try book.add(.start(version: AuditText("1.0.0")), on: "node-2", at: 1)
+        #expect(try book.counted().lateAfter(RecordBook.key) == RecordBook.time(10))
         try await expectRecounted(book)
     }
 

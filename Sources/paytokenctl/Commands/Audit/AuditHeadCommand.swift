@@ -17,9 +17,9 @@ struct AuditHeadCommand: AsyncParsableCommand {
 
             With --directory each head becomes a new file there, named by node, time and sequence. First the record is \
             verified from the newest head in the directory to the new one: a record that went back or was written anew \
-            is refused with chain_broken, and nothing is kept. So is the head of a record of more than a day that no head is kept \
-            of: whoever has emptied the directory would go unseen. Is it the first, say so with --first. --compare does so with a head from elsewhere. The systemd unit \
-            paytokend-audit-head.timer runs this each hour:
+            is refused with chain_broken, and nothing is kept. Where no head is kept, the first one of a record of more \
+            than a day is refused too, since somebody may have removed the others: --first says that there were none. \
+            --compare verifies from a head from elsewhere. The systemd unit paytokend-audit-head.timer runs this each hour:
 
               paytokenctl audit head --directory /var/lib/paytokend-heads
 
