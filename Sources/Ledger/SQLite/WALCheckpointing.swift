@@ -27,6 +27,8 @@ final class WALCheckpointing: Sendable {
         case copying
         /// It has copied; what came since is left.
         case copied
+        /// The connection beside is closed, or about to be: with a closed one SQLite would end the process.
+        case closed
     }
 
     private let interval: Int
@@ -53,29 +55,23 @@ final class WALCheckpointing: Sendable {
 
     /// Between two batches, on the writer's thread.
     func committed(_ writer: Database) {
-        enum Step {
-            case none, copy, finish
-        }
         let written = Self.takePagesWritten(writer)
-        let step = state.withLock { state -> Step in
+        let isCopied = state.withLock { state in
             switch state {
             case .writing(let pages) where pages + written < interval:
                 state = .writing(pages: pages + written)
-                return .none
             case .writing:
                 state = .copying
-                return .copy
-            case .copying: return .none
+                // Under the lock, so that it stands in the connection's queue before its close does, or not at all.
+                copy()
+            case .copying, .closed: break
             case .copied:
                 state = .writing(pages: 0)
-                return .finish
+                return true
             }
+            return false
         }
-        switch step {
-        case .none: break
-        case .copy: copy()
-        case .finish: Self.checkpoint(writer)
-        }
+        if isCopied { Self.checkpoint(writer) }
     }
 
     /// Whether the connection beside copies.
@@ -88,7 +84,7 @@ final class WALCheckpointing: Sendable {
             // Twice: the second time there is less, and less comes meanwhile.
             Self.checkpoint(db)
             Self.checkpoint(db)
-            state.withLock { $0 = .copied }
+            state.withLock { if case .copying = $0 { $0 = .copied } }
         }
     }
 
@@ -103,6 +99,9 @@ final class WALCheckpointing: Sendable {
         return code == SQLITE_OK ? Int(pages) : 0
     }
 
-    /// Blocks until what is under way has ended.
-    func close() throws { try connection.close() }
+    /// Blocks until what is under way has ended. The writer may go on, and copies what is left when it is closed.
+    func close() throws {
+        state.withLock { $0 = .closed }
+        try connection.close()
+    }
 }

@@ -118,4 +118,18 @@ struct WALCheckpointingTests {
         }
         #expect(try pages.logPages == longest)
     }
+
+    @Test("Once it is closed nothing is copied beside the writer, which goes on")
+    func closed() throws {
+        for isCopying in [true, false] {
+            let pages = try Pages(interval: 100)
+            try pages.commit(pages: isCopying ? 200 : 10)
+            try pages.checkpointing.close()
+            // A copy that began now would do so on a connection that is gone, which ends the process.
+            for _ in 0..<50 { try pages.commit(pages: 200) }
+            #expect(!pages.checkpointing.isCopying)
+            try pages.writer.close()
+            #expect(try StayingReader(pages.path).rows() == pages.rows)
+        }
+    }
 }
