@@ -51,11 +51,6 @@ public struct AdministrativeActs: Sendable {
     public private(set) var omitted = 0
     /// Of all times, since a request may stand before the period and its decision within.
     public private(set) var approvals: [String: Approval] = [:]
-    /// What a record's approval was; nil for a record without one.
-    func sentence(ofApproval identifier: String?) -> String? {
-        identifier.map { approvals[$0]?.sentence ?? "request \($0), not in this export" }
-    }
-
     /// Who read the record, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
 
@@ -91,6 +86,11 @@ public struct AdministrativeActs: Sendable {
         }
         guard inPeriod else { return }
         if acts.count < Self.mostActs { acts.append(act) } else { omitted += 1 }
+    }
+
+    /// What a record's approval was; nil for a record without one.
+    func sentence(ofApproval identifier: String?) -> String? {
+        identifier.map { approvals[$0]?.sentence ?? "request \($0), not in this export" }
     }
 
     private mutating func take(_ act: Act, _ name: AuditEvent.Name, _ identifier: String) {
