@@ -29,7 +29,7 @@ let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-s
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 let histogram: Target.Dependency = .product(name: "Histogram", package: "hdrhistogram-swift")
 
-// Targets are listed from the bottom up: a target depends only on targets above it.
+// Targets are listed from the bottom up: a target depends only on targets above it (scripts/check-structure).
 let package = Package(
     name: "paytokend",
     platforms: [.macOS(.v15)],
@@ -86,6 +86,8 @@ let package = Package(
         // Hexadecimal, base64, times, names of keys, public keys and certificates' parts: each rule of writing them once.
         .target(name: "Encodings", dependencies: [crypto, asn1], swiftSettings: house),
 
+        // Sessions with a PostgreSQL server, for whatever keeps its rows in one.
+        .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"], swiftSettings: house),
         // What both daemons stand on: the operating system, logs and metrics, the configuration file, HTTP from untrusted peers.
         .target(name: "HostSystem", dependencies: ["CLinux", logging], swiftSettings: house),
         .target(name: "Telemetry", dependencies: ["Encodings", "StrictJSON", logging], swiftSettings: house),
@@ -110,7 +112,7 @@ let package = Package(
             name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto], swiftSettings: house),
         // What a TLS client's certificate key signs (RFC 8446 §4.4.3, RFC 5246 §7.4.8), read strictly; Apple's hosts.
         .target(name: "TLSHandshake", dependencies: ["Encodings"], swiftSettings: house),
-        .target(name: "WorkerProtocol", dependencies: ["SecretMemory", "TLSHandshake"], swiftSettings: house),
+        .target(name: "WorkerProtocol", dependencies: ["TLSHandshake"], swiftSettings: house),
         .target(
             name: "HSMWorker",
             dependencies: [
@@ -127,30 +129,30 @@ let package = Package(
             swiftSettings: house),
         .target(
             name: "MerchantKeys",
-            dependencies: ["Encodings", "WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1],
+            dependencies: [
+                "Encodings", "WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1, cryptoExtras,
+            ],
             swiftSettings: house),
         // The key-usage record: lines, chain, checkpoints, their verification. No database.
         .target(
             name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto], swiftSettings: house),
+        .target(
+            name: "DaemonAPI",
+            dependencies: ["Encodings", "Refusals", "StrictJSON", "TLSHandshake", nioCore, nioPosix, nioHTTP1],
+            exclude: ["openapi.json"], swiftSettings: house),
         // The assessor's page: what an export counts, and its HTML.
         .target(
-            name: "AuditReport", dependencies: ["AuditChain", "DaemonAPI", "Encodings", "StrictJSON"],
+            name: "AuditReport", dependencies: ["AuditChain", "DaemonAPI", "StrictJSON"],
             swiftSettings: house),
-        // Sessions with a PostgreSQL server, for whatever keeps its rows in one.
-        .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"], swiftSettings: house),
         // A private, durable SQLite file: where it stands, who may have it, which settings its connections need.
         .target(name: "SQLiteFiles", dependencies: [grdb], swiftSettings: house),
         .target(
             name: "Ledger",
             dependencies: [
                 "AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
-                "SecretMemory", "SQLiteFiles", crypto, grdb, sqlite,
+                "SQLiteFiles", crypto, grdb, sqlite, "WorkerProtocol",
             ],
             swiftSettings: house),
-        .target(
-            name: "DaemonAPI",
-            dependencies: ["Encodings", "Refusals", "StrictJSON", "TLSHandshake", nioCore, nioPosix, nioHTTP1],
-            exclude: ["openapi.json"], swiftSettings: house),
         .target(
             name: "Daemon",
             dependencies: [
@@ -158,7 +160,7 @@ let package = Package(
                 "WorkerProtocol",
                 "PaymentToken",
                 "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLClient", "DaemonAPI", "HostSystem", "Telemetry",
-                "ConfigurationFile", "HTTPListener", nioCore, nioPosix, yams, logging, signals, x509, asn1, crypto,
+                "ConfigurationFile", "HTTPListener", nioCore, nioPosix, logging, signals, x509, crypto,
             ],
             swiftSettings: house),
 
@@ -184,9 +186,9 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
-                "CLinux", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener", "Payments",
-                "PostgreSQLClient", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON",
-                "Telemetry", "TLSHandshake", yams, nioCore, nioPosix,
+                "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener", "Payments",
+                "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON",
+                "Telemetry", "TLSHandshake", nioCore, nioPosix,
                 nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
             ],
             exclude: ["openapi.json"], swiftSettings: house),
@@ -275,7 +277,7 @@ let package = Package(
             name: "KeyRestorationTests", dependencies: ["KeyRestoration", "SecretMemory", "TestSupport", crypto],
             swiftSettings: house),
         .testTarget(
-            name: "WorkerProtocolTests", dependencies: ["TLSHandshake", "WorkerProtocol", "TestSupport"],
+            name: "WorkerProtocolTests", dependencies: ["WorkerProtocol", "TestSupport"],
             swiftSettings: house),
         .testTarget(
             name: "HSMWorkerTests",
@@ -283,20 +285,20 @@ let package = Package(
                 "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11", "ProductVersion",
                 "SecretMemory",
                 "StrictJSON", "TLSHandshake",
-                "WorkerProtocol", "TestSupport", "TokenForge", crypto,
+                "WorkerProtocol", "TestSupport", "TokenForge", crypto, cryptoExtras,
             ],
             swiftSettings: house),
         .testTarget(
             name: "PaymentTokenTests",
             dependencies: [
                 "Encodings", "PaymentToken", "StrictJSON", "TestSupport", "TokenForge", crypto, cryptoExtras, x509,
-                asn1,
+                asn1, "Refusals",
             ],
             swiftSettings: house),
         .testTarget(
             name: "MerchantKeysTests",
             dependencies: [
-                "MerchantKeys", "PaymentToken", "Refusals", "StrictJSON", "WorkerProtocol", "TestSupport", "TokenForge",
+                "MerchantKeys", "PaymentToken", "Refusals", "WorkerProtocol", "TestSupport", "TokenForge",
                 crypto,
             ],
             swiftSettings: house),
@@ -318,7 +320,7 @@ let package = Package(
         .testTarget(
             name: "DaemonAPITests",
             dependencies: [
-                "DaemonAPI", "Encodings", "Refusals", "StrictJSON", "TLSHandshake", "TestSupport", nioCore, nioPosix,
+                "DaemonAPI", "Encodings", "Refusals", "StrictJSON", "TestSupport", nioCore, nioPosix,
             ],
             swiftSettings: house),
         .testTarget(
@@ -326,7 +328,7 @@ let package = Package(
             dependencies: [
                 "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener", "HostSystem",
                 "KeySealing", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SecretMemory",
-                "StrictJSON", "TLSHandshake", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
+                "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                 nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, grdb,
             ],
             swiftSettings: house),
@@ -336,7 +338,7 @@ let package = Package(
             swiftSettings: house),
         .testTarget(
             name: "PaymentsTests",
-            dependencies: ["Encodings", "Payments", "PostgreSQLClient", "TestSupport", crypto, grdb],
+            dependencies: ["Payments", "PostgreSQLClient", "TestSupport", crypto, grdb],
             swiftSettings: house),
         .testTarget(
             name: "RadialTests", dependencies: ["Payments", "Radial", "SecretMemory", "StrictJSON"],
@@ -351,10 +353,10 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HostSystem", "HTTPListener", "Payments",
-                "Processors", "ProcessorSimulator", "paytoken-gateway", "Radial", "Refusals", "StrictJSON", "Telemetry",
+                "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener", "Payments",
+                "Processors", "paytoken-gateway", "Radial", "Refusals", "StrictJSON", "Telemetry",
                 "TestSupport", "TLSHandshake", "TokenForge",
-                logging, nioCore, nioEmbedded, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
+                logging, nioCore, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
             ],
             swiftSettings: house),
         .testTarget(
@@ -366,7 +368,7 @@ let package = Package(
                 "paytokenctl", "AuditChain", "CommandOutput", "DaemonAPI", "Encodings", "KeySealing", "SecretMemory",
                 "StrictJSON",
                 "TestSupport",
-                "TokenForge", arguments, crypto, nioCore, nioPosix, nioHTTP1,
+                "TokenForge", arguments, crypto, nioCore, nioPosix, nioHTTP1, "HTTPListener",
             ],
             swiftSettings: house),
         .testTarget(
@@ -423,7 +425,7 @@ let package = Package(
             dependencies: [
                 "CLinux", "TestSupport", "TokenForge", "StrictJSON", "paytokend", "paytokend-hsm", "paytokenctl",
                 "paytoken-gateway", "processor-simulator", "token-forge",
-                crypto, cryptoExtras, grdb, nioCore, nioPosix, nioSSL,
+                crypto, cryptoExtras, grdb, nioCore, nioPosix, nioSSL, "Encodings",
             ],
             swiftSettings: house),
     ]

@@ -16,8 +16,8 @@ import time
 
 SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "records", "archives", "keys", "faults", "storm", "derives",
          "boundary", "differential", "sessions", "payments", "gateways", "upgrade"]
-CHECKS = [["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"], ["scripts/test-demo"],
-          ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],
+CHECKS = [["scripts/check-structure"], ["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"],
+          ["scripts/test-demo"], ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],
           ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/test-restore", "--skip-build"], ["scripts/test-install", "--if-possible"],
