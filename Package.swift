@@ -85,6 +85,8 @@ let package = Package(
         .target(name: "StrictJSON", swiftSettings: house),
         // Hexadecimal, base64, times, names of keys, public keys and certificates' parts: each rule of writing them once.
         .target(name: "Encodings", dependencies: [crypto, asn1], swiftSettings: house),
+        // The queue in which owners take turns: for the HSM, and for an event loop's time.
+        .target(name: "FairShares", dependencies: [nioCore], swiftSettings: house),
 
         // Sessions with a PostgreSQL server, for whatever keeps its rows in one.
         .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"], swiftSettings: house),
@@ -160,7 +162,7 @@ let package = Package(
                 "WorkerProtocol",
                 "PaymentToken",
                 "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLClient", "DaemonAPI", "HostSystem", "Telemetry",
-                "ConfigurationFile", "HTTPListener", nioCore, nioPosix, logging, signals, x509, crypto,
+                "ConfigurationFile", "FairShares", "HTTPListener", nioCore, nioPosix, logging, signals, x509, crypto,
             ],
             swiftSettings: house),
 
@@ -263,6 +265,7 @@ let package = Package(
         .testTarget(
             name: "KeySealingTests", dependencies: ["KeySealing", "SecretMemory", crypto], swiftSettings: house),
         .testTarget(name: "StrictJSONTests", dependencies: ["StrictJSON"], swiftSettings: house),
+        .testTarget(name: "FairSharesTests", dependencies: ["FairShares"], swiftSettings: house),
         .testTarget(
             name: "EncodingsTests", dependencies: ["Encodings", "TestSupport", "TokenForge", crypto, asn1],
             swiftSettings: house),

@@ -223,7 +223,7 @@ struct TokenDecryptor: Sendable {
             keyMaterial: try paymentToken.restorationInput(),
             otherInfo: otherInfo, ciphertext: paymentToken.encryptedData)
         do {
-            let opened = try await hsm.decrypt(decryption, heldBy: key.hsmTokens, for: caller.name)
+            let opened = try await hsm.decrypt(decryption, heldBy: key.hsmTokens, for: Requester(caller: caller.name))
             faults.ended(Self.hsmComponent)
             return opened
         } catch {
@@ -338,9 +338,9 @@ struct TokenDecryptor: Sendable {
 protocol TransactionDecrypting: Sendable {
     /// - Parameters:
     ///   - holders: the configured names of the HSM tokens that show the key.
-    ///   - caller: who asks, as in audit records; callers are served in turn.
+    ///   - requester: callers are served in turn.
     func decrypt(
-        _ decryption: Decryption, heldBy holders: [String], for caller: String?
+        _ decryption: Decryption, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> OpenedTransaction
 
     /// What the HSM tokens that show this key lack to open payments for it, and what can be done; nil where that is not

@@ -90,7 +90,7 @@ struct TLSSigner: Sendable {
         do {
             signed = try await hsm.sign(
                 TLSSigning(publicKeyHash: hash.bytes, algorithm: algorithm, input: bytes), heldBy: key.hsmTokens,
-                for: caller.name)
+                for: Requester(caller: caller.name))
             faults.ended(Self.hsmComponent)
         } catch {
             faults.began(Self.hsmComponent, error.message)
@@ -207,7 +207,7 @@ protocol TLSHandshakeSigning: Sendable {
     ///   - holders: the configured names of the HSM tokens that show the key.
     ///   - caller: who asks, as in audit records; callers are served in turn.
     func sign(
-        _ signing: TLSSigning, heldBy holders: [String], for caller: String?
+        _ signing: TLSSigning, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String)
 
     /// What a key in these HSM tokens signs with now, in the order of preference; none while none is available.

@@ -19,13 +19,21 @@ struct CallFailure: Error, Sendable, Equatable {
     var message: String { failure.message }
 }
 
+/// The caller that an HSM call is made for.
+struct Requester: Sendable {
+    /// The name that audit records have: callers are served round robin. nil for administration and the daemon's own
+    /// calls, which together are one caller.
+    var caller: String?
+    /// Whom the caller works for; nil for itself. Counts for fairness only: the caller's turns go round these names.
+    var client: String?
+    /// Returns true once the caller has closed its connection. Its calls are then not made, unless a worker has them.
+    var hasLeft: @Sendable () -> Bool = { false }
+}
+
 /// What a call is entitled to.
 struct CallTerms: Sendable {
-    /// Who made it, by the name that records have: callers are served round robin. nil for administration and what the
-    /// daemon asks for itself, which together are one caller.
-    var caller: String?
-    /// Whoever waits for the answer is told by then that there is none, wherever the call is. nil for calls whose
-    /// answer somebody needs however long it takes.
+    var requester = Requester()
+    /// A call without an answer fails by then, wherever it is. nil for calls whose answer is needed however long it takes.
     var deadline: ContinuousClock.Instant?
     /// This is the second attempt. It goes before all first attempts.
     var isRepetition = false

@@ -67,13 +67,13 @@ final class HSMTokenPool: Sendable {
     /// Opens one payment token's data.
     /// - Parameters:
     ///   - holders: names of the tokens that show the key.
-    ///   - caller: who asks, by the name that records have: callers are served round robin.
+    ///   - requester: callers are served round robin.
     /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, everything else is not.
     func decrypt(
-        _ decryption: Decryption, heldBy holders: [String], for caller: String? = nil
+        _ decryption: Decryption, heldBy holders: [String], for requester: Requester = Requester()
     ) async throws(WorkerFailure) -> OpenedTransaction {
         let hsmToken = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
-        let terms = CallTerms(caller: caller, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
+        let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
         func another(after failed: [CallQueue]) -> CallQueue? {
             next(for: decryption.scheme, among: holders, besides: failed)?.calls
         }
@@ -105,16 +105,15 @@ final class HSMTokenPool: Sendable {
     /// Signs a TLS handshake with an identity key.
     /// - Parameters:
     ///   - holders: names of the tokens that show the key.
-    ///   - caller: who asks, by the name that records have.
     /// - Returns: the signature, as long as the modulus, and the token's name.
     func sign(
-        _ signing: TLSSigning, heldBy holders: [String], for caller: String?
+        _ signing: TLSSigning, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String) {
         func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
         let hsmToken = next(among: holders, besides: [], where: signs) ?? waitable(among: holders)
-        let terms = CallTerms(caller: caller, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
+        let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
         // Repeated at the same token only, whose share is taken: a token that fails must not have another one overrun.
-        let outcome = try await hsmToken.signatures.run(for: caller, until: terms.deadline ?? .now) {
+        let outcome = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
             await hsmToken.calls.call(.signTLS(signing), terms: terms) { answer -> [UInt8]? in
                 if case .tlsSignature(let signature) = answer { signature } else { nil }
             }

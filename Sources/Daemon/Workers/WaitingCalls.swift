@@ -1,3 +1,4 @@
+import FairShares
 import NIOCore
 import WorkerProtocol
 
@@ -14,7 +15,7 @@ struct PendingCall: Sendable {
     let continuation: CheckedContinuation<CallResult, Never>
     let waitingSince: ContinuousClock.Instant
     let terms: CallTerms
-    /// Whoever waited has been answered already; the worker is still working on it.
+    /// Its caller has been answered already; the worker is still working on it.
     var isAbandoned = false
 
     func finish(_ answer: WorkerAnswer) {
@@ -33,21 +34,19 @@ struct PendingCall: Sendable {
 
     static let deadlineExceeded = WorkerFailure(
         .deadlineExceeded, "The call was not answered within its deadline, its repetition included.")
+
+    static let abandonedByCaller = WorkerFailure(
+        .deadlineExceeded, "The caller closed its connection before the HSM token had its call.")
 }
 
-/// Calls that wait for a worker, by caller. Callers are served round robin, one call each, so that one who sends
-/// thousands delays another by one call of its own and not by all of them.
+/// Calls that wait for a worker. Callers are served round robin (``FairQueue``).
 struct WaitingCalls {
-    /// First attempts by caller; a caller without any has no entry.
-    private var byCaller: [String?: CircularBuffer<PendingCall>] = [:]
-    /// The callers that have calls, in the order in which they are served.
-    private var round = CircularBuffer<String?>()
+    private var firstAttempts = FairQueue<String?, PendingCall>()
     /// Second attempts: served before all first ones.
     private var repetitions = CircularBuffer<PendingCall>()
     /// Second attempts during which a worker may have nothing else: served before all others, one at a time.
     private var alone = CircularBuffer<PendingCall>()
 
-    private(set) var count = 0
     let capacity: Int
 
     /// - Parameter capacity: Calls of all callers together; a caller alone gets half of it.
@@ -55,66 +54,46 @@ struct WaitingCalls {
         self.capacity = capacity
     }
 
+    var count: Int { firstAttempts.count + repetitions.count + alone.count }
+
     var isEmpty: Bool { count == 0 }
 
     /// Whether the next call is one that runs alone.
     var nextRunsAlone: Bool { !alone.isEmpty }
 
-    /// Whether one more call of this caller may wait: it has fewer than there is room left. So whoever has filled what
-    /// they can leaves room for everybody else, however many they are. Second attempts are bounded by what workers may
-    /// hold, and so always admitted.
+    /// Returns true if one more call of this caller may wait: it has fewer calls than there is room left. A caller that
+    /// has filled what it may have leaves room for every other, however many there are. Second attempts are bounded by
+    /// what workers may hold, and so always admitted.
     func admits(_ terms: CallTerms) -> Bool {
-        terms.isRepetition || (byCaller[terms.caller]?.count ?? 0) < capacity - (count - alone.count)
+        terms.isRepetition || firstAttempts.count(of: terms.requester.caller) < capacity - (count - alone.count)
     }
 
     mutating func append(_ call: PendingCall) {
-        count += 1
         if call.terms.runsAlone {
             alone.append(call)
         } else if call.terms.isRepetition {
             repetitions.append(call)
         } else {
-            let caller = call.terms.caller
-            if byCaller[caller] == nil { round.append(caller) }
-            byCaller[caller, default: []].append(call)
+            firstAttempts.append(call, of: call.terms.requester.caller, named: call.terms.requester.client)
         }
     }
 
-    /// The next call: one that runs alone, else a second attempt, else one of the caller that is next in the round.
+    /// The next call: one that runs alone, else a second attempt, else one of the caller that is next in the round. Calls
+    /// whose caller has left are answered with a failure instead.
     mutating func popFirst() -> PendingCall? {
-        if let repetition = alone.popFirst() ?? repetitions.popFirst() {
-            count -= 1
-            return repetition
+        while let call = alone.popFirst() ?? repetitions.popFirst() ?? firstAttempts.popFirst() {
+            guard call.terms.requester.hasLeft() else { return call }
+            call.finish(PendingCall.abandonedByCaller)
         }
-        guard let caller = round.popFirst(), let call = byCaller[caller]?.popFirst() else { return nil }
-        count -= 1
-        if byCaller[caller]?.isEmpty == true {
-            byCaller[caller] = nil
-        } else {
-            round.append(caller)
-        }
-        return call
+        return nil
     }
 
     /// Removes calls and answers them with a failure.
     mutating func fail(_ failure: WorkerFailure, where condition: (PendingCall) -> Bool = { _ in true }) {
-        var removed = 0
-        func filter(_ calls: inout CircularBuffer<PendingCall>) {
-            calls.removeAll { call in
-                guard condition(call) else { return false }
-                call.finish(failure)
-                removed += 1
-                return true
-            }
-        }
-        filter(&alone)
-        filter(&repetitions)
-        for caller in round {
-            guard var calls = byCaller[caller] else { continue }
-            filter(&calls)
-            byCaller[caller] = calls.isEmpty ? nil : calls
-        }
-        round.removeAll { byCaller[$0] == nil }
-        count -= removed
+        for call in alone where condition(call) { call.finish(failure) }
+        alone.removeAll(where: condition)
+        for call in repetitions where condition(call) { call.finish(failure) }
+        repetitions.removeAll(where: condition)
+        for call in firstAttempts.removeAll(where: condition) { call.finish(failure) }
     }
 }

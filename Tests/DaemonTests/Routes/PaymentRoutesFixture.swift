@@ -164,7 +164,7 @@ final class KnownPlaintext: TransactionDecrypting {
     var calls: Int { state.withLock { $0.calls } }
 
     func decrypt(
-        _ decryption: Decryption, heldBy holders: [String], for caller: String?
+        _ decryption: Decryption, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> OpenedTransaction {
         let plaintext = state.withLock { state in
             state.calls += 1

@@ -22,7 +22,7 @@ import WorkerProtocol
     private func submit(
         _ number: Int, of caller: String?, _ mark: UInt8, to queue: CallQueue
     ) -> Task<CallResult, Never> {
-        Task { await queue.submit(Self.input(mark, number), terms: CallTerms(caller: caller)) }
+        Task { await queue.submit(Self.input(mark, number), terms: CallTerms(requester: Requester(caller: caller))) }
     }
 
     private static func mark(_ request: WorkerRequest) -> UInt8? {
@@ -85,7 +85,8 @@ import WorkerProtocol
         let refused = Shared(0)
         let flood = (0..<100).map { number in
             Task {
-                let result = await queue.submit(Self.input(1, number), terms: CallTerms(caller: "flood"))
+                let result = await queue.submit(
+                    Self.input(1, number), terms: CallTerms(requester: Requester(caller: "flood")))
                 if case .failure(let failure) = result, failure.kind == .overloaded { refused.change { $0 += 1 } }
                 return result
             }
@@ -112,7 +113,8 @@ import WorkerProtocol
         let flood = (0..<10).map { submit($0, of: "flood", 1, to: queue) }
         try await wait { queue.waitingCount == 10 }
         let repetition = Task {
-            await queue.submit(Self.input(4, 0), terms: CallTerms(caller: "flood", isRepetition: true))
+            await queue.submit(
+                Self.input(4, 0), terms: CallTerms(requester: Requester(caller: "flood"), isRepetition: true))
         }
         try await wait { queue.waitingCount == 11 }
         queue.add(worker.connected)
@@ -121,5 +123,23 @@ import WorkerProtocol
         queue.ended(1)
         queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         for call in flood + [repetition] { _ = await call.value }
+    }
+
+    @Test("a call whose caller has left while it waited never reaches a worker")
+    func departedCaller() async throws {
+        let (queue, worker) = (Self.queue(), FakeWorker(1))
+        let hasLeft = Shared(false)
+        let left = Requester(caller: "left", hasLeft: { hasLeft.current })
+        let abandoned = Task { await queue.submit(Self.input(1, 0), terms: CallTerms(requester: left)) }
+        try await wait { queue.waitingCount == 1 }
+        let call = submit(0, of: "shop", 2, to: queue)
+        try await wait { queue.waitingCount == 2 }
+        hasLeft.change { $0 = true }
+        queue.add(worker.connected)
+        _ = queue.serve(with: 1)
+        #expect(await abandoned.value == .failure(CallFailure(failure: PendingCall.abandonedByCaller, reach: .queue)))
+        #expect(try worker.requests.map(\.request) == [Self.input(2, 0)])
+        #expect(queue.received(.done, for: try worker.requests[0].identifier, from: 1))
+        #expect(try await call.value.get() == .done)
     }
 }

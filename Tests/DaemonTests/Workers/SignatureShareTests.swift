@@ -74,7 +74,7 @@ struct SignatureShareTests {
         let (share, gate) = (SignatureShare(sessions: 1, capacity: 8), Gate())
         let order = Order()
         let sign: @Sendable (String) async throws -> Void = { caller in
-            try await share.run(for: caller, until: .now + .seconds(600)) {
+            try await share.run(for: Requester(caller: caller), until: .now + .seconds(600)) {
                 order.append(caller)
                 await gate.pass()
             }

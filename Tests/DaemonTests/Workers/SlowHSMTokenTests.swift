@@ -31,7 +31,7 @@ import WorkerProtocol
         func open(for caller: String? = nil) async throws {
             let payment = try EncryptedPayment.forMerchant()
             let opened = try await HSMTokenPool(first: worker, others: []).decrypt(
-                Decryption(payment), heldBy: [], for: caller)
+                Decryption(payment), heldBy: [], for: Requester(caller: caller))
             #expect(opened.plaintext == payment.plaintext)
         }
     }

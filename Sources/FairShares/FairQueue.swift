@@ -1,0 +1,90 @@
+import NIOCore
+
+/// Elements that wait, by their owner. Owners are served round robin, one element each, so an owner that adds thousands
+/// delays another by one element of its own and not by all of them.
+///
+/// An owner that works for others, as the gateway does for its clients, can name them: its turns then go round its names.
+/// Inventing names gains nothing, since a name shares its owner's turns and never takes another owner's.
+package struct FairQueue<Owner: Hashable, Element> {
+    /// Names of one owner that have a line of their own. Elements of further names share the line without a name.
+    package static var mostNames: Int { 64 }
+
+    /// One owner's elements, by name. A name without elements has no entry.
+    fileprivate struct Lines {
+        var byName: [String?: CircularBuffer<Element>] = [:]
+        /// The names that have elements, in the order in which they are served.
+        var round = CircularBuffer<String?>(initialCapacity: 1)
+        var count = 0
+
+        mutating func append(_ element: Element, named name: String?) {
+            let name = byName[name] == nil && byName.count >= mostNames ? nil : name
+            if byName[name] == nil { round.append(name) }
+            byName[name, default: CircularBuffer(initialCapacity: 1)].append(element)
+            count += 1
+        }
+
+        mutating func popFirst() -> Element? {
+            guard let name = round.popFirst(), let element = byName[name]?.popFirst() else { return nil }
+            count -= 1
+            if byName[name]?.isEmpty == true { byName[name] = nil } else { round.append(name) }
+            return element
+        }
+
+        mutating func removeAll(where condition: (Element) -> Bool) -> [Element] {
+            var removed: [Element] = []
+            for name in round {
+                guard var line = byName[name] else { continue }
+                line.removeAll { element in
+                    guard condition(element) else { return false }
+                    removed.append(element)
+                    return true
+                }
+                byName[name] = line.isEmpty ? nil : line
+            }
+            round.removeAll { byName[$0] == nil }
+            count -= removed.count
+            return removed
+        }
+    }
+
+    /// An owner without elements has no entry.
+    private var byOwner: [Owner: Lines] = [:]
+    /// The owners that have elements, in the order in which they are served.
+    private var round = CircularBuffer<Owner>()
+    package private(set) var count = 0
+
+    package init() {}
+
+    package var isEmpty: Bool { count == 0 }
+
+    /// How many elements of this owner wait.
+    package func count(of owner: Owner) -> Int { byOwner[owner]?.count ?? 0 }
+
+    /// - Parameter name: whom the owner works for; nil for itself.
+    package mutating func append(_ element: Element, of owner: Owner, named name: String? = nil) {
+        if byOwner[owner] == nil { round.append(owner) }
+        byOwner[owner, default: Lines()].append(element, named: name)
+        count += 1
+    }
+
+    /// The next element of the owner that is next in the round.
+    package mutating func popFirst() -> Element? {
+        guard let owner = round.popFirst(), let element = byOwner[owner]?.popFirst() else { return nil }
+        count -= 1
+        if byOwner[owner]?.count == 0 { byOwner[owner] = nil } else { round.append(owner) }
+        return element
+    }
+
+    /// - Returns: the elements that were removed.
+    package mutating func removeAll(where condition: (Element) -> Bool) -> [Element] {
+        var removed: [Element] = []
+        for owner in round { removed += byOwner[owner]?.removeAll(where: condition) ?? [] }
+        byOwner = byOwner.filter { $0.value.count > 0 }
+        round.removeAll { byOwner[$0] == nil }
+        count -= removed.count
+        return removed
+    }
+}
+
+extension FairQueue: Sendable where Owner: Sendable, Element: Sendable {}
+extension FairQueue.Lines: Sendable where Owner: Sendable, Element: Sendable {}
