@@ -69,7 +69,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 6
+    public static let current: UInt16 = 7
 }
 
 /// The token that a worker has opened, and what it can do.
@@ -92,6 +92,8 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     public var tlsSignatures: TLSSignatures
     /// Why a version cannot be served or a TLS signature not be made, one sentence for a person each.
     public var shortcomings: [String]
+    /// True when a version has no tier because tier C is left and `allow_extractable_secret` is false.
+    public var needsExtractableSecret: Bool
     /// The worker's own public key for imports, made anew at each start: P-256, uncompressed point, 65 bytes.
     public var importKey: [UInt8]
     /// How much of the worker's secret memory is not locked, since the limit on locked memory is used up: bytes, at most
@@ -102,7 +104,7 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         label: String, serialNumber: String, manufacturer: String, model: String, hardwareVersion: String = "",
         firmwareVersion: String = "", library: String, sessions: UInt16, tierECv1: ProtectionTier?,
         tierRSAv1: ProtectionTier?, tlsSignatures: TLSSignatures = TLSSignatures(),
-        shortcomings: [String], importKey: [UInt8], unlockedSecrets: UInt32 = 0
+        shortcomings: [String], needsExtractableSecret: Bool = false, importKey: [UInt8], unlockedSecrets: UInt32 = 0
     ) {
         self.label = label
         self.serialNumber = serialNumber
@@ -116,6 +118,7 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         self.tierRSAv1 = tierRSAv1
         self.tlsSignatures = tlsSignatures
         self.shortcomings = shortcomings
+        self.needsExtractableSecret = needsExtractableSecret
         self.importKey = importKey
         self.unlockedSecrets = unlockedSecrets
     }
@@ -141,6 +144,7 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         try coder.list(&shortcomings, atMost: FieldBound.shortcomings, of: "") { (coder, text) throws(FrameError) in
             try coder.sentence(&text)
         }
+        try coder.boolean(&needsExtractableSecret)
         try coder.octets(&importKey, atMost: FieldBound.keyMaterial)
         try coder.integer(&unlockedSecrets, atMost: FieldBound.unlockedSecrets)
     }

@@ -36,6 +36,7 @@ import WorkerProtocol
         var session = try SoftHSM.shared().freshToken().openSession()
         let tiers = TierSelection(in: &session, allowExtractableSecret: false)
         #expect(tiers.ecV1 == nil && tiers.rsaV1 == nil)
+        #expect(tiers.needsExtractableSecret)
         try #require(tiers.shortcomings.count == 2)
         for name in [
             "EC_v1", "CKD_SHA256_KDF_SP800", "CKM_CONCATENATE", "C_DeriveKey: CKR_", "allow_extractable_secret",

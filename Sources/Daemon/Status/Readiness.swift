@@ -97,15 +97,15 @@ extension Readiness {
             switch condition {
             case .ready(let description):
                 description.tierECv1 == nil || description.tierRSAv1 == nil
-                    ? Self.advice(on: description.shortcomings) + description.shortcomings.joined(separator: " ") : nil
+                    ? Self.advice(on: description) + description.shortcomings.joined(separator: " ") : nil
             case .starting: "The worker is starting."
             case .unavailable(let failure): failure.message
             }
         }
 
-        /// What can be done, where it is known, to be put before the reason.
-        private static func advice(on shortcomings: [String]) -> String {
-            shortcomings.contains { $0.contains("allow_extractable_secret is false") }
+        /// The change of the configuration that would help, if there is one; precedes the reason.
+        private static func advice(on description: HSMTokenDescription) -> String {
+            description.needsExtractableSecret
                 ? "Set allow_extractable_secret: true for this token, or use another token: " : ""
         }
     }

@@ -10,6 +10,8 @@ struct TierSelection: Sendable {
     let signatures: RSASignatures
     /// Why a version has no tier, or a TLS signature no mechanism, a sentence each.
     private(set) var shortcomings: [String] = []
+    /// True when a version has no tier because tier C is left and is not allowed.
+    private(set) var needsExtractableSecret = false
 
     /// Strongest first.
     private static let candidates: [any RestorationTier] = [
@@ -111,6 +113,7 @@ struct TierSelection: Sendable {
             former = failure
             if !isSecondForm { lacks.append("\(candidate.requirement) (\(failure))") }
         }
+        needsExtractableSecret = needsExtractableSecret || !allowExtractableSecret
         shortcomings.append(
             "\(scheme.name): the token lacks "
                 + lacks.joined(separator: " and ")

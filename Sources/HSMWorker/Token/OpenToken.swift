@@ -90,7 +90,8 @@ final class OpenToken: Sendable {
                 firmwareVersion: hsmToken.firmwareVersion,
                 library: "\(library.libraryDescription) \(library.libraryVersion)",
                 sessions: opening.sessions, tierECv1: tiers.ecV1?.protection, tierRSAv1: tiers.rsaV1?.protection,
-                tlsSignatures: tiers.signatures.description, shortcomings: tiers.shortcomings, importKey: [])
+                tlsSignatures: tiers.signatures.description, shortcomings: tiers.shortcomings,
+                needsExtractableSecret: tiers.needsExtractableSecret, importKey: [])
             return OpenToken(opening, uri, slot, anchor: anchor, description: description, tiers: tiers)
         } catch let error as WorkerFailure {
             throw error

@@ -13,14 +13,16 @@ import WorkerProtocol
     private static let now = Date(timeIntervalSince1970: 1_800_000_000)
     private static let lack = "EC_v1: the token lacks CKM_ECDH1_DERIVE"
 
-    private func ready(_ name: String, ec: ProtectionTier? = .c, rsa: ProtectionTier? = .c) -> Readiness.HSMTokenLook {
+    private func ready(
+        _ name: String, ec: ProtectionTier? = .c, rsa: ProtectionTier? = .c, needsExtractableSecret: Bool = false
+    ) -> Readiness.HSMTokenLook {
         Readiness.HSMTokenLook(
             name: name,
             condition: .ready(
                 HSMTokenDescription(
                     label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 1, tierECv1: ec,
                     tierRSAv1: rsa, shortcomings: (ec == nil ? [Self.lack] : []) + (rsa == nil ? ["RSA_v1: none"] : []),
-                    importKey: [])))
+                    needsExtractableSecret: needsExtractableSecret, importKey: [])))
     }
 
     private func away(_ name: String) -> Readiness.HSMTokenLook {
@@ -75,6 +77,13 @@ import WorkerProtocol
         #expect(found.warnings.isEmpty)
         // Also when the key was listed before the tier was lost.
         #expect(findings([only], try keys(in: [ready("primary")])).reasons.map(\.component) == ["token primary"])
+    }
+
+    @Test("names the setting when only an extractable secret would serve the key, whatever words the worker uses")
+    func needsExtractableSecret() throws {
+        let only = ready("primary", ec: nil, needsExtractableSecret: true)
+        let advice = "Set allow_extractable_secret: true for this token, or use another token: "
+        #expect(findings([only], try keys(in: [only])).reasons.map(\.message) == [advice + Self.lack])
     }
 
     @Test("a type that no active key has may lack a tier")
