@@ -114,10 +114,15 @@ enum PostgreSQLPaymentRows {
         var (conditions, values): ([String], [PostgreSQLValue]) = ([], [])
         func require(_ condition: String, _ value: PostgreSQLValue) {
             values.append(value)
-            conditions.append(condition + "$\(values.count)" + (condition.hasSuffix("(") ? ")" : ""))
+            conditions.append(condition + "$\(values.count)")
         }
         if let client = filter.client { require("client = ", .text(client)) }
-        if !filter.states.isEmpty { require("state = ANY (", .texts(filter.states.map(\.rawValue))) }
+        if !filter.states.isEmpty {
+            // As literals, of a closed set: a partial index serves no parameter.
+            let states = filter.states.map { "'\($0.rawValue)'" }.sorted()
+            conditions.append("state IN (\(states.joined(separator: ", ")))")
+        }
+        if let processor = filter.processor { require("processor = ", .text(processor)) }
         if let since = filter.since { require("received_at >= ", .integer(StoredTime.milliseconds(since))) }
         let order = filter.oldestFirst ? "ASC" : "DESC"
         if let after = filter.after {

@@ -66,6 +66,22 @@ enum SQLitePaymentRows {
         ])
     }
 
+    /// Writes what a payment's arrival writes, and takes it back: no row is left, and the commit writes every page that was
+    /// touched to the log of committed changes. An update that changes nothing writes no page.
+    static func writeAndTakeBack(_ db: Database) throws {
+        var generator = SystemRandomNumberGenerator()
+        let digest = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        let now = Date()
+        let payment = Payment(
+            key: .init(client: "", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
+            state: .received, attempt: PaymentAttempt(owner: "probe", deadline: now), receivedAt: now, changedAt: now)
+        try db.inSavepoint {
+            try put(payment, db)
+            try note(payment, payment.state, by: nil, reason: nil, db)
+            return .rollback
+        }
+    }
+
     /// The payment's attempts that ended without sending anything, the newest first, at most 100.
     static func harmlessAttempts(at key: Payment.Key, _ db: Database) throws -> [[UInt8]] {
         try Data.fetchAll(
@@ -102,6 +118,10 @@ enum SQLitePaymentRows {
         }
         if !filter.states.isEmpty {
             conditions.append("state IN (\(filter.states.map { "'\($0.rawValue)'" }.sorted().joined(separator: ", ")))")
+        }
+        if let processor = filter.processor {
+            conditions.append("processor = ?")
+            arguments += [processor]
         }
         if let since = filter.since {
             conditions.append("received_at >= ?")

@@ -63,8 +63,8 @@ public protocol PaymentStore: Sendable {
     /// How many are pending, and since when the oldest is.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
-    /// Whether the store takes changes: a file is written and synced, though it says what it said before; a server begins a
-    /// transaction that may write, which does not show that it would commit.
+    /// Checks that the store takes changes: a file gets what a payment's arrival writes, synced, and taken back in the same commit;
+    /// a server begins a transaction that may write, which does not show that it would commit.
     func probe() async throws(PaymentStoreError)
 
     /// What is under way is finished first.
@@ -124,6 +124,8 @@ public enum PaymentClaim: Sendable, Equatable {
 public struct PaymentFilter: Sendable {
     public var client: String?
     public var states: Set<PaymentState>
+    /// The processor's name in the configuration.
+    public var processor: String?
     /// Received at this time or later.
     public var since: Date?
     /// 1 to 1000.
@@ -141,9 +143,10 @@ public struct PaymentFilter: Sendable {
     }
 
     public init(
-        client: String? = nil, states: Set<PaymentState> = [], since: Date? = nil, limit: Int = 100,
-        oldestFirst: Bool = false, after: Place? = nil
+        client: String? = nil, states: Set<PaymentState> = [], processor: String? = nil, since: Date? = nil,
+        limit: Int = 100, oldestFirst: Bool = false, after: Place? = nil
     ) {
+        self.processor = processor
         self.oldestFirst = oldestFirst
         self.after = after
         self.client = client

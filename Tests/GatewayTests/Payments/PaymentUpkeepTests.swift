@@ -10,11 +10,13 @@ import Testing
 
 @Suite("What goes on without a request")
 struct PaymentUpkeepTests {
-    /// Knows of one payment, and counts the questions.
+    /// Answers questions as a test wants, and counts them.
     private struct Acquirer: Processor {
         let capabilities = ProcessorCapabilities(paymentData: [.threeDSecure], tellsStatus: true)
-        let known: String
+        let status = Shared<@Sendable (String) -> ProcessorStatus>({ _ in .noTrace })
         let questions = Shared(0)
+        /// Closed, it holds the answers back.
+        let latch = Latch(isOpen: true)
 
         func authorize(
             _ submission: Submission, before deadline: ContinuousClock.Instant
@@ -23,8 +25,61 @@ struct PaymentUpkeepTests {
         func status(
             of payment: SubmittedPayment, before deadline: ContinuousClock.Instant
         ) async -> ProcessorStatus {
-            questions.change { $0 += 1 }
-            return payment.transactionId == known ? .known(ProcessorAnswer(.captured, PaymentOutcome())) : .noTrace
+            questions.increment()
+            await latch.pass()
+            return status.current(payment.transactionId)
+        }
+
+        func configured(_ name: String) -> ConfiguredProcessor {
+            ConfiguredProcessor(name: name, merchants: [MerchantPattern("*")], processor: self)
+        }
+    }
+
+    private let directory: FreshDirectory
+    private let store: SQLitePaymentStore
+    private let captured: @Sendable (String) -> ProcessorStatus = { _ in
+        .known(ProcessorAnswer(.captured, PaymentOutcome()))
+    }
+
+    init() throws {
+        directory = try FreshDirectory()
+        store = try SQLitePaymentStore(path: directory.path("payments.sqlite"))
+    }
+
+    private func upkeep(_ processors: [ConfiguredProcessor]) -> PaymentUpkeep {
+        PaymentUpkeep(
+            store, ProcessorDirectory(processors: processors), PaymentMetrics(), StoreReadiness(), UnstoredChanges(),
+            Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+    }
+
+    /// A payment that is being submitted; its transaction's identifier has the number at its end.
+    private func submitting(_ number: Int, at processor: String, _ now: Date) async throws -> Payment {
+        let digest = [UInt8](repeating: 7, count: 30) + [UInt8(number >> 8), UInt8(number & 0xff)]
+        let arrival = PaymentArrival(
+            key: .init(client: "shop", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
+            statedTransaction: nil, attempt: PaymentAttempt(owner: "gateway", deadline: now))
+        guard case .begun(let payment, _) = try await store.begin(arrival, at: now.addingTimeInterval(Double(number))),
+            case .claimed(let claimed) = try await store.claim(
+                payment,
+                PaymentTransaction(identifier: digest, merchantIdentifier: "m", amount: nil, processor: processor),
+                as: .submitting, nil, at: now)
+        else { throw CancellationError() }
+        return claimed
+    }
+
+    private func makePending(_ numbers: Range<Int>, at processor: String, _ now: Date) async throws {
+        // The store lets 1024 changes wait.
+        for first in stride(from: numbers.lowerBound, to: numbers.upperBound, by: 100) {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in first..<min(first + 100, numbers.upperBound) {
+                    group.addTask {
+                        let claimed = try await submitting(number, at: processor, now)
+                        _ = try await store.settle(
+                            claimed, as: .pending, PaymentOutcome(reason: "no_answer_in_time"), at: now)
+                    }
+                }
+                try await group.waitForAll()
+            }
         }
     }
 
@@ -32,45 +87,70 @@ struct PaymentUpkeepTests {
         "behind more pending payments than are looked at together, of which the processor has no trace, one has its turn"
     )
     func manyWithoutTrace() async throws {
-        let directory = try FreshDirectory()
-        let store = try SQLitePaymentStore(path: directory.path("payments.sqlite"))
         let now = Date(timeIntervalSince1970: 1_790_000_000)
-        func pending(_ number: Int) async throws {
-            let digest = [UInt8](repeating: 7, count: 30) + [UInt8(number >> 8), UInt8(number & 0xff)]
-            let arrival = PaymentArrival(
-                key: .init(client: "shop", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
-                statedTransaction: nil, attempt: PaymentAttempt(owner: "gateway", deadline: now))
-            guard
-                case .begun(let payment, _) = try await store.begin(arrival, at: now.addingTimeInterval(Double(number))),
-                case .claimed(let claimed) = try await store.claim(
-                    payment,
-                    PaymentTransaction(
-                        identifier: digest, merchantIdentifier: "m", amount: nil, processor: "acquirer"),
-                    as: .submitting, nil, at: now)
-            else { throw CancellationError() }
-            _ = try await store.settle(claimed, as: .pending, PaymentOutcome(reason: "no_answer_in_time"), at: now)
-        }
-        // The store lets 1024 changes wait.
-        for first in stride(from: 0, to: 1100, by: 100) {
-            try await withThrowingTaskGroup(of: Void.self) { group in
-                for number in first..<first + 100 { group.addTask { try await pending(number) } }
-                try await group.waitForAll()
-            }
-        }
+        try await makePending(0..<1100, at: "acquirer", now)
         let newest = try #require(try await store.payments(PaymentFilter(limit: 1)).first)
         let name = try #require(newest.transaction?.name)
-        let acquirer = Acquirer(known: name)
-        let upkeep = PaymentUpkeep(
-            store,
-            ProcessorDirectory(
-                processors: [
-                    ConfiguredProcessor(name: "acquirer", merchants: [MerchantPattern("*")], processor: acquirer)
-                ]), PaymentMetrics(), StoreReadiness(), UnstoredChanges(),
-            Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let (acquirer, captured) = (Acquirer(), captured)
+        acquirer.status.change { $0 = { $0 == name ? captured($0) : .noTrace } }
+        let upkeep = upkeep([acquirer.configured("acquirer")])
+        await upkeep.turn(at: now)
         // The first page, and then the rest.
-        for turn in 0..<2 { await upkeep.turn(at: now.addingTimeInterval(2000 + Double(turn))) }
+        for round in 0..<2 { await upkeep.ask(at: now.addingTimeInterval(2000 + Double(round))) }
         #expect(try await store.payments(PaymentFilter(limit: 1)).first?.state == .captured)
-        // A hundred questions a turn at most.
+        // A hundred questions a round at most.
         #expect(acquirer.questions.current == 200)
+    }
+
+    @Test("a processor that hangs delays neither another processor's payments nor the store's upkeep")
+    func hangingProcessor() async throws {
+        let now = Date().addingTimeInterval(-3600)
+        try await makePending(0..<150, at: "hanging", now)
+        try await makePending(150..<151, at: "answering", now)
+        let (hanging, answering) = (Acquirer(), Acquirer())
+        hanging.latch.close()
+        answering.status.change { [captured] in $0 = captured }
+        let upkeep = upkeep([hanging.configured("hanging"), answering.configured("answering")])
+        let running = Task { await upkeep.run() }
+        // Its share, of which none is answered.
+        try await wait(for: "questions") { hanging.latch.waiting == PendingQuestions.most }
+        try await wait(for: "the other's answer") {
+            try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured]
+        }
+        // A gateway stops while it submits.
+        _ = try await submitting(151, at: "answering", now)
+        try await wait(for: "the abandoned payment's fate") {
+            try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured, .captured]
+        }
+        #expect(hanging.questions.current == PendingQuestions.most && hanging.latch.waiting == PendingQuestions.most)
+        running.cancel()
+        hanging.latch.open()
+        await running.value
+    }
+
+    @Test("a processor that answers nothing is asked less and less, and as before once it answers")
+    func silentProcessor() async throws {
+        let now = Date(timeIntervalSince1970: 1_790_000_000)
+        try await makePending(0..<150, at: "silent", now)
+        let silent = Acquirer()
+        silent.status.change { $0 = { _ in .notAnswered("too late") } }
+        let upkeep = upkeep([silent.configured("silent")])
+        await upkeep.turn(at: now)
+        func questions(after seconds: Double) async -> Int {
+            let before = silent.questions.current
+            await upkeep.ask(at: now.addingTimeInterval(10_000 + seconds))
+            return silent.questions.current - before
+        }
+        #expect(await questions(after: 0) == 100)
+        #expect(await questions(after: 0.5) == 0)
+        #expect(await questions(after: 1) == 1)
+        #expect(await questions(after: 2) == 0)
+        #expect(await questions(after: 3) == 1)
+        #expect(await questions(after: 6) == 0)
+        #expect(await questions(after: 4000) == 1)
+        #expect(await questions(after: 4010) == 1)
+        silent.status.change { $0 = { _ in .noTrace } }
+        #expect(await questions(after: 15_000) == 1)
+        #expect(await questions(after: 15_001) == 100)
     }
 }

@@ -278,7 +278,7 @@ import Testing
         #expect(settled.outcome?.processorReference == "ref-7" && settled.outcome?.authorizationCode == "A1")
     }
 
-    @Test("payments are listed by client, state and time, the newest first", arguments: Engine.allCases)
+    @Test("payments are listed by client, state, processor and time, the newest first", arguments: Engine.allCases)
     func lists(_ engine: Engine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.begun(fixture.arrival("a", client: "one"))
@@ -288,6 +288,10 @@ import Testing
         #expect(try await fixture.store.payments(PaymentFilter()).first?.key.client == "two")
         #expect(try await fixture.store.payments(PaymentFilter(client: "one")).count == 2)
         #expect(try await fixture.store.payments(PaymentFilter(states: [.submitting])).map(\.key.client) == ["one"])
+        let processor = try #require(fixture.transaction().processor)
+        let submitted = PaymentFilter(states: [.submitting, .pending], processor: processor)
+        #expect(try await fixture.store.payments(submitted).map(\.key.client) == ["one"])
+        #expect(try await fixture.store.payments(PaymentFilter(processor: "another")).isEmpty)
         #expect(
             try await fixture.store.payments(PaymentFilter(since: fixture.now.addingTimeInterval(1))).map(\.key.client)
                 == ["two"])
