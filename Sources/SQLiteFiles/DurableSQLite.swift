@@ -49,6 +49,22 @@ package enum DurableSQLite {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
+    /// A connection that only reads and has the file for itself, for which SQLite makes no file of shared memory; blocks.
+    package static func readingAlone(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.label = label
+        configuration.qos = threadQuality
+        configuration.busyMode = .timeout(busyTimeout)
+        configuration.prepareDatabase { db in
+            // Before the first access. A connection that is opened for reading only cannot take the lock.
+            try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
+            try db.execute(sql: "PRAGMA query_only = ON")
+            try db.execute(sql: "PRAGMA trusted_schema = OFF")
+            try db.execute(sql: "PRAGMA temp_store = MEMORY")
+        }
+        return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
     /// Checks the settings that are in force, which need not be those that were asked for.
     package static func requireDurability(_ db: Database, path: String) throws {
         let journal = try String.fetchOne(db, sql: "PRAGMA journal_mode")

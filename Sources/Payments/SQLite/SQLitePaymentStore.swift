@@ -10,14 +10,7 @@ public final class SQLitePaymentStore: PaymentStore {
     /// Absolute.
     public let path: String
     private let lock: Mutex<DatabaseFileLock?>
-    private let place: DatabaseFilePlace
-    private let commits: SQLiteCommits
-    private let reader: DatabaseQueue
-
-    /// A full disk or another program's lock is waited for so long; seconds.
-    private static let busyTimeout: TimeInterval = 2
-    /// Pages of write-ahead log after which a commit copies it into the file.
-    private static let checkpointPages = 1000
+    private let connections: SQLitePaymentConnections
 
     /// Opens the store, making it where there is none; blocks.
     ///
@@ -30,25 +23,17 @@ public final class SQLitePaymentStore: PaymentStore {
         let lock: DatabaseFileLock
         do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw PaymentStoreOpeningError(error) }
         do {
-            let writer = try DurableSQLite.writing(
-                path, label: "payments.writer", checkpointPages: Self.checkpointPages, busyTimeout: Self.busyTimeout)
-            try writer.writeWithoutTransaction { db in
-                try DurableSQLite.requireDurability(db, path: path)
-                try SQLitePaymentSchema.prepare(db, path: path)
-                // Whoever had them has ended: the lock says so. Nobody need wait for their deadlines, or believe a clock.
-                try db.durably {
-                    try db.execute(sql: "UPDATE payment SET deadline = 0 WHERE state IN ('received', 'submitting')")
-                }
-            }
-            reader = try DurableSQLite.reading(path, label: "payments.reader", busyTimeout: Self.busyTimeout)
-            place = DatabaseFilePlace(path: path)
-            commits = SQLiteCommits(writer, place: place, faults: faults)
+            connections = try SQLitePaymentConnections(path: path, faults: faults)
         } catch {
             lock.release()
             throw PaymentStoreOpeningError(error, path: path)
         }
         self.path = path
         self.lock = Mutex(lock)
+    }
+
+    private var commits: SQLiteCommits {
+        get throws(PaymentStoreError) { try connections.commits }
     }
 
     public func begin(
@@ -155,17 +140,14 @@ public final class SQLitePaymentStore: PaymentStore {
     }
 
     public func probe() async throws(PaymentStoreError) {
-        // A page is written and synced, though it says what it said before.
-        try await commits.write { db in try db.execute(sql: "UPDATE payment_store SET schema_version = schema_version")
-        }
+        try await connections.openForWriting()
+        try await commits.write { db in try SQLitePaymentRows.writeAndTakeBack(db) }
     }
 
     public func close() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             DispatchQueue.global().async { [self] in
-                // A connection that will not close is closed by the process's end.
-                try? reader.close()
-                try? commits.close()
+                connections.close()
                 lock.withLock { lock in
                     lock?.release()
                     lock = nil
@@ -194,8 +176,9 @@ public final class SQLitePaymentStore: PaymentStore {
     private func read<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(PaymentStoreError) -> Value {
+        let (reader, place) = try connections.reader
         let result: Result<Value, PaymentStoreError> = await withCheckedContinuation { continuation in
-            reader.asyncRead { [place] database in
+            reader.asyncRead { database in
                 let result = Result {
                     try place.requireUnchanged()
                     return try body(database.get())

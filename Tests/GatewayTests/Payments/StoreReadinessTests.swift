@@ -74,6 +74,95 @@ struct StoreReadinessTests {
         #expect(try await state(settled) == .declined)
     }
 
+    /// A payment that is being submitted; number is in its transaction's identifier.
+    private static func submitting(_ number: Int, in store: SQLitePaymentStore) async throws -> Payment {
+        let digest = [UInt8](repeating: 7, count: 30) + [UInt8(number >> 8), UInt8(number & 0xff)]
+        let arrival = PaymentArrival(
+            key: .init(client: "shop", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
+            statedTransaction: nil,
+            attempt: PaymentAttempt(owner: "gateway", deadline: Date().addingTimeInterval(3600)))
+        guard case .begun(let payment, _) = try await store.begin(arrival, at: Date()),
+            case .claimed(let claimed) = try await store.claim(
+                payment, PaymentTransaction(identifier: digest, merchantIdentifier: "m", amount: nil, processor: "p"),
+                as: .submitting, nil, at: Date())
+        else { throw CancellationError() }
+        return claimed
+    }
+
+    private static func state(_ payment: Payment, in store: SQLitePaymentStore) async throws -> PaymentState? {
+        try await store.payment(transaction: payment.key.tokenDigest)?.state
+    }
+
+    private func upkeep(of store: SQLitePaymentStore) -> PaymentUpkeep {
+        PaymentUpkeep(
+            store, ProcessorDirectory(processors: []), PaymentMetrics(), readiness, UnstoredChanges(),
+            Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+    }
+
+    @Test(
+        "on a disk that is so full that no payment is taken the gateway is not ready, and a probe leaves no row",
+        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+    func fullDisk() async throws {
+        let disk = try await SmallDisk(kibibytes: 512)
+        let store = try SQLitePaymentStore(path: disk.path + "/payments.sqlite")
+        let upkeep = upkeep(of: store)
+        let known = try await Self.submitting(0, in: store)
+        await upkeep.turn(at: Date())
+        #expect(readiness.fault == nil)
+        try disk.fill()
+        // What SQLite has room for in its own files it takes: rightly so.
+        var taken = 0
+        while (try? await Self.submitting(taken + 1, in: store)) != nil { taken += 1 }
+        for _ in 0..<3 { await #expect(throws: (any Error).self) { try await Self.submitting(900, in: store) } }
+        await #expect(throws: PaymentStoreError.self) { try await store.probe() }
+        #expect(try await Self.state(known, in: store) == .submitting, "reading needs no room")
+        readiness.failed(.unavailable(reason: "as a payment found it"))
+        await upkeep.turn(at: Date())
+        #expect(readiness.fault != nil)
+        try disk.free()
+        await upkeep.turn(at: Date())
+        #expect(readiness.fault == nil)
+        let rows = try await store.payments(PaymentFilter(limit: 1000))
+        #expect(rows.allSatisfy { $0.key.client == "shop" })
+        _ = try await Self.submitting(901, in: store)
+        await store.close()
+        try await disk.unmount()
+    }
+
+    @Test(
+        "on a full disk the store opens after a clean stop and after a crash, tells what it knows, and takes payments when there is room",
+        .enabled("needs root and mount") { await SmallDisk.isPermitted }, arguments: [true, false])
+    func startOnFullDisk(afterCrash: Bool) async throws {
+        let disk = try await SmallDisk(kibibytes: 512)
+        let path = disk.path + "/payments.sqlite"
+        var known = try await Self.submitting(0, in: store)
+        known = try await store.settle(known, as: .captured, PaymentOutcome(), at: Date())
+        let underWay = try await Self.submitting(1, in: store)
+        if !afterCrash { await store.close() }
+        // The files of a store that is open are those that a crash leaves.
+        for suffix in ["", "-wal", "-shm", ".lock"] {
+            let from = directory.path("payments.sqlite") + suffix
+            guard FileManager.default.fileExists(atPath: from) else { continue }
+            try FileManager.default.copyItem(atPath: from, toPath: path + suffix)
+        }
+        try disk.fill()
+        let opened = try SQLitePaymentStore(path: path)
+        #expect(try await Self.state(known, in: opened) == .captured)
+        #expect(try await Self.state(underWay, in: opened) == .submitting)
+        let upkeep = upkeep(of: opened)
+        await upkeep.turn(at: Date())
+        #expect(readiness.fault != nil)
+        await #expect(throws: (any Error).self) { try await Self.submitting(2, in: opened) }
+        #expect(try await Self.state(known, in: opened) == .captured)
+        try disk.free()
+        await upkeep.turn(at: Date())
+        #expect(readiness.fault == nil)
+        _ = try await Self.submitting(2, in: opened)
+        #expect(try await opened.payments(PaymentFilter()).count == 3)
+        await opened.close()
+        try await disk.unmount()
+    }
+
     @Test("what the store says of one payment is no fault of the store")
     func onePayment() {
         readiness.failed(.notFound)
