@@ -12,7 +12,8 @@ package struct Account: Sendable, Equatable {
     }
 }
 
-/// The system's users and groups (getpwnam_r(3), getgrnam_r(3)), asked only while the configuration is read.
+/// The system's users and groups (getpwnam_r(3), getgrnam_r(3)). They are asked while the configuration is read, and for the names
+/// of persons who take part in an approval; never for what a peer may do.
 package enum Accounts {
     package struct User: Equatable {
         package let name: String
@@ -34,8 +35,8 @@ package enum Accounts {
         return user(named: text)
     }
 
-    /// Whether the system knows an account of this number.
-    package static func exists(uid: UInt32) -> Bool { unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } != nil }
+    /// The name of the account of this number; nil where there is none, or the look-up fails. Blocks while it asks a directory.
+    package static func name(uid: UInt32) -> String? { unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) }?.name }
 
     /// The group's identifier, by name or number.
     package static func group(_ text: String) -> Account? {

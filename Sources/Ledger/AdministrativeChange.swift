@@ -35,8 +35,9 @@ public struct AdministrativeChange: Sendable {
     public struct ClockChange: Sendable, Equatable {
         /// As it was found when the change was planned, and must be still.
         public let forgottenBefore: Date?
-        /// From then on ``LedgerTimes/forgottenBefore``; earlier than it was. Nil leaves it.
-        public let servedFrom: Date?
+        /// From then on ``LedgerTimes/forgottenBefore``; earlier than it was. Nil leaves it. A shared ledger makes it later where its
+        /// server's clock or another node's window asks for that.
+        public internal(set) var servedFrom: Date?
 
         public init(forgottenBefore: Date?, servedFrom: Date?) {
             self.forgottenBefore = forgottenBefore

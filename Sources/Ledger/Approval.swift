@@ -117,15 +117,14 @@ extension Approval {
 
     /// Why this person cannot approve it as the second one; nil when nothing is against it.
     ///
-    /// On one host uids tell who is who. Another host may have given the same uid to somebody else, and to the same person
-    /// another one: there the names in the access rules must differ as well.
+    /// On one host uids tell persons apart. Another host may have given the same person another uid: there the names of the
+    /// accounts must differ as well, and a name that is not known does not differ.
     public func requesterConflict(with person: PersonIdentities, on node: String) -> ApprovalConflict? {
         guard person.isAnother(than: requester.person) else { return .samePerson }
         guard let asked = self.node, asked != node else { return nil }
-        guard let name = person.name, let requesterName = requester.ruleName, name != requesterName else {
-            return .sameName(node: asked)
-        }
-        return nil
+        guard let requesters = requester.person.accountNames else { return .requestersAccountUnknown(node: asked) }
+        guard let approvers = person.accountNames else { return .accountUnknown(node: asked) }
+        return approvers.isDisjoint(with: requesters) ? nil : .sameAccount(node: asked)
     }
 
     /// Whether this is who asked. Only the account says so, on the host where it was asked: a login uid that both have says
@@ -181,8 +180,12 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
     /// An import that nobody has approved yet.
     case notApproved
     case samePerson
-    /// Who decides on another node than it was asked for on has no name of the access rules, or the same one.
-    case sameName(node: String)
+    /// An account of the person who decides has the same name as one of the requester's on the node where it was asked for.
+    case sameAccount(node: String)
+    /// The person who decides on another node has a uid without an account there.
+    case accountUnknown(node: String)
+    /// The ledger does not have the name of each of the requester's accounts: there was none, or an older version asked.
+    case requestersAccountUnknown(node: String)
     /// The person has that many open requests already.
     case tooMany(Int)
     /// Only its requester can withdraw it or use it.
@@ -200,9 +203,16 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
         case .notApproved: "Nobody has approved it yet; a second person runs paytokenctl approval approve."
         case .tooMany(let limit): "You have \(limit) requests open already; withdraw those that are not needed."
         case .samePerson: "Who asked for an operation cannot approve it; a second person must."
-        case .sameName(let node):
-            "It was asked for on the node \(node). On another one only somebody can approve it whose access rule has a name, and "
-                + "another than the requester's: uids say nothing about persons of another host."
+        case .sameAccount(let node):
+            "It was asked for on the node \(node) by an account of the same name as yours, which may be yours; a person with "
+                + "another account must approve it."
+        case .accountUnknown(let node):
+            "It was asked for on the node \(node). On another node only a person approves whose uids have accounts, since the "
+                + "accounts' names must differ; approve it on \(node), or give the uid an account here."
+        case .requestersAccountUnknown(let node):
+            "It was asked for on the node \(node), and the ledger does not have the name of the requester's account there, "
+                + "without which no other node can tell two persons apart. Approve it on \(node), or have the requester "
+                + "withdraw it and ask again."
         case .anotherPerson: "Only the person who asked for the operation can do this, on the same node."
         case .keyChanged(let from, let to):
             "The key's state has changed since the operation was asked for, from \(Self.name(from)) to "
@@ -214,8 +224,8 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
     private static func name(_ state: KeyState?) -> String { state?.rawValue ?? "none" }
 }
 
-/// The numbers by which the kernel knows who is behind a peer, and the name that the access rules give it: its uid, and the uid under which somebody logged in
-/// where there is one.
+/// The numbers by which the kernel knows a peer's person: its uid, and the login uid where there is one. With them the names of
+/// their accounts on the peer's host, which tell persons of several hosts apart.
 ///
 /// They only ever make one person of two peers, never two of one. A uid is fixed at connect. A login uid stays when
 /// somebody becomes another account with su or sudo; but a process that has none can give itself any, so another login
@@ -225,13 +235,16 @@ public struct PersonIdentities: Sendable, Hashable {
     public let uid: UInt32
     /// nil where nobody logged in, or did so under `uid`.
     public let loginUID: UInt32?
-    /// The access rule's; nil where it has none, and where it is not known.
-    public let name: String?
+    /// The names of the accounts of ``uid`` and ``loginUID``; nil where the host has no such account, and where the name is not
+    /// known.
+    public let account: String?
+    public let loginAccount: String?
 
-    public init(uid: UInt32, loginUID: UInt32? = nil, name: String? = nil) {
+    public init(uid: UInt32, loginUID: UInt32? = nil, account: String? = nil, loginAccount: String? = nil) {
         self.uid = uid
-        self.name = name
+        self.account = account
         self.loginUID = loginUID == uid ? nil : loginUID
+        self.loginAccount = self.loginUID == nil ? nil : loginAccount
     }
 
     /// Whether these are two persons: no number is common to both, root's left out, which many reach.
@@ -240,4 +253,14 @@ public struct PersonIdentities: Sendable, Hashable {
     }
 
     private var numbers: Set<UInt32> { Set([uid, loginUID ?? uid]).subtracting([0]) }
+
+    /// The names of all accounts, root's left out like its uid; nil where one is not known.
+    var accountNames: Set<String>? {
+        var names: Set<String> = []
+        for (number, name) in [(uid, account), (loginUID ?? 0, loginAccount)] where number != 0 {
+            guard let name else { return nil }
+            names.insert(name)
+        }
+        return names
+    }
 }

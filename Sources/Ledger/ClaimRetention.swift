@@ -24,6 +24,13 @@ public struct ClaimRetention: Sendable, Equatable {
     }
 }
 
+extension ClaimRetention {
+    /// The same for a ledger of several nodes, of which one has the given window.
+    func covering(window: Int64) -> ClaimRetention { ClaimRetention(age: max(age, .milliseconds(window * 2))) }
+
+    private init(age: Duration) { self.age = age }
+}
+
 /// What became of a ``Ledger/prune(_:now:)``.
 public enum ClaimPruningOutcome: Sendable, Equatable {
     /// So many claims were removed; all were made before this time.

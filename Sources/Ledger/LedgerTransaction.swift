@@ -46,6 +46,9 @@ protocol LedgerTransaction {
     /// - Parameter sequence: of the record of it, which is written with this transaction.
     func store(_ archive: RecordArchive, recordedAs sequence: Int) throws
 
+    /// From when on payment tokens are served at the earliest after a clock was accepted, in milliseconds; nil where the daemon's own
+    /// clock and windows decide alone.
+    func earliestServed() throws -> Int64?
     /// - Parameter sequence: of the acceptance's own record, the first that counts for the newest time from then on.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws
 
@@ -69,8 +72,14 @@ extension LedgerTransaction {
         if case .accept(_, let newestRelease, _) = change.restore {
             fence = try restoreFence(acceptedAt: change.at, newestRelease: newestRelease)
         }
+        var clock = change.clock
+        if let planned = clock?.servedFrom, let earliest = try earliestServed().map(StoredTime.date) {
+            let forgotten = clock?.forgottenBefore ?? .distantFuture
+            clock?.servedFrom = min(max(planned, earliest), forgotten)
+        }
+        let servedFrom = fence ?? clock?.servedFrom.map(StoredTime.milliseconds)
         var lines: [AuditLine] = []
-        for record in change.records { lines.append(try append(record, before: known, servedFrom: fence)) }
+        for record in change.records { lines.append(try append(record, before: known, servedFrom: servedFrom)) }
         for further in change.furtherKeys {
             let known = try keyRecord(further.key.publicKeyHash)
             try put(further.key, over: known, further.precondition)
@@ -80,7 +89,7 @@ extension LedgerTransaction {
             _ = try confirmAuditKey(auditKey.identifier, publicKey, recording: nil)
         }
         if let archive = change.archive { lines += try take(archive, at: change.at) }
-        if let clock = change.clock, let line = lines.last { try accept(clock, at: line.sequence) }
+        if let clock, let line = lines.last { try accept(clock, at: line.sequence) }
         if let restore = change.restore, let line = lines.last {
             try carryOut(restore, fence: fence, recordedAs: line.sequence)
         }
@@ -111,6 +120,10 @@ extension LedgerTransaction {
         if let servedFrom, case .ledgerAcceptRestore(var restore) = record.event {
             restore.servedFrom = AuditTime(StoredTime.date(servedFrom))
             record.event = .ledgerAcceptRestore(restore)
+        }
+        if let servedFrom, case .ledgerAcceptClock(var clock) = record.event {
+            clock.servedFrom = AuditTime(StoredTime.date(servedFrom))
+            record.event = .ledgerAcceptClock(clock)
         }
         if case .keyStateChange(var stateChange) = record.event {
             // What the state really was, not what the caller saw a moment ago.

@@ -23,7 +23,8 @@ extension LedgerFixture {
     /// An approval that is asked for, its columns in the order in which version 3 of the schema made them.
     func insertEarlierApproval() async throws {
         let values = """
-            NULL, NULL, 2077, 'staff', 1003, 100, '7,8', 'r', 1800000000000, 1800003600000, 'pending', NULL, NULL, 'node-1'
+            NULL, NULL, 2077, 'staff', 1003, 100, '7,8', 'r', 1800000000000, 1800003600000, 'pending', NULL, NULL, 'node-1',
+            NULL, NULL
             """
         switch store {
         case .sqlite(let settings):

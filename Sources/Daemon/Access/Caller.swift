@@ -12,15 +12,12 @@ struct Caller: Sendable, Equatable {
     let requireExpected: Set<String>
     /// nil means the one of `verification`.
     let signingTimeWindow: SigningTimeWindow?
-    /// The rule's name; nil where it has none.
-    let ruleName: String?
     /// Whether the rule names the user, and not a group only.
     let isNamedByRule: Bool
     private let merchants: [MerchantPattern]?
 
     init(rule: AccessRule, peer: PeerCredentials) {
         name = rule.name ?? String(peer.uid)
-        ruleName = rule.name
         self.peer = peer
         roles = rule.roles.withImplied
         requireExpected = rule.requireExpected

@@ -40,7 +40,7 @@ struct ApprovalDecisions: Sendable {
             .approvalDecision(approval: identifier, decision: Self.recorded(decision), reason: reason))
         let approval = try await find(identifier)
         if let key = approval.key { draft.concerns(key: key) }
-        let person = try caller.person()
+        let person = try await caller.person()
         let step: AdministrativeChange.ApprovalStep
         switch decision {
         case .reject: step = .reject(identifier, by: person)

@@ -50,7 +50,7 @@ struct AuditKeyChange: Sendable {
         }
         return .pending(
             try await recorder.ask(
-                rule.request(
+                await rule.request(
                     .auditKeyChange, parameters: Self.parameters(from: current), reason: reason, by: caller,
                     at: clock.now()), by: caller, for: draft))
     }

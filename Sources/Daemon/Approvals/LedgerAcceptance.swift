@@ -24,8 +24,8 @@ struct ClockAcceptance: ClockAccepting {
         /// What is ahead of the clock, and would not be held against it any more.
         let newestRecord: Date?
         let forgottenBefore: Date?
-        /// The fence; nil when what is forgotten does not lie ahead, and stays.
-        let servedFrom: Date?
+        /// The fence; nil when what is forgotten does not lie ahead, and stays. A shared ledger may set it later.
+        var servedFrom: Date?
     }
 
     enum Outcome: Sendable {
@@ -49,14 +49,14 @@ struct ClockAcceptance: ClockAccepting {
         let (plan, seen) = try await plan()
         guard !dryRun else { return .wouldAccept(plan) }
         guard rule.binds(caller) else {
-            try await carryOut(
-                plan, seen, AdministrativeChange(at: plan.now, records: []), reason: reason, approval: nil, by: caller,
-                draft: draft)
-            return .accepted(plan)
+            return .accepted(
+                try await carryOut(
+                    plan, seen, AdministrativeChange(at: plan.now, records: []), reason: reason, approval: nil,
+                    by: caller, draft: draft))
         }
         return .pending(
             try await recorder.ask(
-                rule.request(
+                await rule.request(
                     .ledgerAcceptClock, parameters: Self.parameters(plan), reason: reason, by: caller, at: plan.now),
                 by: caller, for: draft))
     }
@@ -71,7 +71,7 @@ struct ClockAcceptance: ClockAccepting {
         guard Self.parameters(plan) == approval.parameters else {
             throw ApprovalConflict.otherParameters.refusal
         }
-        try await carryOut(
+        _ = try await carryOut(
             plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
     }
 
@@ -116,10 +116,12 @@ struct ClockAcceptance: ClockAccepting {
         )
     }
 
+    /// - Returns: the plan as it was carried out.
     private func carryOut(
-        _ plan: Plan, _ seen: LedgerTimes, _ decision: AdministrativeChange, reason: AuditReason,
+        _ planned: Plan, _ seen: LedgerTimes, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
-    ) async throws(Refusal) {
+    ) async throws(Refusal) -> Plan {
+        var plan = planned
         var change = decision
         var auditRecord = recorder.auditRecord(of: draft, by: caller)
         auditRecord.event = .ledgerAcceptClock(
@@ -131,6 +133,9 @@ struct ClockAcceptance: ClockAccepting {
         change.clock = AdministrativeChange.ClockChange(
             forgottenBefore: seen.forgottenBefore, servedFrom: plan.servedFrom)
         try await recorder.apply(change, for: draft)
+        if plan.servedFrom != nil {
+            plan.servedFrom = try await refusing(ledger: await ledgerClock.ledger.times()).forgottenBefore
+        }
         logger.warning(
             "the clock was accepted",
             metadata: [
@@ -138,6 +143,7 @@ struct ClockAcceptance: ClockAccepting {
                 "forgotten.before": "\(plan.forgottenBefore.map(RFC3339.string) ?? "-")",
                 "served.from": "\(plan.servedFrom.map(RFC3339.string) ?? "-")",
             ])
+        return plan
     }
 }
 
@@ -173,7 +179,7 @@ struct RestoreAcceptance: RestoreAccepting {
         }
         return .pending(
             try await recorder.ask(
-                rule.request(
+                await rule.request(
                     .ledgerAcceptRestore, parameters: matter.parameters, reason: reason, by: caller, at: clock.now()),
                 by: caller, for: draft))
     }

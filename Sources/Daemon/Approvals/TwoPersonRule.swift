@@ -1,4 +1,5 @@
 import AuditChain
+import Dispatch
 import Foundation
 import Glibc
 import HostSystem
@@ -29,36 +30,46 @@ struct TwoPersonRule: Sendable {
     func request(
         _ operation: ApprovalOperation, parameters: AuditDigest, key: PublicKeyHash? = nil, keyState: KeyState? = nil,
         reason: AuditReason, by caller: Caller, at now: Date
-    ) throws(Refusal) -> Approval {
+    ) async throws(Refusal) -> Approval {
         Approval(
             identifier: .random(), operation: operation, parameters: parameters, key: key, keyState: keyState,
             requester: ApprovalRequester(
-                person: try caller.person(), name: caller.name, gid: caller.gid, groups: caller.peer.groups),
+                person: try await caller.person(), name: caller.name, gid: caller.gid, groups: caller.peer.groups),
             reason: reason, requestedAt: now, expires: now.addingTimeInterval(Double(expire.components.seconds)))
     }
 }
 
 extension Caller {
-    /// Who this is, for what one person asks and another approves, on this host or another one.
+    /// The caller's person, for what one person asks and another approves, on this host or another one.
     ///
-    /// - Throws: `forbidden` when that is unknown.
-    func person() throws(Refusal) -> PersonIdentities {
+    /// The accounts' names are those that the system has now. Looking them up can block: it runs on a thread that may.
+    ///
+    /// - Throws: `forbidden` when the person is unknown.
+    func person() async throws(Refusal) -> PersonIdentities {
+        let person = peer.person
+        let (account, loginAccount) = await withCheckedContinuation { (found: CheckedContinuation<_, Never>) in
+            DispatchQueue.global().async {
+                let names = (Accounts.name(uid: uid), person?.loginUID.flatMap { Accounts.name(uid: $0) })
+                found.resume(returning: names)
+            }
+        }
         // In a user namespace one account has 65,536 subordinate uids (subuid(5)), and each keeps the account's groups.
-        guard isNamedByRule || Accounts.exists(uid: uid) else {
+        guard isNamedByRule || account != nil else {
             throw Refusal(
                 .forbidden,
                 "Who asks is not known: the uid \(uid) is no account of this system, and the access rule names a group "
                     + "only.",
                 details: "a subordinate uid of a user namespace is no person; name the user in a rule if it is one")
         }
-        guard let person = peer.person else {
+        guard let person else {
             throw Refusal(
                 .forbidden,
                 "Who asks is not known, since the login uid of the process that connected cannot be read; connect again "
                     + "and keep the process that connected running.",
                 details: "it has ended, or /proc hides it from the daemon (hidepid, ProtectProc, a PID namespace)")
         }
-        return PersonIdentities(uid: person.uid, loginUID: person.loginUID, name: ruleName)
+        return PersonIdentities(
+            uid: person.uid, loginUID: person.loginUID, account: account, loginAccount: loginAccount)
     }
 }
 

@@ -68,14 +68,14 @@ extension KeyAdministration {
             guard let approval = request.approval else {
                 return .pending(
                     try await recorder.ask(
-                        rule.request(
+                        await rule.request(
                             .keyImport, parameters: parameters.digest, key: certificate.publicKeyHash,
                             keyState: known?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
                             at: clock.now()), by: caller, for: draft))
             }
             // Checked before a token is changed; the transaction that uses the approval checks it again.
             try await requireUsable(approval, parameters: parameters.digest, by: caller)
-            step = .use(approval, parameters: parameters.digest, by: try caller.person())
+            step = .use(approval, parameters: parameters.digest, by: try await caller.person())
         }
         draft.used(hsmToken: names.joined(separator: ","))
         let isNew = catalogue.index.entry(certificate.publicKeyHash) == nil
@@ -204,7 +204,7 @@ extension KeyAdministration {
     private func requireUsable(
         _ identifier: ApprovalIdentifier, parameters: AuditDigest, by caller: Caller
     ) async throws(Refusal) {
-        let person = try caller.person()
+        let person = try await caller.person()
         guard let approval = try await refusing(ledger: await ledger.approval(identifier)) else {
             throw ApprovalConflict.unknown.refusal
         }

@@ -81,7 +81,7 @@ struct KeyLifecycle: Sendable {
         }
         return .pending(
             try await recorder.ask(
-                rule.request(
+                await rule.request(
                     .keyAdopt, parameters: Self.parameters(.keyAdopt, entry.publicKeyHash), key: entry.publicKeyHash,
                     reason: reason, by: caller, at: clock.now()), by: caller, for: draft))
     }
@@ -189,7 +189,7 @@ struct KeyLifecycle: Sendable {
     ) async throws(Refusal) -> Approval {
         let suspends = operation == .keyCompromise && known.state.canBecome(.suspended)
         let suspended = suspends ? known.suspended(at: clock.now()) : nil
-        let approval = try rule.request(
+        let approval = try await rule.request(
             operation, parameters: Self.parameters(operation, known.publicKeyHash), key: known.publicKeyHash,
             keyState: suspended?.state ?? known.state, reason: wanted.reason, by: caller, at: clock.now())
         var records: [AuditRecord] = []

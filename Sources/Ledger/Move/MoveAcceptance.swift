@@ -69,10 +69,11 @@ extension MoveDestination {
         guard let node = approval.node.flatMap(AuditNode.init) else {
             throw LedgerFailure.unavailable(reason: "An approval in the file names no node.")
         }
-        let places = (1...17).map { "$\($0)" }.joined(separator: ", ")
         return PostgreSQLStatement(
-            "INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(places)) ON CONFLICT (identifier) DO NOTHING",
-            ApprovalRow.values(approval, node))
+            """
+            INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(ApprovalRow.places))
+            ON CONFLICT (identifier) DO NOTHING
+            """, ApprovalRow.values(approval, node))
     }
 
     private static func put(

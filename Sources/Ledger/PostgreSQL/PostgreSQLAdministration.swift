@@ -102,12 +102,12 @@ extension PostgreSQLLedger {
             let row = try queries.rows(
                 """
                 SELECT present(), (SELECT max(claimed_at) FROM claim), (SELECT min(claimed_at) FROM claim),
-                    (SELECT max(signed_ahead) FROM node)
+                    (SELECT max(signed_ahead) FROM node), (SELECT max(widest_window) FROM node)
                 """
             ).first
             guard let row else { throw LedgerFailure.unavailable(reason: "The ledger gave no times.") }
             // By the server's clock, and by this host's where that is behind.
-            return retention.plan(
+            return retention.covering(window: try row.integerIfAny(4) ?? 0).plan(
                 now: min(now, try row.date(0)), newestClaim: try row.integerIfAny(1),
                 oldestClaim: try row.integerIfAny(2),
                 signedAhead: try row.integerIfAny(3) ?? 0)

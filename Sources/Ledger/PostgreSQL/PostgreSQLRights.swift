@@ -39,6 +39,7 @@ enum PostgreSQLRight {
             "note_key_holder(text, bigint, bytea[])",
             "put_hold(text, text, bigint, bigint, bytea, bigint, bytea)",
             "accept_restore(text, bigint, bigint, bytea, bigint, text[], bigint[])", "end_hold(text, bigint, bigint)",
+            "earliest_served()",
             "compare_server(text, bigint)", "archived_through(text)",
             "put_archive(text, bigint, bigint, bigint, bytea, bytea, bigint, bigint)",
             "remove_archived(text, bigint, bigint)",

@@ -104,8 +104,12 @@ enum ApprovalRow {
     /// `requester` is the login uid, or the uid again where there is none other.
     static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
-        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node
+        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node,
+        requester_account, requester_login_account
         """
+
+    /// For ``values(_:_:)``.
+    static let places = (1...19).map { "$\($0)" }.joined(separator: ", ")
 
     static func values(_ approval: Approval, _ node: AuditNode) -> [PostgreSQLValue] {
         let requester = approval.requester
@@ -118,7 +122,7 @@ enum ApprovalRow {
             .integer(StoredTime.milliseconds(approval.requestedAt)),
             .integer(StoredTime.milliseconds(approval.expires)), .text(approval.status.rawValue),
             .integer(approval.decidedBy.map { Int64($0) }), .integer(approval.decidedAt.map(StoredTime.milliseconds)),
-            .text(node.name),
+            .text(node.name), .text(requester.person.account), .text(requester.person.loginAccount),
         ]
     }
 
@@ -133,8 +137,10 @@ enum ApprovalRow {
             key: try row.bytesIfAny(3).flatMap { PublicKeyHash(bytes: $0) },
             keyState: try row.textIfAny(4).flatMap(KeyState.init),
             requester: ApprovalRequester(
-                person: PersonIdentities(uid: try row.number(7), loginUID: try row.number(5)), name: try row.text(6),
-                gid: try row.number(8), groups: try row.text(9).split(separator: ",").compactMap { UInt32($0) }),
+                person: PersonIdentities(
+                    uid: try row.number(7), loginUID: try row.number(5), account: try row.textIfAny(17),
+                    loginAccount: try row.textIfAny(18)), name: try row.text(6), gid: try row.number(8),
+                groups: try row.text(9).split(separator: ",").compactMap { UInt32($0) }),
             reason: AuditReason(try row.text(10)), requestedAt: try row.date(11), expires: try row.date(12),
             status: status, decidedBy: decider.flatMap { UInt32(exactly: $0) }, decidedAt: try row.dateIfAny(15))
         approval.node = try row.text(16)

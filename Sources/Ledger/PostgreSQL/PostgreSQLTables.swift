@@ -6,7 +6,7 @@ enum PostgreSQLTables {
 
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
     /// published here never changes: a database in the field was made by it.
-    static let steps = [version1, version2 + following + guards, version3, version4, version5, version6]
+    static let steps = [version1, version2 + following + guards, version3, version4, version5, version6, version7]
 
     /// Counted up with every change of a table.
     static let version = steps.count

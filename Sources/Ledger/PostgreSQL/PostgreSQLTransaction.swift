@@ -239,9 +239,9 @@ extension PostgreSQLTransaction {
     }
 
     func insert(_ approval: Approval) throws {
-        let places = (1...17).map { "$\($0)" }.joined(separator: ", ")
         try run(
-            "INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(places))", ApprovalRow.values(approval, node))
+            "INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(ApprovalRow.places))",
+            ApprovalRow.values(approval, node))
     }
 
     func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status) throws {
@@ -299,6 +299,12 @@ extension PostgreSQLTransaction {
                 .text(node.name), .integer(Int64(signed.checkpoint.sequence)),
                 .integer(signed.checkpoint.time.milliseconds), .bytes(signed.line),
             ])
+    }
+
+    /// A minute later than the server asks for at this moment, so that it still takes it at the end of the transaction; in whole
+    /// seconds, as answer and record have it.
+    func earliestServed() throws -> Int64? {
+        try run("SELECT earliest_served()").rows.first.map { (try $0.integer(0) + 60_999) / 1000 * 1000 }
     }
 
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws {

@@ -67,6 +67,8 @@ struct SQLiteTransaction: LedgerTransaction {
         try archives.insert(archive, recordedAs: sequence, db)
     }
 
+    func earliestServed() -> Int64? { nil }
+
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws {
         try SQLiteTimes(node: node.name).accept(change, at: sequence, db)
     }

@@ -107,13 +107,14 @@ struct SQLiteApprovals {
     /// `requester` is the login uid, or the uid again where there is none other.
     private static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
-        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node
+        requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node,
+        requester_account, requester_login_account
         """
 
     func insert(_ approval: Approval, _ db: Database) throws {
         try db.execute(
             sql: """
-                INSERT INTO approval (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO approval (\(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
                 approval.identifier.bytes.blob, approval.operation.rawValue, approval.parameters.bytes.blob,
@@ -124,6 +125,7 @@ struct SQLiteApprovals {
                 StoredTime.milliseconds(approval.requestedAt), StoredTime.milliseconds(approval.expires),
                 approval.status.rawValue,
                 approval.decidedBy.map { Int64($0) }, approval.decidedAt.map(StoredTime.milliseconds), node,
+                approval.requester.person.account, approval.requester.person.loginAccount,
             ])
     }
 
@@ -158,7 +160,10 @@ struct SQLiteApprovals {
             throw LedgerFailure.unavailable(reason: "An approval's requester is none.")
         }
         return ApprovalRequester(
-            person: PersonIdentities(uid: uid, loginUID: loginUID), name: try row.value("requester_name"), gid: gid,
+            person: PersonIdentities(
+                uid: uid, loginUID: loginUID, account: try row.value("requester_account"),
+                loginAccount: try row.value("requester_login_account")), name: try row.value("requester_name"),
+            gid: gid,
             groups: groups.split(separator: ",").compactMap { UInt32($0) })
     }
 }

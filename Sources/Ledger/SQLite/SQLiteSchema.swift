@@ -123,7 +123,7 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
 enum SQLiteTables {
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
     /// published here never changes: a file in the field was made by it.
-    static let steps = [version1, version2, version3, version4, version5]
+    static let steps = [version1, version2, version3, version4, version5, version6]
 
     /// Counted up with every change of a table.
     static let version = steps.count
@@ -297,5 +297,12 @@ enum SQLiteTables {
             PRIMARY KEY (node, last)
         ) STRICT
         """
+    ]
+
+    private static let version6 = [
+        // The names of the accounts of `requester_uid` and `requester` on the node where it was asked for. NULL where there was none,
+        // and in requests that are older than this.
+        "ALTER TABLE approval ADD COLUMN requester_account TEXT",
+        "ALTER TABLE approval ADD COLUMN requester_login_account TEXT",
     ]
 }

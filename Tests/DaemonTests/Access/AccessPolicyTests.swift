@@ -131,16 +131,18 @@ struct AccessPolicyTests {
     }
 
     @Test("a uid that is no account is a person only where a rule names it: subordinate uids keep groups")
-    func subordinateUIDs() throws {
+    func subordinateUIDs() async throws {
         // 4,294,000,000 is in no range that accounts are given.
         let stranger = PeerCredentials(uid: 4_294_000_000, gid: 7, groups: [500])
         let group = Account(name: "staff", id: 500)
         let byGroup = try #require(policy(AccessRule(group: group, roles: [.admin])).caller(for: stranger))
-        let refusal = #expect(throws: Refusal.self) { try byGroup.person() }
+        let refusal = await #expect(throws: Refusal.self) { try await byGroup.person() }
         #expect(refusal?.code == .forbidden)
         let named = AccessRule(user: .init(name: "4294000000", id: 4_294_000_000), group: group, roles: [.admin])
-        #expect(try policy(named).caller(for: stranger)?.person() == PersonIdentities(uid: 4_294_000_000))
+        let person = try await policy(named).caller(for: stranger)?.person()
+        #expect(person == PersonIdentities(uid: 4_294_000_000))
         let root = PeerCredentials(uid: 0, gid: 500)
-        #expect(try policy(AccessRule(group: group, roles: [.admin])).caller(for: root)?.person().uid == 0)
+        let rootPerson = try await policy(AccessRule(group: group, roles: [.admin])).caller(for: root)?.person()
+        #expect(rootPerson == PersonIdentities(uid: 0, account: "root"))
     }
 }

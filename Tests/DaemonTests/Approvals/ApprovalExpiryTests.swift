@@ -18,7 +18,7 @@ struct ApprovalExpiryTests {
 
     /// Asked for at noon, to be decided within an hour.
     private func ask() async throws -> Approval {
-        let approval = try TwoPersonRule(people: 2, expire: .seconds(3600)).request(
+        let approval = try await TwoPersonRule(people: 2, expire: .seconds(3600)).request(
             .keyAdopt, parameters: .of([1]), key: nil, keyState: nil, reason: AuditReason("r"),
             by: RecordRoutesFixture.auditor, at: RecordFixture.noon)
         _ = try await fixture.recorder.ask(approval, by: RecordRoutesFixture.auditor, for: AuditDraft())

@@ -157,7 +157,7 @@ struct LedgerRoutesTests {
     @Test("what waits for a second person is answered with 202 and the approval's name")
     func pendingRestore() async throws {
         let fixture = try await RecordRoutesFixture()
-        let approval = try TwoPersonRule(people: 2, expire: .seconds(3600)).request(
+        let approval = try await TwoPersonRule(people: 2, expire: .seconds(3600)).request(
             .ledgerAcceptRestore, parameters: .of([1]), key: nil, keyState: nil, reason: AuditReason("died"),
             by: RecordRoutesFixture.auditor, at: RecordRoutesFixture.noon)
         fixture.restores.answer(.pending(approval))

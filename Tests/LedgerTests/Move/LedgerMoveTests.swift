@@ -17,7 +17,8 @@ struct LedgerMoveTests {
         let approval = Approval(
             identifier: .random(), operation: .keyDestroy, parameters: .of("p".utf8), key: key, keyState: .suspended,
             requester: ApprovalRequester(
-                person: PersonIdentities(uid: 1001, loginUID: 2002), name: "alice", gid: 100, groups: [7, 8]),
+                person: PersonIdentities(uid: 1001, loginUID: 2002, account: "alice", loginAccount: "alice.admin"),
+                name: "alice", gid: 100, groups: [7, 8]),
             reason: AuditReason("rotation"), requestedAt: noon, expires: noon.addingTimeInterval(3600))
         let fixture = try await MoveFixture { ledger in
             try await ledger.store(LedgerFixture.record(key, state: .suspended, cutOff: noon))

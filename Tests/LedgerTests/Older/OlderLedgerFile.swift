@@ -14,8 +14,9 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
 
     static let all = [
         OlderLedgerFile(engine: .sqlite, version: 3), OlderLedgerFile(engine: .sqlite, version: 4),
-        OlderLedgerFile(engine: .sqlite, version: 5), OlderLedgerFile(engine: .postgresql, version: 4),
-        OlderLedgerFile(engine: .postgresql, version: 5), OlderLedgerFile(engine: .postgresql, version: 6),
+        OlderLedgerFile(engine: .sqlite, version: 5), OlderLedgerFile(engine: .sqlite, version: 6),
+        OlderLedgerFile(engine: .postgresql, version: 4), OlderLedgerFile(engine: .postgresql, version: 5),
+        OlderLedgerFile(engine: .postgresql, version: 6), OlderLedgerFile(engine: .postgresql, version: 7),
     ]
 
     var testDescription: String { "\(engine.rawValue)-\(version)" }

@@ -88,6 +88,45 @@ struct OlderLedgerTests {
     }
 
     @Test(
+        "A request that was open at the upgrade is decided on its own host; on another one the refusal says what to do")
+    func openRequests() async throws {
+        let file = OlderLedgerFile(engine: .postgresql, version: 6)
+        let place = try await file.placed()
+        guard case .database(let database) = place else { return }
+        let now = Date()
+        let expires = StoredTime.milliseconds(now) + 3_600_000
+        for digits in ["0a1b2c3d4e5f6071", "0a1b2c3d4e5f6072"] {
+            try await database.sql(
+                """
+                INSERT INTO approval VALUES ('\\x\(digits)', 'key_import', sha256('p'), NULL, NULL, 1001, 'security-a', 1001,
+                    100, '', 'r', 0, \(expires), 'pending', NULL, NULL, 'node-1')
+                """)
+        }
+        try await place.upgraded()
+        let settings = PostgreSQLLedger.Settings(url: try database.url(), node: "node-1", timeout: .seconds(60))
+        let here = try await PostgreSQLLedger.open(settings)
+        var others = settings
+        others.node = "node-2"
+        let there = try await PostgreSQLLedger.open(others)
+        let open = try await here.approvals(limit: 10)
+        #expect(open.count == 2)
+        let bob = PersonIdentities(uid: 1002, account: "bob")
+        let approve = { (approval: Approval) in
+            AdministrativeChange(
+                at: now, approval: .approve(approval.identifier, by: bob, executes: false), records: [])
+        }
+        try await here.apply(approve(open[0]))
+        let conflict = ApprovalConflict.requestersAccountUnknown(node: "node-1")
+        await #expect(throws: LedgerFailure.approval(conflict)) { try await there.apply(approve(open[1])) }
+        #expect("\(conflict)".contains("withdraw it and ask again"))
+        let alice = PersonIdentities(uid: 1001, account: "alice")
+        try await here.apply(
+            AdministrativeChange(at: now, approval: .withdraw(open[1].identifier, by: alice), records: []))
+        await there.close()
+        await here.close()
+    }
+
+    @Test(
         "A table that is changed without a new version is found: this version's schema is the one that its file has",
         arguments: LedgerEngine.allCases)
     func frozen(_ engine: LedgerEngine) async throws {

@@ -28,15 +28,18 @@ struct FollowingTests {
         }
     }
 
-    private static func approval(_ operation: ApprovalOperation, name: String = "alice") -> Approval {
+    private static func approval(
+        _ operation: ApprovalOperation, by person: PersonIdentities = alice
+    ) -> Approval {
         Approval(
             identifier: .random(), operation: operation, parameters: .of([1]), key: nil, keyState: nil,
-            requester: ApprovalRequester(
-                person: PersonIdentities(uid: 1001), name: name, gid: 100, groups: []),
+            requester: ApprovalRequester(person: person, name: "security-a", gid: 100, groups: []),
             reason: AuditReason("yearly"), requestedAt: Date(),
             // Beyond the server's time, as the tests' databases have it.
             expires: Date(timeIntervalSince1970: 9_000_003_600))
     }
+
+    private static let alice = PersonIdentities(uid: 1001, account: "alice")
 
     private static func apply(
         _ step: AdministrativeChange.ApprovalStep, to ledger: PostgreSQLLedger
@@ -92,7 +95,7 @@ struct FollowingTests {
         try await Self.apply(.request(approval), to: fixture.ledger)
         #expect(try await other.approval(approval.identifier)?.node == "node-1")
         try await Self.apply(
-            .approve(approval.identifier, by: PersonIdentities(uid: 1002, name: "bob"), executes: false), to: other)
+            .approve(approval.identifier, by: PersonIdentities(uid: 1002, account: "bob"), executes: false), to: other)
         var (news, others) = (News(fixture.ledger), News(other))
         let isOfOneNode = [.keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock].contains(operation)
         #expect(try await news.next().approvals == (isOfOneNode ? [approval.identifier] : []))
@@ -110,20 +113,43 @@ struct FollowingTests {
     }
 
     @Test(
-        "On another node only a person approves whose uids and whose name in the access rules are both another's",
+        "On another node only a person approves whose uids and whose accounts' names all differ from the requester's, and are known",
         arguments: [
-            ("alice", PersonIdentities(uid: 1002, name: "bob"), nil),
-            ("alice", PersonIdentities(uid: 1002, name: "alice"), .sameName(node: "node-1")),
-            ("alice", PersonIdentities(uid: 1002), .sameName(node: "node-1")),
-            // A rule without a name goes by the uid, which is nobody's name on another host.
-            ("1001", PersonIdentities(uid: 1002, name: "bob"), .sameName(node: "node-1")),
-            ("alice", PersonIdentities(uid: 1001, name: "bob"), .samePerson),
-            ("alice", PersonIdentities(uid: 1002, loginUID: 1001, name: "bob"), .samePerson),
-        ] as [(String, PersonIdentities, ApprovalConflict?)])
-    func persons(requester: String, approver: PersonIdentities, conflict: ApprovalConflict?) async throws {
+            (alice, PersonIdentities(uid: 1002, account: "bob"), nil),
+            // One person, whose account has another uid here.
+            (alice, PersonIdentities(uid: 1002, account: "alice"), .sameAccount(node: "node-1")),
+            (alice, PersonIdentities(uid: 1001, account: "bob"), .samePerson),
+            (alice, PersonIdentities(uid: 1002, loginUID: 1001, account: "bob", loginAccount: "carol"), .samePerson),
+            // Logged in as herself, and become another account.
+            (
+                alice, PersonIdentities(uid: 1002, loginUID: 1003, account: "admin", loginAccount: "alice"),
+                .sameAccount(node: "node-1")
+            ),
+            (
+                PersonIdentities(uid: 1005, loginUID: 1001, account: "admin", loginAccount: "alice"),
+                PersonIdentities(uid: 1002, account: "alice"), .sameAccount(node: "node-1")
+            ),
+            // Root's name says as little as its uid.
+            (
+                PersonIdentities(uid: 0, loginUID: 1001, account: "root", loginAccount: "alice"),
+                PersonIdentities(uid: 0, loginUID: 1002, account: "root", loginAccount: "bob"), nil
+            ),
+            // A name that is not known may be the requester's.
+            (alice, PersonIdentities(uid: 1002), .accountUnknown(node: "node-1")),
+            (
+                alice, PersonIdentities(uid: 1002, loginUID: 1003, account: "bob"),
+                .accountUnknown(node: "node-1")
+            ),
+            // As an older version's requests are.
+            (
+                PersonIdentities(uid: 1001), PersonIdentities(uid: 1002, account: "bob"),
+                .requestersAccountUnknown(node: "node-1")
+            ),
+        ] as [(PersonIdentities, PersonIdentities, ApprovalConflict?)])
+    func persons(requester: PersonIdentities, approver: PersonIdentities, conflict: ApprovalConflict?) async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
-        let approval = Self.approval(.auditKeyChange, name: requester)
+        let approval = Self.approval(.auditKeyChange, by: requester)
         try await Self.apply(.request(approval), to: fixture.ledger)
         let step = AdministrativeChange.ApprovalStep.approve(approval.identifier, by: approver, executes: false)
         if let conflict {
@@ -141,13 +167,13 @@ struct FollowingTests {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
         let approval = Self.approval(.keyImport)
-        let stranger = PersonIdentities(uid: 1001, name: "alice")
+        let stranger = PersonIdentities(uid: 1001, account: "alice")
         try await Self.apply(.request(approval), to: fixture.ledger)
         await #expect(throws: LedgerFailure.approval(.anotherPerson)) {
             try await Self.apply(.withdraw(approval.identifier, by: stranger), to: other)
         }
         try await Self.apply(
-            .approve(approval.identifier, by: PersonIdentities(uid: 1002, name: "bob"), executes: false), to: other)
+            .approve(approval.identifier, by: PersonIdentities(uid: 1002, account: "bob"), executes: false), to: other)
         let use = AdministrativeChange.ApprovalStep.use(
             approval.identifier, parameters: approval.parameters, by: stranger)
         await #expect(throws: LedgerFailure.approval(.anotherPerson)) { try await Self.apply(use, to: other) }

@@ -1,3 +1,4 @@
+import AuditChain
 import Foundation
 import PostgreSQLClient
 import TestSupport
@@ -175,12 +176,108 @@ struct PostgreSQLSchemaTests {
             "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT 1800000000000'",
             as: LedgerDatabases.owner)
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
-        for (horizon, signed) in [(1_800_000_000_001, 1_900_000_000_000), (1_800_000_000_000, 1_799_999_999_999)] {
-            await #expect(throws: PostgreSQLFailure.self) {
-                try await daemon.run("SELECT prune_claims(\(horizon), \(signed), 500)")
+        // The claim was made at the server's present, which is a year behind: its payment token may be one of tomorrow.
+        try await daemon.run("UPDATE node SET signed_ahead = 86400000, widest_window = 300000")
+        // What was released stays known; the window can be told otherwise, and then half a minute counts.
+        let smaller = await #expect(throws: PostgreSQLFailure.self) {
+            try await daemon.run("UPDATE node SET signed_ahead = 0")
+        }
+        #expect("\(try #require(smaller))".contains("P0001"))
+        for statement in [
+            "prune_claims(present(), present(), 500)", "prune_claims(present() + 1, present() + 86400001, 500)",
+            "prune_claims(present(), present() + 86400000, 500)", "prune_claims(present(), 9000000000000, 500)",
+            "prune_claims(NULL, present() - 86400000, 500)", "prune_claims(0, NULL, 500)",
+            "prune_claims(present() - 86400000 - 300000, present() - 300001, 500)",
+            "prune_claims(present() - 86400000 - 299999, present() - 299999, 500)",
+        ] {
+            let failure = await #expect(throws: PostgreSQLFailure.self, "\(statement)") {
+                try await daemon.run("SELECT \(statement)")
             }
+            #expect("\(try #require(failure))".contains("P0001"), "\(statement)")
         }
         #expect(try await fixture.count("claim") == 1)
+        #expect(try await fixture.ledger.times().forgottenBefore == nil)
+        #expect(
+            try await daemon.run("SELECT prune_claims(present() - 86700000, present() - 300000, 500)").first?.integer(0)
+                == 0)
+        try await daemon.run("UPDATE node SET widest_window = NULL")
+        try await daemon.run("SELECT prune_claims(present() - 86430000, present() - 30000, 500)")
+    }
+
+    @Test(
+        "With the daemon's role no payment token is served again whose claim was pruned, however slow the server's clock and however long a transaction was open"
+    )
+    func repeatable() async throws {
+        let fixture = try await PostgreSQLFixture()
+        let (ledger, database) = (fixture.ledger, fixture.database)
+        try await ledger.note(widestWindow: .seconds(300))
+        var release = try fixture.request(1)
+        // The server's clock is half a minute behind, and Apple's is right.
+        let present = StoredTime.milliseconds(release.at) - 30_000
+        try await database.sql(
+            "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT \(present)'",
+            as: LedgerDatabases.owner)
+        release.signedAt = release.at
+        #expect(try await ledger.release(release) == .released)
+        let thief = try await database.session(as: LedgerDatabases.daemon)
+        try await thief.run("UPDATE node SET widest_window = 0")
+        // The narrowest that is left to a thief: the fence as low as it goes, the claims as young as they go.
+        for times in ["present() + 30001, present()", "present(), present()"] {
+            await #expect(throws: PostgreSQLFailure.self) { try await thief.run("SELECT prune_claims(\(times), 500)") }
+        }
+        #expect(try await ledger.release(try fixture.request(1, reference: nil)) == .replayed)
+        let later = present + 120_000
+        try await database.sql(
+            "CREATE OR REPLACE FUNCTION present() RETURNS bigint LANGUAGE sql AS 'SELECT \(later)'",
+            as: LedgerDatabases.owner)
+        try await thief.run("SELECT prune_claims(present() - 60000, present() - 30000, 500)")
+        #expect(try await fixture.count("claim") == 0)
+        let fence = StoredTime.date(later - 30_000)
+        var again = try fixture.request(1, reference: nil)
+        again.signedAt = release.signedAt
+        #expect(try await ledger.release(again) == .forgotten(before: fence))
+    }
+
+    @Test(
+        "What was forgotten is not taken back up to a time before now and the widest window, by the clock at that moment"
+    )
+    func limited() async throws {
+        let fixture = try await PostgreSQLFixture()
+        try await fixture.ledger.note(widestWindow: .seconds(300))
+        let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
+        let forgotten: Int64 = 4_000_000_000_000
+        try await fixture.database.sql("UPDATE ledger_state SET forgotten_before = \(forgotten)")
+        let opened = "floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint"
+        // A transaction that was opened in time for a fence that has been too early since.
+        try await daemon.run("BEGIN")
+        try await fixture.database.sql("SELECT pg_sleep(0.05)")
+        for served in ["\(opened) + 300000", "\(opened) + 1000", "0"] {
+            try await daemon.run("SAVEPOINT before")
+            let failure = await #expect(throws: PostgreSQLFailure.self, "\(served)") {
+                try await daemon.run("SELECT limit_forgotten(\(forgotten), \(served))")
+            }
+            #expect("\(try #require(failure))".contains("P0001"), "\(served)")
+            try await daemon.run("ROLLBACK TO before")
+        }
+        try await daemon.run("ROLLBACK")
+        // The daemon itself waits for as long as the server asks for, and the record says until when.
+        var change = AdministrativeChange(
+            at: Date(),
+            records: [
+                AuditRecord(
+                    time: AuditTime(Date()), event: .ledgerAcceptClock(LedgerClockAcceptance(reason: AuditReason("r"))))
+            ])
+        change.clock = AdministrativeChange.ClockChange(
+            forgottenBefore: StoredTime.date(forgotten), servedFrom: Date())
+        let sequence = try #require(try await fixture.ledger.apply(change).last)
+        let served = try #require(try await fixture.ledger.times().forgottenBefore)
+        #expect(served > Date() + 300 && served < StoredTime.date(forgotten))
+        let line = try await fixture.database.sql(
+            "SELECT convert_from(line, 'UTF8') FROM audit_record WHERE sequence = \(sequence)")
+        #expect(line.contains("\"servedFrom\":\"\(AuditTime(served).text)\""), "\(line)")
+        // Never later than it was.
+        try await daemon.run("SELECT limit_forgotten(forgotten_before, forgotten_before + 1000) FROM ledger_state")
+        #expect(try await fixture.ledger.times().forgottenBefore == served)
     }
 
     @Test(
@@ -191,7 +288,7 @@ struct PostgreSQLSchemaTests {
         _ = try await fixture.release(1)
         _ = try await fixture.release(1)
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
-        try await daemon.run("SELECT prune_claims(present(), present(), 1000)")
+        try await daemon.run("SELECT prune_claims(present() - 60000, present() - 30000, 1000)")
         #expect(try await fixture.count("claim") == 0)
         let before = Int64(Date().timeIntervalSince1970 * 1000) - 1000
         var statements = ["SELECT limit_forgotten(forgotten_before, \(before)) FROM ledger_state"]

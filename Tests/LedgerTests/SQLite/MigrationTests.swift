@@ -77,7 +77,7 @@ struct MigrationTests {
         let directory = try FreshDirectory()
         let (settings, queue) = try old(in: directory)
         let ledger = try await SQLiteLedger.open(settings)
-        #expect(ledger.schemaVersion == 5)
+        #expect(ledger.schemaVersion == SQLiteTables.version)
         #expect(try await ledger.keyRecords().map(\.publicKeyHash) == [key])
         // Before there was another use, every key was for payments.
         #expect(try await ledger.keyRecords().map(\.use) == [.processing])
@@ -96,7 +96,7 @@ struct MigrationTests {
         await ledger.close()
         try queue.close()
 
-        #expect(try version(settings.path) == ("5", 2))
+        #expect(try version(settings.path) == (String(SQLiteTables.version), 2))
         let copy = settings.path + ".schema-1"
         let attributes = try FileManager.default.attributesOfItem(atPath: copy)
         #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
@@ -143,7 +143,7 @@ struct MigrationTests {
         try disk.free()
         #expect(try version(path).0 == "1")
         let ledger = try await SQLiteLedger.open(moved)
-        #expect(ledger.schemaVersion == 5)
+        #expect(ledger.schemaVersion == SQLiteTables.version)
         await ledger.close()
         try await disk.unmount()
     }
@@ -161,7 +161,7 @@ struct MigrationTests {
         try queue.close()
         #expect(try version(settings.path) == ("1", 1))
         let ledger = try await SQLiteLedger.open(settings)
-        #expect(ledger.schemaVersion == 5)
+        #expect(ledger.schemaVersion == SQLiteTables.version)
         #expect(try await ledger.auditKeys().isEmpty)
         await ledger.close()
     }
