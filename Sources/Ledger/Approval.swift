@@ -217,7 +217,9 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
         case .keyChanged(let from, let to):
             "The key's state has changed since the operation was asked for, from \(Self.name(from)) to "
                 + "\(Self.name(to)); ask for it again."
-        case .otherParameters: "The approval was given for another operation or other parameters."
+        case .otherParameters:
+            "The approval was given for another operation or other parameters, or on a node of another version; "
+                + "ask for a new one."
         }
     }
 

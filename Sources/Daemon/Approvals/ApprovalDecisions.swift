@@ -144,7 +144,7 @@ struct ApprovalDecisions: Sendable {
             return try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptRestore:
             let matter = try await gate.restoreMatter()
-            guard matter.parameters == approval.parameters else {
+            guard matter.isPermitted(by: approval.parameters) else {
                 throw ApprovalConflict.otherParameters.refusal
             }
             _ = try await gate.acceptRestore(

@@ -104,8 +104,7 @@ enum LedgerDisagreement: Sendable, Equatable {
         }
     }
 
-    /// What is wrong, and what can be done. An approval to accept a restored ledger is bound to these very words
-    /// (``RestoreAcceptance/parameters(_:)``).
+    /// What is wrong, and what can be done. An approval depends on ``RestoreMatter/parameters``, not on these words.
     var description: String {
         switch self {
         case .lost(let remembered, let keyId):

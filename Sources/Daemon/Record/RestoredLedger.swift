@@ -14,20 +14,6 @@ struct RestoreMatter: Sendable, Equatable {
     /// Nobody has found anything. Then an acceptance sets the fence, and that is all.
     var isEmpty: Bool { disagreement == nil && holds.isEmpty }
 
-    /// An approval is for what was found then, on the node where it was asked for, and nothing else.
-    var parameters: AuditDigest {
-        var parameters = OperationParameters(.ledgerAcceptRestore)
-        parameters.add(disagreement?.description)
-        guard !holds.isEmpty else { return parameters.digest }
-        parameters.add(node)
-        for hold in holds {
-            parameters.add(hold.node)
-            parameters.add(AuditTime(hold.foundAt).text)
-            parameters.add(hold.finding.sentence)
-        }
-        return parameters.digest
-    }
-
     /// What is remembered outside the ledger.
     var rememberedSequence: Int? {
         disagreement?.hsmTokenSequence ?? holds.compactMap { $0.finding.remembered?.sequence }.first
