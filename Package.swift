@@ -180,7 +180,8 @@ let package = Package(
         .target(
             name: "Processors",
             dependencies: [
-                "Payments", "Radial", "SecretMemory", "StrictJSON", nioCore, nioPosix, nioHTTP1, nioSSL, nioTLS,
+                "Encodings", "Payments", "Radial", "SecretMemory", "StrictJSON", nioCore, nioPosix, nioHTTP1, nioSSL,
+                nioTLS, crypto,
             ],
             swiftSettings: house),
 

@@ -73,9 +73,10 @@ public final class PaymentCredential: Sendable {
 }
 
 extension PaymentOutcome {
-    /// Without those texts of a processor that have the account number in them.
-    public func withoutAccountNumber(_ accountNumber: borrowing SecretBytes) -> PaymentOutcome {
-        withoutDigits(unsafe accountNumber.withUnsafeBytes { unsafe Array($0) })
+    /// The outcome with those texts masked that contain the account number, whatever separates or surrounds its digits.
+    public func masked(_ accountNumber: borrowing SecretBytes) -> PaymentOutcome {
+        let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
+        return masked { digits in !number.isEmpty && digits.contains(number) }
     }
 }
 

@@ -22,18 +22,19 @@ struct ClientDirectory: Sendable {
         }
     }
 
-    /// Compares with every client's hash, all 32 bytes of each, so that the time taken says nothing about how much of a guess
+    /// Compares with every client's hashes, all 32 bytes of each, so that the time taken says nothing about how much of a guess
     /// was right, or whose it was.
     private func client(bearerKey sha256: [UInt8]) -> GatewayClient? {
         var found = -1
         for (index, client) in clients.enumerated() {
-            guard case .bearerKey(let known) = client.credential else { continue }
-            let difference = zip(known, sha256).reduce(UInt8(known.count == sha256.count ? 0 : 1)) {
-                $0 | ($1.0 ^ $1.1)
+            for case .bearerKey(let known) in client.credentials {
+                let difference = zip(known, sha256).reduce(UInt8(known.count == sha256.count ? 0 : 1)) {
+                    $0 | ($1.0 ^ $1.1)
+                }
+                // All ones where every byte is the same, else zero: selects without a branch.
+                let isSame = (Int(difference) - 1) >> (Int.bitWidth - 1)
+                found = (index & isSame) | (found & ~isSame)
             }
-            // All ones where every byte is the same, else zero: selects without a branch.
-            let isSame = (Int(difference) - 1) >> (Int.bitWidth - 1)
-            found = (index & isSame) | (found & ~isSame)
         }
         return found < 0 ? nil : clients[found]
     }
@@ -42,16 +43,18 @@ struct ClientDirectory: Sendable {
         guard certificate.isValid(at: time) else { return nil }
         let issued = certificate.isVerified(under: generation)
         return clients.first { client in
-            switch client.credential {
-            case .bearerKey: false
-            case .certificate(let sha256): sha256 == certificate.sha256
-            case .certificateName(let name): issued && certificate.names.contains(name)
+            client.credentials.contains { credential in
+                switch credential {
+                case .bearerKey: false
+                case .certificate(let sha256): sha256 == certificate.sha256
+                case .certificateName(let name): issued && certificate.names.contains(name)
+                }
             }
         }
     }
 
     /// Whether the server asks for a client certificate in its handshakes.
-    var usesCertificates: Bool { clients.contains { $0.credential.usesCertificate } }
+    var usesCertificates: Bool { clients.contains(where: \.usesCertificate) }
 }
 
 /// The clients in force. A request reads them once and is served by what it read to its end; a reload replaces them as a whole,

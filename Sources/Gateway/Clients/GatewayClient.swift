@@ -1,4 +1,6 @@
 import ConfigurationFile
+import Foundation
+import Payments
 
 /// What a client may be allowed to do.
 enum ClientOperation: String, CaseIterable, Sendable {
@@ -17,7 +19,8 @@ enum RequiredExpectation: String, CaseIterable, Sendable {
 /// A merchant's backend that the configuration's `clients` names.
 struct GatewayClient: Sendable, Equatable {
     let name: String
-    let credential: ClientCredential
+    /// By any of them; several while a key or a certificate is changed.
+    let credentials: [ClientCredential]
     let operations: Set<ClientOperation>
     /// Patterns in which `*` stands for any characters.
     let merchants: [MerchantPattern]
@@ -25,6 +28,16 @@ struct GatewayClient: Sendable, Equatable {
     let domains: [String]
     /// What `expected` must state in each payment.
     var requiredExpectations: Set<RequiredExpectation> = RequiredExpectation.standard
+    /// What was submitted under this name before belongs to a former client of the name.
+    var since: Date?
+
+    /// Returns true if a TLS client certificate proves who the client is.
+    var usesCertificate: Bool { credentials.contains(where: \.usesCertificate) }
+
+    /// Returns true if a payment of this name is this client's, and no former client's of the name.
+    func owns(_ payment: Payment) -> Bool {
+        payment.key.client == name && since.map { payment.receivedAt >= $0 } ?? true
+    }
 
     func has(_ operation: ClientOperation) -> Bool { operations.contains(operation) }
 
@@ -46,7 +59,7 @@ struct GatewayClient: Sendable, Equatable {
 }
 
 /// What a client proves itself by.
-enum ClientCredential: Sendable, Equatable {
+enum ClientCredential: Sendable, Hashable {
     /// SHA-256 (32 bytes) of a bearer key (RFC 6750 §2.1), over all of the key's characters.
     case bearerKey(sha256: [UInt8])
     /// SHA-256 (32 bytes) of the DER of the TLS client certificate, which need not be anybody's but the client's own.

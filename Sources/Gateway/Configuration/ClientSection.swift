@@ -1,12 +1,14 @@
 import ConfigurationFile
 import DaemonAPI
 import Encodings
+import Foundation
 
 extension GatewayClient {
     fileprivate static let credentialKeys = ["key_sha256", "certificate_sha256", "certificate_san"]
     fileprivate static let clientKeys =
-        ["name"] + credentialKeys + ["merchants", "operations", "domains", "require_expected"]
+        ["name"] + credentialKeys + ["merchants", "operations", "domains", "require_expected", "since"]
     private static let maximumClients = 1_000
+    fileprivate static let maximumCredentials = 10
 
     /// The entries of the root's `clients`, without those in which a problem was found.
     static func all(_ root: ConfigurationSection, hasCertificateAuthorities: Bool) -> [GatewayClient] {
@@ -21,6 +23,7 @@ extension GatewayClient {
             return []
         }
         var clients: [GatewayClient] = []
+        var credentials: Set<ClientCredential> = []
         for element in elements {
             let section = ConfigurationSection(
                 element.value, path: element.key, keys: clientKeys, reader: root.reader)
@@ -30,9 +33,10 @@ extension GatewayClient {
             if clients.contains(where: { $0.name == client.name }) {
                 section.problem("name", "another client has this name; each needs its own")
             }
-            if clients.contains(where: { $0.credential == client.credential }) {
+            if !credentials.isDisjoint(with: client.credentials) {
                 section.problem("name", "another client proves itself by the same; give each its own")
             }
+            credentials.formUnion(client.credentials)
             clients.append(client)
         }
         return clients
@@ -43,7 +47,7 @@ extension GatewayClient {
             section.problem(name, "has no value; give one, or leave it out")
         }
         let name = section.name("name")
-        let credential = section.credential(hasCertificateAuthorities: hasCertificateAuthorities)
+        let credentials = section.credentials(hasCertificateAuthorities: hasCertificateAuthorities)
         let operations = section.operations()
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
         // paytokend is told them with each token, and takes no more.
@@ -62,48 +66,96 @@ extension GatewayClient {
         if operations.contains(.session), domains.isEmpty, section.node("domains") == nil {
             section.problem("domains", "is missing; operation session needs the domains that show the payment button")
         }
-        if operations.contains(.decrypt), credential?.usesCertificate == false {
+        if operations.contains(.decrypt), credentials?.allSatisfy(\.usesCertificate) == false {
             section.problem(
                 "operations",
                 "has decrypt, which gives out card data, and the client has a bearer key; give it certificate_sha256 or certificate_san, or leave decrypt out"
             )
         }
         let expectations = section.requiredExpectations(paying: operations.contains(.pay))
-        guard let name, let credential else { return nil }
+        let since = section.since()
+        guard let name, let credentials else { return nil }
         self.init(
-            name: name, credential: credential, operations: operations, merchants: merchants, domains: domains,
-            requiredExpectations: expectations)
+            name: name, credentials: credentials, operations: operations, merchants: merchants, domains: domains,
+            requiredExpectations: expectations, since: since)
     }
 }
 
 extension ConfigurationSection {
-    fileprivate func credential(hasCertificateAuthorities: Bool) -> ClientCredential? {
+    /// At least one; nil after a reported problem.
+    fileprivate func credentials(hasCertificateAuthorities: Bool) -> [ClientCredential]? {
         let given = GatewayClient.credentialKeys.filter { node($0) != nil }
-        guard given.count == 1, let key = given.first else {
+        guard !given.isEmpty else {
             problem(
-                given.last ?? "key_sha256",
-                given.isEmpty
-                    ? "is missing; give key_sha256 (paytoken-gateway new-key makes a key), certificate_sha256 or certificate_san"
-                    : "is one too many; give one of \(GatewayClient.credentialKeys.joined(separator: ", "))")
+                "key_sha256",
+                "is missing; give key_sha256 (paytoken-gateway new-key makes a key), certificate_sha256 or certificate_san"
+            )
             return nil
         }
-        guard let text = written(key) else { return nil }
+        var credentials: [ClientCredential] = []
+        var isComplete = true
+        for key in given {
+            let values = oneOrMore(key)
+            let read = values.compactMap { self.credential($0, key, hasCertificateAuthorities) }
+            isComplete = isComplete && !values.isEmpty && read.count == values.count
+            credentials += read
+        }
+        if Set(credentials).count < credentials.count {
+            problem("name", "the client has one credential twice; leave one out")
+        }
+        return isComplete ? credentials : nil
+    }
+
+    /// The texts of a value that may be a list; none after a reported problem.
+    private func oneOrMore(_ key: String) -> [Located<String>] {
+        guard node(key)?.scalar == nil else {
+            return written(key).map { [Located(value: $0, key: self.key(key), line: node(key)?.mark?.line)] } ?? []
+        }
+        guard let elements = list(key) else { return [] }
+        guard (1...GatewayClient.maximumCredentials).contains(elements.count) else {
+            problem(key, "must have 1 to \(GatewayClient.maximumCredentials) elements")
+            return []
+        }
+        // A missing one makes the list shorter, so that the client is left out.
+        let texts = texts(key) ?? []
+        return texts.count == elements.count ? texts : []
+    }
+
+    private func credential(
+        _ element: Located<String>, _ key: String, _ hasCertificateAuthorities: Bool
+    ) -> ClientCredential? {
+        let text = element.value
+        func fault(_ message: String) -> ClientCredential? {
+            reader.problem(element.key, line: element.line, message)
+            return nil
+        }
         if key == "certificate_san" {
             guard hasCertificateAuthorities else {
-                problem(key, "needs listener.tls.client_ca, which says whose certificates count")
-                return nil
+                return fault("needs listener.tls.client_ca, which says whose certificates count")
             }
             guard !text.isEmpty, text.utf8.count <= 253, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-                problem(key, "must be a DNS name or a URI, at most 253 ASCII characters")
-                return nil
+                return fault("must be a DNS name or a URI, at most 253 ASCII characters")
             }
             return .certificateName(text.contains("://") ? text : text.lowercased())
         }
         guard let digest = Hexadecimal.decode(text), digest.count == 32 else {
-            problem(key, "must be a SHA-256: 64 hexadecimal digits in quotes")
-            return nil
+            return fault("must be a SHA-256: 64 hexadecimal digits in quotes")
         }
         return key == "key_sha256" ? .bearerKey(sha256: digest) : .certificate(sha256: digest)
+    }
+
+    /// A date, which begins at midnight UTC, or a moment (RFC 3339). In the future it would hide the client's own payments as well.
+    fileprivate func since() -> Date? {
+        guard let text = written("since") else { return nil }
+        guard let date = RFC3339.date(text.utf8.count == 10 ? text + "T00:00:00Z" : text) else {
+            problem("since", "must be a date or a time as in 2026-05-01 or 2026-05-01T12:00:00Z")
+            return nil
+        }
+        guard date <= Date() else {
+            problem("since", "is in the future; give the time from which the name is this client's")
+            return nil
+        }
+        return date
     }
 
     fileprivate func operations() -> Set<ClientOperation> {

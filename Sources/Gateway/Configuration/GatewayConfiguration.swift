@@ -54,7 +54,7 @@ extension GatewayConfiguration {
         let payments = PaymentSettings(root)
         let listener = GatewayListenerSettings(root.section("listener", keys: GatewayListenerSettings.keys))
         let clients = GatewayClient.all(root, hasCertificateAuthorities: listener?.tls?.clientAuthorities != nil)
-        if let listener, listener.tls == nil, let client = clients.first(where: \.credential.usesCertificate) {
+        if let listener, listener.tls == nil, let client = clients.first(where: \.usesCertificate) {
             root.problem(
                 "clients",
                 "\(client.name) proves itself by a certificate, which needs listener.tls; add it, or give a key_sha256")

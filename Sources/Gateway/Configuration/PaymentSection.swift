@@ -13,6 +13,8 @@ struct PaymentSettings: Sendable, Equatable {
     }
 
     var store: Store
+    /// nil: in what a processor says later, account numbers are recognised by their form alone.
+    var accountNumberKey: AccountNumberKeyFile?
     /// Of one payment, all in all.
     var deadline: Duration
     /// The first whose merchants match takes a payment.
@@ -50,7 +52,7 @@ extension PaymentSettings {
 
     /// nil where no processor is configured: then nobody can pay. A store or a deadline alone is a problem.
     init?(_ root: ConfigurationSection) {
-        let store = root.section("store", keys: ["url", "password_file"])
+        let store = root.section("store", keys: ["url", "password_file", "account_number_key_file"])
         guard root.node("processors") != nil, let elements = root.list("processors"), !elements.isEmpty else {
             if root.node("processors") != nil || root.isEmpty("processors") {
                 root.problem("processors", "is empty; name a processor, or leave it out where nobody pays")
@@ -93,6 +95,27 @@ extension PaymentSettings {
         self.processors = processors
         guard let place = Self.place(store) else { return nil }
         self.store = place
+        accountNumberKey = Self.accountNumberKey(store, of: place)
+    }
+
+    /// The key's file, checked where it is there already.
+    private static func accountNumberKey(_ section: ConfigurationSection, of store: Store) -> AccountNumberKeyFile? {
+        let (name, use) = ("account_number_key_file", "find account numbers by a copy of the store")
+        var file: AccountNumberKeyFile?
+        if section.node(name) != nil || section.isEmpty(name) {
+            file = section.secretFile(name, use: use).map { AccountNumberKeyFile(path: $0, isMadeIfMissing: false) }
+        } else if case .sqlite(let path) = store {
+            file = AccountNumberKeyFile(path: path + ".key", isMadeIfMissing: true)
+            if let file, file.exists, section.checkedSecret(file.path, of: name, use: use) == nil { return nil }
+        } else {
+            section.warning(
+                .noAccountNumberKey, name,
+                "is not given, so an account number that a processor repeats is found by its check digit alone; give all gateways the same file"
+            )
+        }
+        guard let file, file.exists else { return file }
+        do throws(AccountNumberKeyFile.Fault) { _ = try file.read() } catch { section.problem(name, "\(error)") }
+        return file
     }
 
     /// A payment that goes to a simulator by mistake is shipped and never paid.
@@ -244,4 +267,5 @@ extension ConfigurationWarning.Setting {
     static let processorTrust = Self("processor_trust")
     static let untriedProcessor = Self("untried_processor")
     static let noExpectations = Self("no_expectations")
+    static let noAccountNumberKey = Self("no_account_number_key")
 }

@@ -30,6 +30,8 @@ struct PaymentFlow: Sendable {
     let underWay: PaymentsUnderWay
     let readiness: StoreReadiness
     let unstored: UnstoredChanges
+    /// nil: in what a processor says later, account numbers are recognised by their form alone.
+    let accountNumbers: AccountNumberKey?
     let logger: Logger
 
     /// What became of the token: the payment in a state that is a fate, or `pending`.
@@ -100,11 +102,12 @@ struct PaymentFlow: Sendable {
         let arrival = PaymentArrival(
             key: .init(client: client.name, tokenDigest: request.stated.digest), purpose: purpose,
             requestDigest: request.digest(for: purpose), orderId: request.orderId,
-            statedTransaction: request.stated.transaction,
+            statedTransaction: request.stated.transaction, since: client.since,
             attempt: PaymentAttempt(owner: owner, deadline: Date() + deadline / .seconds(1)))
         switch try await stored({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {
         case .known(let payment): return .known(payment)
         case .begun(let payment, let after): return .begun(payment, after: after)
+        case .usedBefore: throw .transactionReplayed
         case .usedDifferently:
             throw GatewayRefusal(
                 .payment(.usedDifferently),
@@ -119,7 +122,7 @@ struct PaymentFlow: Sendable {
     /// The client's payment of the same request, where it may have been sent.
     private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
         guard let found = try? await store.payment(transaction: request.stated.transaction),
-            found.key.client == client.name, found.requestDigest == request.digest(for: .payment),
+            client.owns(found), found.requestDigest == request.digest(for: .payment),
             found.state.mayHaveBeenSent
         else { return nil }
         return found
@@ -190,12 +193,15 @@ struct PaymentFlow: Sendable {
         }
         let transaction = PaymentTransaction(
             identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,
-            amount: prepared.submission.amount, processor: prepared.processor.name)
+            amount: prepared.submission.amount, processor: prepared.processor.name,
+            accountDigest: accountNumbers?.digest(
+                of: prepared.submission.credential.accountNumber, in: released.transaction))
         let submitting = try await claim(payment, transaction, as: .submitting, nil)
         // From here on the payment is submitting, on disk.
         switch await prepared.processor.processor.authorize(prepared.submission, before: ends) {
         case .answered(let answer):
-            let outcome = answer.outcome.withoutAccountNumber(prepared.submission.credential.accountNumber)
+            let outcome = answer.outcome.masked(prepared.submission.credential.accountNumber)
+            logger.noteMasked(outcome, of: transaction)
             if answer.state == .pending {
                 noteUnknownFate(of: transaction, metric: "answered_pending", reason: outcome.reason ?? "", .warning)
             }

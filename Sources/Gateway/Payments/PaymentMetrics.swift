@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import Payments
 import Telemetry
 
@@ -24,6 +25,10 @@ struct PaymentMetrics: Sendable {
         "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",
         labels: ["outcome"])
 
+    private let pruned = Counter(
+        "paytoken_gateway_pruned_payments_total",
+        help: "Payments removed from the store seven days after they were refused.", labels: [])
+
     func ended(_ outcome: String, after duration: Duration) {
         payments.increment([outcome])
         paymentSeconds.observe(duration)
@@ -37,5 +42,21 @@ struct PaymentMetrics: Sendable {
     /// - Parameter reason: of a closed list.
     func submittedInDoubt(_ reason: String) { inDoubt.increment([reason]) }
 
+    func pruned(_ count: Int) { if count > 0 { pruned.increment([], by: UInt64(count)) } }
+
     func asked(_ outcome: String) { questions.increment([outcome]) }
+}
+
+extension Logger {
+    /// Warns where a processor's texts had digits of an account number in them. Says which texts, never the digits.
+    func noteMasked(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) {
+        let texts = outcome.maskedTexts
+        guard !texts.isEmpty else { return }
+        warning(
+            "a processor's answer had digits in it that look like an account number; they are masked",
+            metadata: [
+                "transaction.id": "\(transaction.name)", "processor": "\(transaction.processor ?? "")",
+                "texts": "\(texts.joined(separator: ", "))",
+            ])
+    }
 }

@@ -39,7 +39,7 @@ struct PaymentRoutes: Sendable {
             throw GatewayRefusal(error)
         }
         // Of another client's payments nothing is told, not that there are any.
-        guard let payment = found, payment.key.client == request.client.name, payment.state.mayHaveBeenSent else {
+        guard let payment = found, request.client.owns(payment), payment.state.mayHaveBeenSent else {
             throw none
         }
         return try PaymentResult.answer(payment)

@@ -2,6 +2,7 @@ import DaemonAPI
 import Foundation
 import Logging
 import Payments
+import Processors
 
 /// Everything that payments need, put together.
 struct PaymentService: Sendable {
@@ -16,15 +17,17 @@ struct PaymentService: Sendable {
 
     init(
         store: any PaymentStore, processors: ProcessorDirectory, deadline: Duration,
+        accountNumbers: AccountNumberKey? = nil,
         _ configuration: GatewayConfiguration, logger: Logger
     ) {
         self.store = store
         metrics = PaymentMetrics()
-        upkeep = PaymentUpkeep(store, processors, metrics, readiness, unstored, logger)
+        upkeep = PaymentUpkeep(store, processors, metrics, readiness, unstored, logger, accountNumbers: accountNumbers)
         let flow = PaymentFlow(
             store: store, decryption: PaytokendDecryption(settings: configuration.paytokend), processors: processors,
             deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics,
-            underWay: underWay, readiness: readiness, unstored: unstored, logger: logger)
+            underWay: underWay, readiness: readiness, unstored: unstored, accountNumbers: accountNumbers,
+            logger: logger)
         let maxRequestBytes = configuration.listener.maxRequestBytes
         routes =
             PaymentRoutes(flow: flow, maxRequestBytes: maxRequestBytes).routes
@@ -41,8 +44,8 @@ struct PaymentService: Sendable {
             throw GatewayStartFailure(error.exitStatus, "store: \(error)")
         }
         return PaymentService(
-            store: store, processors: try .made(settings.processors), deadline: settings.deadline, configuration,
-            logger: logger)
+            store: store, processors: try .made(settings.processors), deadline: settings.deadline,
+            accountNumbers: try .made(settings.accountNumberKey, logger: logger), configuration, logger: logger)
     }
 }
 

@@ -5,7 +5,7 @@ import Processors
 import Synchronization
 
 /// What goes on without a request: the store is tried, changes that it could not take are stored, payments of gateways that
-/// stopped become pending, and metrics show how many wait. At the same time, and in rounds of their own, processors that can
+/// stopped become pending, refused ones are removed after some days, and metrics show how many wait. At the same time, and in rounds of their own, processors that can
 /// tell are asked about pending payments (``PendingQuestions``).
 ///
 /// It sends no payment.
@@ -24,14 +24,17 @@ final class PaymentUpkeep: Sendable {
 
     init(
         _ store: any PaymentStore, _ processors: ProcessorDirectory, _ metrics: PaymentMetrics,
-        _ readiness: StoreReadiness, _ unstored: UnstoredChanges, _ logger: Logger
+        _ readiness: StoreReadiness, _ unstored: UnstoredChanges, _ logger: Logger,
+        accountNumbers: AccountNumberKey? = nil
     ) {
         self.store = store
         self.metrics = metrics
         self.readiness = readiness
         self.unstored = unstored
         self.logger = logger
-        questions = processors.processors.compactMap { PendingQuestions(to: $0, store, metrics, logger) }
+        questions = processors.processors.compactMap {
+            PendingQuestions(to: $0, store, metrics, accountNumbers, logger)
+        }
     }
 
     /// Until its task is cancelled. The store's upkeep waits for no processor, and no processor's round for another's.
@@ -65,6 +68,7 @@ final class PaymentUpkeep: Sendable {
             let pending = try await store.pending()
             pendingCount.store(pending.count, ordering: .relaxed)
             metrics.show(pending, at: now)
+            metrics.pruned(try await store.prune())
         } catch { failed(error) }
     }
 

@@ -13,6 +13,7 @@ final class PendingQuestions: Sendable {
     private let processor: any Processor
     private let store: any PaymentStore
     private let metrics: PaymentMetrics
+    private let accountNumbers: AccountNumberKey?
     private let logger: Logger
     private let state = Mutex(State())
 
@@ -74,13 +75,15 @@ final class PendingQuestions: Sendable {
 
     /// Nil where the processor tells nothing of its payments.
     init?(
-        to configured: ConfiguredProcessor, _ store: any PaymentStore, _ metrics: PaymentMetrics, _ logger: Logger
+        to configured: ConfiguredProcessor, _ store: any PaymentStore, _ metrics: PaymentMetrics,
+        _ accountNumbers: AccountNumberKey?, _ logger: Logger
     ) {
         guard configured.processor.capabilities.tellsStatus else { return nil }
         processorName = configured.name
         processor = configured.processor
         self.store = store
         self.metrics = metrics
+        self.accountNumbers = accountNumbers
         self.logger = logger
     }
 
@@ -121,8 +124,10 @@ final class PendingQuestions: Sendable {
         case .known(let answer):
             metrics.asked(answer.state.rawValue)
             guard answer.state != .pending else { break }
+            let outcome = accountNumbers?.masked(answer.outcome, of: transaction) ?? answer.outcome
+            logger.noteMasked(outcome, of: transaction)
             do throws(PaymentStoreError) {
-                _ = try await store.settle(payment, as: answer.state, answer.outcome, at: Date())
+                _ = try await store.settle(payment, as: answer.state, outcome, at: Date())
                 logger.notice(
                     "the processor told what became of a payment",
                     metadata: ["transaction.id": "\(transaction.name)", "state": "\(answer.state.rawValue)"])

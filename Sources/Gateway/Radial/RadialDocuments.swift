@@ -111,8 +111,8 @@ extension CreditCardAuthReply {
         case .received, .decrypted, .error, .notSent, .released, .refused: throw .defect
         }
         var reference = payment.outcome?.processorReference ?? ""
-        // Instead of a reference that had the account number in it, there are two words.
-        if reference.contains(" ") || reference.utf8.count > 22 { reference = "" }
+        // A masked reference finds nothing.
+        if reference.contains("*") || reference.utf8.count > 22 { reference = "" }
         self.init(
             orderId: orderId, accountToken: reference, responseCode: response,
             authorizationResponseCode: authorization, bankAuthorizationCode: bankCode ?? "",

@@ -56,7 +56,7 @@ struct RadialRoutes: Sendable {
     /// The answer is the one place where card data leave the gateway for anybody but a processor.
     private func decrypt(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
         // The configuration refuses any other client with this operation; here it would cost card data.
-        guard request.client.credential.usesCertificate else {
+        guard request.client.credentials.allSatisfy(\.usesCertificate) else {
             throw GatewayRefusal(.daemon(.forbidden), "Only a client that is known by a certificate may do this.")
         }
         let wallet: WalletPaymentInformation

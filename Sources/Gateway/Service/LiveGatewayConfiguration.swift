@@ -48,7 +48,7 @@ final class LiveGatewayConfiguration: Sendable {
             sessionHost: configuration.sessions.environment.host.name,
             clients: configuration.clients.map { client in
                 GatewayStatus.Client(
-                    name: client.name, credential: client.credential.kind,
+                    name: client.name, credential: client.credentials.map(\.kind).joined(separator: ", "),
                     operations: client.operations.map(\.rawValue).sorted(), merchants: client.merchants.map(\.text),
                     domains: client.domains)
             },
@@ -100,7 +100,7 @@ struct GatewayReload: Sendable {
                         .configuration, "listener.tls is gone, and stays in use until a restart; restart the gateway.")
                 }
                 settings = try .made(files, clients: directory)
-            } else if let client = configuration.clients.first(where: \.credential.usesCertificate) {
+            } else if let client = configuration.clients.first(where: \.usesCertificate) {
                 throw GatewayStartFailure(
                     .configuration,
                     "\(client.name) proves itself by a certificate, which needs a restart with listener.tls.")

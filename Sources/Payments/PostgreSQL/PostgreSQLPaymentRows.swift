@@ -7,7 +7,7 @@ enum PostgreSQLPaymentRows {
     static let columns = [
         "client", "token_digest", "purpose", "request_digest", "order_id", "state", "attempt", "owner", "deadline",
         "transaction_id", "merchant_identifier", "minor_units", "currency", "processor", "reason", "authorization_code",
-        "processor_reference", "processed_at", "received_at", "changed_at",
+        "processor_reference", "processed_at", "received_at", "changed_at", "account_digest",
     ]
     private static let list = columns.joined(separator: ", ")
 
@@ -58,7 +58,7 @@ enum PostgreSQLPaymentRows {
                 .text(outcome?.authorizationCode), .text(outcome?.processorReference),
                 .integer(outcome?.processedAt.map(StoredTime.milliseconds)),
                 .integer(StoredTime.milliseconds(payment.receivedAt)),
-                .integer(StoredTime.milliseconds(payment.changedAt)),
+                .integer(StoredTime.milliseconds(payment.changedAt)), .bytes(transaction?.accountDigest),
             ], prepared: "put_payment")
     }
 
@@ -153,6 +153,8 @@ enum PostgreSQLPaymentRows {
             """, [.integer(deadline)], prepared: "lock_abandoned")
     }
 
+    static let prune = PostgreSQLStatement("SELECT prune_payments(1000)", prepared: "prune_payments")
+
     // MARK: Reading
 
     private static func state(_ text: String) throws -> PaymentState {
@@ -181,6 +183,6 @@ enum PostgreSQLPaymentRows {
         guard let identifier = try row.bytesIfAny(9) else { return nil }
         return try PaymentTransaction(
             identifier: identifier, merchantIdentifier: row.textIfAny(10), minorUnits: row.integerIfAny(11),
-            currency: row.textIfAny(12), processor: row.textIfAny(13))
+            currency: row.textIfAny(12), processor: row.textIfAny(13), accountDigest: row.bytesIfAny(20))
     }
 }

@@ -28,8 +28,7 @@ struct PostgreSQLPaymentSession: Sendable {
         do {
             let results = try connection.exchange(
                 [Self.facts, PostgreSQLSessionRules.setting(schema: PostgreSQLPaymentTables.schema, settings)]
-                    + [Self.synchronous, Self.version, PostgreSQLStatement(PostgreSQLPaymentTables.rights)],
-                until: deadline)
+                    + [Self.synchronous, Self.version], until: deadline)
             guard let row = results[0].rows.first, let version = try results[3].rows.first?.integer(0) else {
                 throw PaymentStoreOpeningError.notAStore(place: place)
             }
@@ -47,7 +46,10 @@ struct PostgreSQLPaymentSession: Sendable {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place, reason: "its schema is an older one: \(Self.create), with the owner's account.")
             }
-            guard try results[4].rows.first?.boolean(0) == true else {
+            // Names columns and functions that an older schema does not have.
+            let rights = try connection.exchange(
+                [PostgreSQLStatement(PostgreSQLPaymentTables.rights)], until: deadline)
+            guard try rights[0].rows.first?.boolean(0) == true else {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place,
                     reason: "its role lacks a right: \(Self.create) --grant ROLE, with the owner's account."

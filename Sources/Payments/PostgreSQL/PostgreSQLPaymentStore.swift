@@ -113,6 +113,11 @@ public final class PostgreSQLPaymentStore: PaymentStore {
         }
     }
 
+    public func prune() async throws(PaymentStoreError) -> Int {
+        // A transaction of its own. If its commit is in doubt, the next call prunes again.
+        try await read(PostgreSQLPaymentRows.prune) { result in Int(try result.rows.first?.integer(0) ?? 0) }
+    }
+
     public func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment? {
         try await read(PostgreSQLPaymentRows.find(transaction: transaction)) { try $0.payment }
     }

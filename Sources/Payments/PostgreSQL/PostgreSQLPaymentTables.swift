@@ -5,7 +5,7 @@ enum PostgreSQLPaymentTables {
 
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is published here
     /// never changes: a database in the field was made by it.
-    static let steps = [version1]
+    static let steps = [version1, version2]
 
     /// Counted up with every change of a table.
     static let version = steps.count
@@ -89,6 +89,78 @@ enum PostgreSQLPaymentTables {
         """,
     ]
 
+    /// Refused payments can be removed after seven days by the server's clock, and their history once they are. A gateway's role does that by
+    /// `prune_payments` alone.
+    private static let version2 = [
+        "ALTER TABLE payment ADD COLUMN account_digest bytea CHECK (octet_length(account_digest) = 33)",
+        """
+        CREATE INDEX payment_removable ON payment (changed_at)
+        WHERE state IN ('received', 'refused') AND transaction_id IS NULL
+        """,
+        """
+        CREATE FUNCTION removable_before() RETURNS bigint LANGUAGE sql STABLE
+        SET search_path = paytoken_gateway, pg_temp AS $$
+            SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint - 604800000
+        $$
+        """,
+        """
+        CREATE FUNCTION keep_deleted_payment() RETURNS trigger LANGUAGE plpgsql
+        SET search_path = paytoken_gateway, pg_temp AS $$
+        BEGIN
+            IF OLD.state NOT IN ('received', 'refused') OR OLD.transaction_id IS NOT NULL
+                OR OLD.changed_at >= removable_before() THEN
+                RAISE EXCEPTION 'payments stay' USING ERRCODE = 'P0001';
+            END IF;
+            RETURN OLD;
+        END $$
+        """,
+        """
+        CREATE FUNCTION keep_deleted_change() RETURNS trigger LANGUAGE plpgsql
+        SET search_path = paytoken_gateway, pg_temp AS $$
+        BEGIN
+            IF EXISTS (SELECT FROM payment WHERE client = OLD.client AND token_digest = OLD.token_digest) THEN
+                RAISE EXCEPTION 'history stays' USING ERRCODE = 'P0001';
+            END IF;
+            RETURN OLD;
+        END $$
+        """,
+        "DROP TRIGGER keep_rows ON payment",
+        "DROP TRIGGER keep_rows ON payment_change",
+        "CREATE TRIGGER keep_rows BEFORE TRUNCATE ON payment FOR EACH STATEMENT EXECUTE FUNCTION keep_rows()",
+        """
+        CREATE TRIGGER keep_rows BEFORE UPDATE OR TRUNCATE ON payment_change
+        FOR EACH STATEMENT EXECUTE FUNCTION keep_rows()
+        """,
+        """
+        CREATE TRIGGER keep_deleted_payment BEFORE DELETE ON payment
+        FOR EACH ROW EXECUTE FUNCTION keep_deleted_payment()
+        """,
+        """
+        CREATE TRIGGER keep_deleted_change BEFORE DELETE ON payment_change
+        FOR EACH ROW EXECUTE FUNCTION keep_deleted_change()
+        """,
+        // Removes the oldest `most` that can be, a thousand at most; those that another gateway works on are left to it.
+        """
+        CREATE FUNCTION prune_payments(most bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+        SET search_path = paytoken_gateway, pg_temp AS $$
+        DECLARE
+            removable record;
+            removed bigint := 0;
+        BEGIN
+            FOR removable IN
+                SELECT client, token_digest FROM payment
+                WHERE state IN ('received', 'refused') AND transaction_id IS NULL AND changed_at < removable_before()
+                ORDER BY changed_at LIMIT least(greatest(most, 0), 1000) FOR UPDATE SKIP LOCKED
+            LOOP
+                DELETE FROM payment WHERE client = removable.client AND token_digest = removable.token_digest;
+                DELETE FROM payment_change WHERE client = removable.client AND token_digest = removable.token_digest;
+                removed := removed + 1;
+            END LOOP;
+            RETURN removed;
+        END $$
+        """,
+    ]
+
     /// The columns that a payment changes in: its place, and when it was received first, stay.
     static let changing = PostgreSQLPaymentRows.columns.filter {
         !["client", "token_digest", "received_at"].contains($0)
@@ -103,12 +175,14 @@ enum PostgreSQLPaymentTables {
             "GRANT SELECT ON payment_store, payment, payment_change TO \(role)",
             "GRANT INSERT ON payment, payment_change TO \(role)",
             "GRANT UPDATE (\(changing.joined(separator: ", "))) ON payment TO \(role)",
+            "GRANT EXECUTE ON FUNCTION prune_payments(bigint) TO \(role)",
         ]
     }
 
     /// One row: whether the session's role has all of that.
     static let rights = """
-        SELECT has_table_privilege('\(schema).payment_change', 'INSERT')
+        SELECT has_function_privilege('\(schema).prune_payments(bigint)', 'EXECUTE')
+            AND has_table_privilege('\(schema).payment_change', 'INSERT')
             AND has_table_privilege('\(schema).payment_change', 'SELECT')
             AND has_table_privilege('\(schema).payment', 'INSERT') AND has_table_privilege('\(schema).payment', 'SELECT')
             AND \(changing.map { "has_column_privilege('\(schema).payment', '\($0)', 'UPDATE')" }.joined(separator: " AND "))

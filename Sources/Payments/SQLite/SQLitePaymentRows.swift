@@ -8,7 +8,7 @@ enum SQLitePaymentRows {
     static let columns = """
         client, token_digest, purpose, request_digest, order_id, state, attempt, owner, deadline, transaction_id,
         merchant_identifier, minor_units, currency, processor, reason, authorization_code, processor_reference,
-        processed_at, received_at, changed_at
+        processed_at, received_at, changed_at, account_digest
         """
 
     static func find(_ key: Payment.Key, _ db: Database) throws -> Payment? {
@@ -29,7 +29,7 @@ enum SQLitePaymentRows {
     static func put(_ payment: Payment, _ db: Database) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO payment (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO payment (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (client, token_digest) DO UPDATE SET purpose = excluded.purpose,
                     request_digest = excluded.request_digest, order_id = excluded.order_id, state = excluded.state,
                     attempt = excluded.attempt, owner = excluded.owner, deadline = excluded.deadline,
@@ -37,7 +37,7 @@ enum SQLitePaymentRows {
                     minor_units = excluded.minor_units, currency = excluded.currency, processor = excluded.processor,
                     reason = excluded.reason, authorization_code = excluded.authorization_code,
                     processor_reference = excluded.processor_reference, processed_at = excluded.processed_at,
-                    changed_at = excluded.changed_at
+                    changed_at = excluded.changed_at, account_digest = excluded.account_digest
                 """
         ).execute(arguments: [
             payment.key.client, Data(payment.key.tokenDigest), payment.purpose.rawValue, Data(payment.requestDigest),
@@ -47,7 +47,7 @@ enum SQLitePaymentRows {
             payment.transaction?.amount?.currency.letters, payment.transaction?.processor, payment.outcome?.reason,
             payment.outcome?.authorizationCode, payment.outcome?.processorReference,
             payment.outcome?.processedAt.map(StoredTime.milliseconds), StoredTime.milliseconds(payment.receivedAt),
-            StoredTime.milliseconds(payment.changedAt),
+            StoredTime.milliseconds(payment.changedAt), payment.transaction?.accountDigest.map { Data($0) },
         ])
     }
 
@@ -160,6 +160,33 @@ enum SQLitePaymentRows {
         ).map(read)
     }
 
+    /// Those that can be removed. SQLite would take the index of transactions, and read every row without one.
+    private static let removable = """
+        payment INDEXED BY payment_removable
+        WHERE state IN ('received', 'refused') AND transaction_id IS NULL AND changed_at < ?
+        """
+
+    static func hasRemovable(before time: Int64, _ db: Database) throws -> Bool {
+        try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT 1 FROM \(removable) LIMIT 1"), arguments: [time]) != nil
+    }
+
+    /// The oldest 250: so many take some 60 ms, for which changes wait.
+    static func removeRemovable(before time: Int64, _ db: Database) throws -> Int {
+        let found = try Row.fetchAll(
+            db.cachedStatement(
+                sql: "SELECT client, token_digest FROM \(removable) ORDER BY changed_at LIMIT 250"),
+            arguments: [time])
+        for row in found {
+            // The history's trigger looks for the payment.
+            for table in ["payment", "payment_change"] {
+                try db.cachedStatement(sql: "DELETE FROM \(table) WHERE client = ? AND token_digest = ?").execute(
+                    arguments: [try row.value("client") as String, try row.value("token_digest") as Data])
+            }
+        }
+        return found.count
+    }
+
     private static func state(_ row: Row) throws -> PaymentState {
         guard let state = PaymentState(rawValue: try row.value("state")) else {
             throw PaymentStoreError.damaged(reason: "a state")
@@ -190,9 +217,11 @@ enum SQLitePaymentRows {
 
     private static func transaction(_ row: Row) throws -> PaymentTransaction? {
         guard let identifier: Data = try row.value("transaction_id") else { return nil }
+        let accountDigest: Data? = try row.value("account_digest")
         return try PaymentTransaction(
             identifier: Array(identifier), merchantIdentifier: row.value("merchant_identifier"),
-            minorUnits: row.value("minor_units"), currency: row.value("currency"), processor: row.value("processor"))
+            minorUnits: row.value("minor_units"), currency: row.value("currency"), processor: row.value("processor"),
+            accountDigest: accountDigest.map { Array($0) })
     }
 }
 

@@ -2,22 +2,32 @@ import GRDB
 
 /// The tables in SQLite. Times are milliseconds since 1970.
 enum SQLitePaymentSchema {
-    static let version = 1
+    /// The statements that lead from each version to the next; the first make version 1 from nothing. What is published here
+    /// never changes: a file in the field was made by it.
+    static let steps = [version1, version2]
 
-    /// Makes them in an empty file, or checks that they are there.
+    /// Counted up with every change of a table.
+    static let version = steps.count
+
+    /// Makes them in an empty file, brings older ones up to date in one transaction, or checks that they are there.
     ///
     /// - Throws: ``PaymentStoreOpeningError``, and GRDB's errors.
     static func prepare(_ db: Database, path: String) throws {
         let tables = try String.fetchSet(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'")
-        if tables.isEmpty {
-            try db.durably { try db.execute(sql: version1) }
-            return
+        var found = 0
+        if !tables.isEmpty {
+            guard tables.contains("payment_store"),
+                let written = try Int.fetchOne(db, sql: "SELECT schema_version FROM payment_store"), written > 0
+            else { throw PaymentStoreOpeningError.notAStore(place: path) }
+            found = written
         }
-        guard tables.contains("payment_store"),
-            let found = try Int.fetchOne(db, sql: "SELECT schema_version FROM payment_store")
-        else { throw PaymentStoreOpeningError.notAStore(place: path) }
         guard found <= version else {
             throw PaymentStoreOpeningError.newerSchema(place: path, found: found, known: version)
+        }
+        guard found < version else { return }
+        try db.durably {
+            for statements in steps[found...] { try db.execute(sql: statements) }
+            try db.execute(sql: "UPDATE payment_store SET schema_version = ?", arguments: [version])
         }
     }
 
@@ -77,6 +87,23 @@ enum SQLitePaymentSchema {
         CREATE TRIGGER payment_change_stays BEFORE UPDATE ON payment_change
             BEGIN SELECT raise(ABORT, 'history stays'); END;
         CREATE TRIGGER payment_change_is_kept BEFORE DELETE ON payment_change
+            BEGIN SELECT raise(ABORT, 'history stays'); END;
+        """
+
+    /// Refused payments can be removed after seven days, and their history once they are. Until then each row stays.
+    private static let version2 = """
+        ALTER TABLE payment ADD COLUMN account_digest BLOB CHECK (length(account_digest) = 33);
+        CREATE INDEX payment_removable ON payment (changed_at)
+            WHERE state IN ('received', 'refused') AND transaction_id IS NULL;
+
+        DROP TRIGGER payment_stays;
+        CREATE TRIGGER payment_stays BEFORE DELETE ON payment
+            WHEN old.state NOT IN ('received', 'refused') OR old.transaction_id IS NOT NULL
+                OR old.changed_at >= CAST(strftime('%s', 'now') AS INTEGER) * 1000 - 604800000
+            BEGIN SELECT raise(ABORT, 'payments stay'); END;
+        DROP TRIGGER payment_change_is_kept;
+        CREATE TRIGGER payment_change_is_kept BEFORE DELETE ON payment_change
+            WHEN EXISTS (SELECT 1 FROM payment WHERE client = old.client AND token_digest = old.token_digest)
             BEGIN SELECT raise(ABORT, 'history stays'); END;
         """
 }

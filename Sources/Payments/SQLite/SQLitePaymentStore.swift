@@ -123,6 +123,13 @@ public final class SQLitePaymentStore: PaymentStore {
         }
     }
 
+    public func prune() async throws(PaymentStoreError) -> Int {
+        let latest = StoredTime.milliseconds(Date(timeIntervalSinceNow: -Payment.retention))
+        // Searched first without the lock on writing: mostly there is none.
+        guard try await read({ db in try SQLitePaymentRows.hasRemovable(before: latest, db) }) else { return 0 }
+        return try await commits.write { db in try SQLitePaymentRows.removeRemovable(before: latest, db) }
+    }
+
     public func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment? {
         try await read { db in try SQLitePaymentRows.find(transaction: transaction, db) }
     }

@@ -67,6 +67,10 @@ public struct Payment: Sendable, Equatable {
 
     /// Seconds.
     public static let clockMargin: TimeInterval = 5
+
+    /// How long ``PaymentStore/prune()`` keeps a refused payment, in seconds: seven days. A token lives as long as paytokend's window for its
+    /// signing time and the time in which it releases the token again, minutes and a day by default.
+    public static let retention: TimeInterval = 7 * 86_400
 }
 
 /// One try at a payment, by one gateway.
@@ -107,12 +111,21 @@ public struct PaymentTransaction: Sendable, Equatable {
     public let amount: Amount?
     /// The processor's name in the configuration; nil where nothing is submitted.
     public let processor: String?
+    /// A keyed digest of the card's account number, 33 bytes, by which it is recognised in what the processor says later; kept until the
+    /// fate is known, and nil where the gateway has no key for it.
+    public internal(set) var accountDigest: [UInt8]?
 
-    public init(identifier: [UInt8], merchantIdentifier: String, amount: Amount?, processor: String?) {
+    public static let accountDigestByteCount = 33
+
+    public init(
+        identifier: [UInt8], merchantIdentifier: String, amount: Amount?, processor: String?,
+        accountDigest: [UInt8]? = nil
+    ) {
         self.identifier = identifier
         self.merchantIdentifier = merchantIdentifier
         self.amount = amount
         self.processor = processor
+        self.accountDigest = accountDigest
     }
 
     /// 64 hex digits, lower case.
@@ -122,7 +135,8 @@ public struct PaymentTransaction: Sendable, Equatable {
     ///
     /// - Throws: `damaged`, for an amount that cannot be.
     init(
-        identifier: [UInt8], merchantIdentifier: String?, minorUnits: Int64?, currency: String?, processor: String?
+        identifier: [UInt8], merchantIdentifier: String?, minorUnits: Int64?, currency: String?, processor: String?,
+        accountDigest: [UInt8]?
     ) throws(PaymentStoreError) {
         var amount: Amount?
         if let minorUnits, let currency {
@@ -130,87 +144,8 @@ public struct PaymentTransaction: Sendable, Equatable {
             guard amount != nil else { throw .damaged(reason: "an amount") }
         }
         self.init(
-            identifier: identifier, merchantIdentifier: merchantIdentifier ?? "", amount: amount, processor: processor)
-    }
-}
-
-/// What ended an attempt, or a payment.
-public struct PaymentOutcome: Sendable, Equatable {
-    /// Why, in a word of a closed list or of the processor's documentation: 1 to 100 printable ASCII characters; nil for a
-    /// payment that needs no reason.
-    public var reason: String?
-    /// The processor's, for an authorized or captured payment: 1 to 100 printable ASCII characters.
-    public var authorizationCode: String?
-    /// By which the processor knows the payment: 1 to 100 printable ASCII characters.
-    public var processorReference: String?
-    /// When the processor answered.
-    public var processedAt: Date?
-
-    public init(
-        reason: String? = nil, authorizationCode: String? = nil, processorReference: String? = nil,
-        processedAt: Date? = nil
-    ) {
-        self.reason = Self.bounded(reason).map(Self.withoutAccountNumber)
-        self.authorizationCode = Self.bounded(authorizationCode)
-        self.processorReference = Self.bounded(processorReference)
-        self.processedAt = processedAt
-    }
-
-    /// As it is stored: nil where there is nothing of it.
-    init?(
-        storedReason reason: String?, authorizationCode: String?, processorReference: String?, processedAt: Date?
-    ) {
-        guard reason != nil || authorizationCode != nil || processorReference != nil || processedAt != nil else {
-            return nil
-        }
-        self.init(
-            reason: reason, authorizationCode: authorizationCode, processorReference: processorReference,
-            processedAt: processedAt)
-    }
-
-    /// With what was known before and is not said anew: by it a person finds the payment at the processor.
-    func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
-        var outcome = self
-        outcome.processorReference = processorReference ?? earlier?.processorReference
-        outcome.authorizationCode = authorizationCode ?? earlier?.authorizationCode
-        return outcome
-    }
-
-    /// Without those texts that have these digits in them, whatever stands between them.
-    ///
-    /// - Parameter accountNumber: of the payment.
-    public func withoutDigits(_ accountNumber: [UInt8]) -> PaymentOutcome {
-        func kept(_ text: String?) -> String? {
-            guard let text, !accountNumber.isEmpty else { return text }
-            let digits = text.utf8.filter { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
-            let places = 0...max(0, digits.count - accountNumber.count)
-            let isThere = places.contains { digits.dropFirst($0).starts(with: accountNumber) }
-            return isThere ? "not shown" : text
-        }
-        return PaymentOutcome(
-            reason: kept(reason), authorizationCode: kept(authorizationCode),
-            processorReference: kept(processorReference), processedAt: processedAt)
-    }
-
-    /// Twelve digits or more with no letter between them may be an account number that a processor repeats.
-    private static func withoutAccountNumber(_ text: String) -> String {
-        var (digits, longest) = (0, 0)
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): digits += 1
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): digits = 0
-            default: break
-            }
-            longest = max(longest, digits)
-        }
-        return longest < 12 ? text : "not shown"
-    }
-
-    /// What a processor writes is not trusted to be short, or text.
-    private static func bounded(_ text: String?) -> String? {
-        guard let text else { return nil }
-        let printable = text.unicodeScalars.prefix(100).filter { (0x20...0x7E).contains($0.value) }
-        return printable.isEmpty ? nil : String(String.UnicodeScalarView(printable))
+            identifier: identifier, merchantIdentifier: merchantIdentifier ?? "", amount: amount, processor: processor,
+            accountDigest: accountDigest)
     }
 }
 

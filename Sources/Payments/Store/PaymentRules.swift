@@ -13,6 +13,10 @@ enum ArrivalRule {
             self = .begin
             return
         }
+        if let since = arrival.since, found.receivedAt < since {
+            self = .answer(.usedBefore)
+            return
+        }
         let isSame = found.requestDigest == arrival.requestDigest && found.purpose == arrival.purpose
         switch found.state {
         // Nothing came of it, so that it may be asked for otherwise now: with the right amount, say.
@@ -57,6 +61,7 @@ extension Payment {
         var changed = row
         (changed.state, changed.changedAt) = (state, now)
         if let outcome { changed.outcome = outcome.added(to: row.outcome) }
+        if ![.submitting, .pending].contains(state) { changed.transaction?.accountDigest = nil }
         return changed
     }
 

@@ -51,6 +51,15 @@ public protocol PaymentStore: Sendable {
     /// - Returns: how many there were.
     func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int
 
+    /// Removes payments, and their history, that nothing can come of any more: `received` or `refused` without a transaction, and
+    /// last changed more than ``Payment/retention`` ago by the store's own clock. At most 1,000 at a time.
+    ///
+    /// A token that is brought again later is new to the store. paytokend decides about it, and releases it after no attempt that is
+    /// forgotten.
+    ///
+    /// - Returns: how many were removed.
+    func prune() async throws(PaymentStoreError) -> Int
+
     /// - Parameter transaction: 32 bytes.
     func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment?
 
@@ -81,13 +90,16 @@ public struct PaymentArrival: Sendable {
     /// The transaction identifier that the token states, 32 bytes, verified by nobody yet: finds the client's own payment
     /// where the same token comes in another form; nil where it states none.
     public let statedTransaction: [UInt8]?
+    /// What the client's name brought before belongs to a former client of this name; nil where there was none.
+    public let since: Date?
     public let attempt: PaymentAttempt
 
     public init(
         key: Payment.Key, purpose: Payment.Purpose, requestDigest: [UInt8], orderId: String?,
-        statedTransaction: [UInt8]?, attempt: PaymentAttempt
+        statedTransaction: [UInt8]?, since: Date? = nil, attempt: PaymentAttempt
     ) {
         self.key = key
+        self.since = since
         self.statedTransaction = statedTransaction
         self.purpose = purpose
         self.requestDigest = requestDigest
@@ -110,6 +122,8 @@ public enum PaymentBeginning: Sendable, Equatable {
     case underWay(Payment)
     /// It was brought before for something else: another order, other expectations, another purpose.
     case usedDifferently
+    /// A former client of this name brought it.
+    case usedBefore
 }
 
 /// Whether a released token may be submitted.

@@ -84,7 +84,7 @@ public struct RadialProcessor: Processor {
             }
             guard !has(submission.credential.accountNumber, reply.accountToken),
                 !has(submission.credential.accountNumber, reply.bankAuthorizationCode),
-                !AccountNumberForm.isIn(reply.bankAuthorizationCode)
+                !AccountNumberForm.isIn(reply.bankAuthorizationCode, separatedBy: .allButLetters)
             else {
                 return .unknown(.accountNumberNotTokenized)
             }
@@ -120,8 +120,8 @@ public struct RadialProcessor: Processor {
 
     /// Whether the account number is in the text, whatever stands between its digits.
     private static func has(_ accountNumber: borrowing SecretBytes, _ text: String) -> Bool {
-        let outcome = PaymentOutcome(processorReference: text)
-        return outcome.withoutAccountNumber(accountNumber) != outcome
+        let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
+        return text.utf8.filter { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.contains(number)
     }
 
     private static func pending(reason: String, bankCode: String? = nil, token: String? = nil) -> SubmissionOutcome {

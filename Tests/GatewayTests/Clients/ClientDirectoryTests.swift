@@ -6,9 +6,9 @@ import Testing
 
 @Suite("Who a request is from")
 struct ClientDirectoryTests {
-    private static func entry(_ name: String, _ credential: ClientCredential) -> GatewayClient {
+    private static func entry(_ name: String, _ credentials: ClientCredential...) -> GatewayClient {
         GatewayClient(
-            name: name, credential: credential, operations: [.session],
+            name: name, credentials: credentials, operations: [.session],
             merchants: [MerchantPattern("merchant.com.example.*")], domains: ["shop.example", "*.shops.example"])
     }
 
@@ -37,6 +37,32 @@ struct ClientDirectoryTests {
         for wrong in ["ptgw_firs", "ptgw_firstx", "PTGW_FIRST", "x", String(repeating: "a", count: 200)] {
             #expect(client(key: wrong) == nil, "\(wrong)")
         }
+    }
+
+    @Test("each credential of an entry is the client's, a key as well as a certificate")
+    func several() {
+        let directory = ClientDirectory(
+            [
+                Self.entry("first", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_x"))),
+                Self.entry(
+                    "changing", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_old")),
+                    .bearerKey(sha256: BearerKey.sha256(of: "ptgw_new")), .certificate(sha256: Self.digest(8)),
+                    .certificate(sha256: Self.digest(9)), .certificateName("backend.shop.example")),
+                Self.entry("last", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_y"))),
+            ], generation: 3)
+        for key in ["ptgw_old", "ptgw_new"] {
+            #expect(
+                directory.client(for: Authorization(["Bearer \(key)"]), certificate: nil, at: Date())?.name
+                    == "changing")
+        }
+        for certificate in [
+            PresentedCertificate.made(sha256: Self.digest(8)), .made(sha256: Self.digest(9)),
+            .made(names: ["backend.shop.example"], verifiedGeneration: 3),
+        ] {
+            #expect(directory.client(for: .absent, certificate: certificate, at: Date())?.name == "changing")
+        }
+        #expect(directory.client(for: .absent, certificate: .made(sha256: Self.digest(7)), at: Date()) == nil)
+        #expect(directory.usesCertificates)
     }
 
     @Test("a hash of another length than a SHA-256's is nobody's")

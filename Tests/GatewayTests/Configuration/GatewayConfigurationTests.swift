@@ -58,7 +58,7 @@ struct GatewayConfigurationTests {
         #expect(configuration.limits.requests == .init(perSecond: 100, burst: 200))
         #expect(configuration.warnings.map(\.setting) == [.noTLS])
         let client = try #require(configuration.clients.first)
-        #expect(client.credential == .bearerKey(sha256: [UInt8](repeating: 0x0A, count: 32)))
+        #expect(client.credentials == [.bearerKey(sha256: [UInt8](repeating: 0x0A, count: 32))] && client.since == nil)
         #expect(client.operations == [.session] && client.domains == ["shop.example"])
     }
 
@@ -207,6 +207,22 @@ struct GatewayConfigurationTests {
                 "4 clients[0].merchants: has more than 100 patterns, or one not of 1 to 255 bytes"
             ),
             ("key_sha256: \"", "key_sha256: \"0", "3 clients[0].key_sha256: must be a SHA-256"),
+            ("key_sha256: \"", "key_sha256: []\n    # \"", "3 clients[0].key_sha256: must have 1 to 10 elements"),
+            (
+                "key_sha256: \"", "key_sha256: [\"\(digest("0b"))\", \"0c\"]\n    # \"",
+                "3 clients[0].key_sha256[1]: must be a SHA-256"
+            ),
+            (
+                "key_sha256: \"", "key_sha256: [\"\(digest("0b"))\", \"\(digest("0B"))\"]\n    # \"",
+                "2 clients[0].name: the client has one credential twice"
+            ),
+            (
+                "key_sha256: \"", "certificate_sha256: [\"\(digest("0b"))\"]\n    key_sha256: \"",
+                "2 clients: shop proves itself by a certificate"
+            ),
+            ("key_sha256: \"", "since: 2026-13-01\n    key_sha256: \"", "3 clients[0].since: must be a date or a time"),
+            ("key_sha256: \"", "since: yesterday\n    key_sha256: \"", "3 clients[0].since: must be a date or a time"),
+            ("key_sha256: \"", "since: 2226-01-01\n    key_sha256: \"", "3 clients[0].since: is in the future"),
             ("key_sha256: \"", "certificate_san: \"x", "3 clients[0].certificate_san: needs listener.tls.client_ca"),
             ("key_sha256: \"", "certificate_sha256: \"", "2 clients: shop proves itself by a certificate"),
             ("name: shop", "name: \"s h o p\"", "2 clients[0].name: must be 1 to 64 letters"),
@@ -218,6 +234,72 @@ struct GatewayConfigurationTests {
     func saysOfClients(old: String, new: String, problem: String) {
         let found = problems(Self.minimum.replacing(old, with: new))
         #expect(found.contains { $0.hasPrefix(problem) }, "\(found)")
+    }
+
+    private static func digest(_ byte: String) -> String { String(repeating: byte, count: 32) }
+
+    @Test("a client has several keys at once, and the time from which its name is its own")
+    func severalKeys() throws {
+        func since(_ text: String) throws -> TimeInterval? {
+            try load(
+                Self.minimum.replacing(
+                    "    key_sha256: \"\(Self.digest("0a"))\"",
+                    with: "    since: \(text)\n    key_sha256: [\"\(Self.digest("0a"))\", \"\(Self.digest("0b"))\"]")
+            ).clients.first.flatMap { client in
+                #expect(
+                    client.credentials == [10, 11].map { .bearerKey(sha256: [UInt8](repeating: $0, count: 32)) })
+                return client.since?.timeIntervalSince1970
+            }
+        }
+        #expect(try since("2026-05-01") == 1_777_593_600)
+        #expect(try since("\"2026-05-01\"") == 1_777_593_600)
+        #expect(try since("2026-05-01T12:00:00+02:00") == 1_777_629_600)
+    }
+
+    @Test("one credential of two is enough to make two clients one")
+    func sharedCredential() {
+        let second = """
+              - name: other
+                key_sha256: ["\(Self.digest("0c"))", "\(Self.digest("0a"))"]
+                merchants: ["*"]
+                operations: [session]
+                domains: [shop.example]
+
+            """
+        #expect(
+            problems(Self.minimum + second) == [
+                "7 clients[1].name: another client proves itself by the same; give each its own"
+            ])
+    }
+
+    @Test(
+        "the key for account numbers is named, made for a store in a file, and warned about where a database has none")
+    func accountNumberKey() throws {
+        let processors = "processors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]\n"
+        func key(_ store: String) throws -> AccountNumberKeyFile? {
+            try load(Self.minimum + "store: { \(store) }\n" + processors).payments?.accountNumberKey
+        }
+        #expect(
+            try key("url: \"sqlite:p.sqlite\"")
+                == AccountNumberKeyFile(path: directory.path("p.sqlite.key"), isMadeIfMissing: true))
+        let database = "url: \"postgresql://db/x?sslmode=verify-full\""
+        let without = try load(Self.minimum + "store: { \(database) }\n" + processors)
+        #expect(without.payments?.accountNumberKey == nil)
+        #expect(without.warnings.map(\.setting).contains(.noAccountNumberKey))
+        let file = try directory.write(Self.digest("5A") + "\n", to: "key", mode: 0o600)
+        let with = try load(
+            Self.minimum + "store: { \(database), account_number_key_file: key }\n" + processors)
+        #expect(with.payments?.accountNumberKey == AccountNumberKeyFile(path: file, isMadeIfMissing: false))
+        #expect(!with.warnings.map(\.setting).contains(.noAccountNumberKey))
+        func fault(_ store: String) -> String? {
+            problems(Self.minimum + "store: { \(store) }\n" + processors).first
+        }
+        #expect(fault("\(database), account_number_key_file: none")?.contains("cannot read the secret's file") == true)
+        try directory.write(Self.digest("5G"), to: "key", mode: 0o600)
+        #expect(fault("\(database), account_number_key_file: key")?.contains("does not have 64 hexadecimal") == true)
+        // The made one is checked where it is there.
+        try directory.write(Self.digest("5A"), to: "p.sqlite.key", mode: 0o644)
+        #expect(fault("url: \"sqlite:p.sqlite\"")?.contains("lets others at it") == true)
     }
 
     @Test("two clients share neither a name nor a credential, and nobody is served without an entry")

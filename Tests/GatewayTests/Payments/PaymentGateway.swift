@@ -11,16 +11,24 @@ import TokenForge
 
 /// A processor that says what a test wants, and keeps what was submitted to it.
 struct ScriptedProcessor: Processor {
-    let capabilities = ProcessorCapabilities()
+    let capabilities: ProcessorCapabilities
+    /// What it says when it is asked later; nil for a processor that cannot be asked.
+    let laterStatus: ProcessorStatus?
     /// In the order of submissions; the last one stays.
     let outcomes: [SubmissionOutcome]
     let submissions = Shared<[Submission]>([])
     /// Closed, it holds the answers back.
     let latch = Latch(isOpen: true)
 
-    init(_ outcomes: [SubmissionOutcome]) {
+    init(_ outcomes: [SubmissionOutcome], laterStatus: ProcessorStatus? = nil) {
         precondition(!outcomes.isEmpty)
         self.outcomes = outcomes
+        self.laterStatus = laterStatus
+        capabilities = ProcessorCapabilities(tellsStatus: laterStatus != nil)
+    }
+
+    func status(of payment: SubmittedPayment, before deadline: ContinuousClock.Instant) async -> ProcessorStatus {
+        laterStatus ?? .notAnswered("cannot be asked")
     }
 
     func authorize(
@@ -35,6 +43,8 @@ struct ScriptedProcessor: Processor {
 /// A gateway that pays, with TLS and client certificates, between a played paytokend and a scripted processor.
 struct PaymentGateway {
     static let key = "ptgw_of-the-shop"
+    /// The shop's too.
+    static let newKey = "ptgw_new-of-the-shop"
     static let otherKey = "ptgw_of-another"
 
     let directory: FreshDirectory
@@ -57,17 +67,20 @@ struct PaymentGateway {
                     reason: reason, authorizationCode: "A1B2C3", processorReference: reference, processedAt: Date())))
     }
 
-    /// - Parameter outcomes: the processor's.
+    /// - Parameters:
+    ///   - outcomes: the processor's.
+    ///   - laterStatus: the processor's, when it is asked about a pending payment.
+    ///   - since: of the shop's entry.
     init(
-        _ outcomes: [SubmissionOutcome] = [authorized()], payload: PayloadRecipe = PayloadRecipe(),
-        paytokendAnswers: Bool = true
+        _ outcomes: [SubmissionOutcome] = [authorized()], laterStatus: ProcessorStatus? = nil,
+        payload: PayloadRecipe = PayloadRecipe(), paytokendAnswers: Bool = true, since: String = "2020-01-01"
     ) async throws {
         directory = try FreshDirectory()
         certificates = try TestCertificates(in: directory)
         self.payload = payload
         paytokend = try await DecryptingPaytokend(
             at: directory.path(paytokendAnswers ? "p.sock" : "elsewhere.sock"), paymentData: payload.json)
-        processor = ScriptedProcessor(outcomes)
+        processor = ScriptedProcessor(outcomes, laterStatus: laterStatus)
         try directory.write(
             """
             listener:
@@ -81,7 +94,8 @@ struct PaymentGateway {
               - { name: acquirer, kind: simulator, url: "unix:/s", merchants: ["*"] }
             clients:
               - name: shop
-                key_sha256: "\(GatewayFixture.NewKeyHash.of(Self.key))"
+                key_sha256: ["\(GatewayFixture.NewKeyHash.of(Self.key))", "\(GatewayFixture.NewKeyHash.of(Self.newKey))"]
+                since: \(since)
                 merchants: ["merchant.com.example.*"]
                 operations: [pay, status]
               - name: other
@@ -111,7 +125,9 @@ struct PaymentGateway {
             processors: ProcessorDirectory(
                 processors: [
                     ConfiguredProcessor(name: "acquirer", merchants: [MerchantPattern("*")], processor: processor)
-                ]), deadline: .seconds(25), configuration, logger: logger)
+                ]), deadline: .seconds(25),
+            accountNumbers: try .made(configuration.payments?.accountNumberKey, logger: logger), configuration,
+            logger: logger)
         listener = try await GatewayAssembly.make(
             configuration, logger: logger, routes: payments.routes, adminRoutes: payments.adminRoutes,
             instruments: [payments.metrics]

@@ -102,6 +102,23 @@ struct PaymentUpkeepTests {
         #expect(acquirer.questions.current == 200)
     }
 
+    @Test("payments that were refused long ago are removed, and counted")
+    func prunes() async throws {
+        for age in [8.0, 1] {
+            let received = Date(timeIntervalSinceNow: -age * 86_400)
+            let digest = [UInt8](repeating: UInt8(age), count: 32)
+            let arrival = PaymentArrival(
+                key: .init(client: "shop", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
+                statedTransaction: nil, attempt: PaymentAttempt(owner: "gateway", deadline: received))
+            guard case .begun(let payment, _) = try await store.begin(arrival, at: received) else {
+                throw CancellationError()
+            }
+            _ = try await store.end(payment, as: .refused, PaymentOutcome(reason: "signature_invalid"), at: received)
+        }
+        await upkeep([]).turn(at: Date())
+        #expect(try await store.payments(PaymentFilter()).map(\.key.tokenDigest.first) == [1])
+    }
+
     @Test("a processor that hangs delays neither another processor's payments nor the store's upkeep")
     func hangingProcessor() async throws {
         let now = Date().addingTimeInterval(-3600)

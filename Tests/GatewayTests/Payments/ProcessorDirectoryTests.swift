@@ -31,7 +31,7 @@ struct ProcessorDirectoryTests {
 
     private func client(_ merchants: [String]) -> GatewayClient {
         GatewayClient(
-            name: "shop", credential: .bearerKey(sha256: []), operations: [.pay],
+            name: "shop", credentials: [.bearerKey(sha256: [])], operations: [.pay],
             merchants: merchants.map { MerchantPattern($0) }, domains: [])
     }
 

@@ -160,7 +160,7 @@ struct RadialDecryptTests {
         let routes = gateway.payments.routes
         let route = try #require(routes.first { $0.path.text == Self.path })
         let client = GatewayClient(
-            name: "wrong", credential: .bearerKey(sha256: [UInt8](repeating: 0, count: 32)), operations: [.decrypt],
+            name: "wrong", credentials: [.bearerKey(sha256: [UInt8](repeating: 0, count: 32))], operations: [.decrypt],
             merchants: [MerchantPattern("*")], domains: [])
         await #expect(throws: GatewayRefusal.self) {
             try await route.respond(

@@ -25,7 +25,7 @@ struct PostgreSQLPaymentSchemaTests {
     func twice() async throws {
         let database = try await PaymentDatabases.shared.make(empty: true)
         let first = try await create(database)
-        #expect(first.found == nil && first.version == 1 && first.granted == nil)
+        #expect(first.found == nil && first.version == 2 && first.granted == nil)
         #expect(first.owner == PaymentDatabases.owner)
         let withoutRights = await failure(try database.url())
         guard case .cannotOpen(_, let reason) = withoutRights else {
@@ -34,7 +34,7 @@ struct PostgreSQLPaymentSchemaTests {
         }
         #expect(reason.contains("store create URL --grant ROLE"))
         let second = try await create(database, grantTo: PaymentDatabases.gateway)
-        #expect(second.found == 1 && second.granted == PaymentDatabases.gateway)
+        #expect(second.found == 2 && second.granted == PaymentDatabases.gateway)
         #expect(await failure(try database.url()) == nil)
     }
 
@@ -54,6 +54,7 @@ struct PostgreSQLPaymentSchemaTests {
         for statement in [
             "REVOKE INSERT ON payment_change FROM paytoken_gateway",
             "REVOKE UPDATE (state) ON payment FROM paytoken_gateway",
+            "REVOKE EXECUTE ON FUNCTION prune_payments(bigint) FROM paytoken_gateway",
         ] {
             let database = try await PaymentDatabases.shared.make()
             try await database.sql(statement)
@@ -94,8 +95,8 @@ struct PostgreSQLPaymentSchemaTests {
         let newer = try await PaymentDatabases.shared.make()
         try await newer.sql("UPDATE payment_store SET schema_version = 99")
         let url = try newer.url()
-        #expect(await failure(url) == .newerSchema(place: url.server, found: 99, known: 1))
-        await #expect(throws: PaymentStoreOpeningError.newerSchema(place: url.server, found: 99, known: 1)) {
+        #expect(await failure(url) == .newerSchema(place: url.server, found: 99, known: 2))
+        await #expect(throws: PaymentStoreOpeningError.newerSchema(place: url.server, found: 99, known: 2)) {
             try await create(newer)
         }
     }
@@ -118,6 +119,22 @@ struct PostgreSQLPaymentSchemaTests {
                 return
             }
         }
+    }
+
+    @Test("a store of the former schema is not opened before store create was run")
+    func olderSchema() async throws {
+        let database = try await PaymentDatabases.shared.make(empty: true)
+        try await database.server.sql(
+            OlderLedgers.sql("payments-postgresql-1"), in: database.name, as: PaymentDatabases.owner)
+        try await database.server.sql("GRANT USAGE ON SCHEMA paytoken_gateway TO paytoken_gateway", in: database.name)
+        try await database.sql("GRANT SELECT ON payment_store TO paytoken_gateway")
+        guard case .cannotOpen(_, let reason) = await failure(try database.url()) else {
+            Issue.record("opened a store of the former schema")
+            return
+        }
+        #expect(reason.contains("its schema is an older one: paytoken-gateway store create URL"))
+        #expect(try await create(database, grantTo: PaymentDatabases.gateway).found == 1)
+        #expect(await failure(try database.url()) == nil)
     }
 
     @Test("a connection pooler is told from the server")

@@ -222,4 +222,28 @@ import Testing
             }
         }
     }
+
+    @Test(
+        "a gateway's login has refused payments removed as many at a time as it says, and no table of its own is touched"
+    )
+    func prune() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let fixture = try await StoreFixture(on: database.store())
+        let old = Date(timeIntervalSinceNow: -8 * 86_400)
+        for number in 0..<3 { _ = try await fixture.begun(fixture.arrival("token \(number)"), at: old) }
+        let counts = try await database.sql(
+            """
+            CREATE TEMP TABLE payment (client text, token_digest bytea, state text, transaction_id bytea, changed_at bigint);
+            SELECT prune_payments(0); SELECT prune_payments(2); SELECT prune_payments(NULL); SELECT prune_payments(2)
+            """, as: PaymentDatabases.gateway)
+        #expect(counts.split(separator: "\n").suffix(4) == ["0", "2", "0", "1"])
+        #expect(try await database.sql("SELECT count(*) FROM payment_change") == "0")
+        // Neither the owner removes a young one, or the history of one that is there.
+        _ = try await fixture.begun(fixture.arrival(), at: Date())
+        for statement in ["DELETE FROM payment", "DELETE FROM payment_change"] {
+            await #expect(throws: HarnessFailure.self, "\(statement)") {
+                try await database.sql(statement, as: PaymentDatabases.owner)
+            }
+        }
+    }
 }

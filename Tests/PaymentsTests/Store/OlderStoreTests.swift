@@ -12,7 +12,7 @@ struct OlderStoreTests {
         let engine: Engine
         let version: Int
 
-        static let all = Engine.allCases.map { File(engine: $0, version: 1) }
+        static let all = Engine.allCases.flatMap { engine in [1, 2].map { File(engine: engine, version: $0) } }
 
         var testDescription: String { "payments-\(engine.rawValue)-\(version)" }
     }

@@ -331,16 +331,86 @@ import Testing
         #expect(settled.outcome?.reason == String(repeating: "x", count: 100))
         #expect(settled.outcome?.authorizationCode == "AB")
         #expect(settled.outcome?.processorReference == nil)
-        // A processor that repeats an account number in its reason.
-        for text in ["card 4111111111111111", "card 4111 1111 1111 1111", "4111-1111-1111-1111"] {
-            #expect(PaymentOutcome(reason: text).reason == "not shown")
+    }
+
+    @Test("a refused payment is removed with its history after seven days, and no other", arguments: Engine.allCases)
+    func prune(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let store = fixture.store
+        let days = { (count: Double) in Date(timeIntervalSinceNow: -count * 86_400) }
+        /// The payment of a token of this name, received and ended so many days ago.
+        func ended(_ token: String, as state: PaymentState?, _ age: Double) async throws -> Payment {
+            let (payment, _) = try await fixture.begun(fixture.arrival(token), at: days(age))
+            guard let state else { return payment }
+            return try await store.end(payment, as: state, PaymentOutcome(reason: "why"), at: days(age))
         }
-        #expect(PaymentOutcome(reason: "4111/1111.1111,1111").reason == "not shown")
-        #expect(PaymentOutcome(reason: "code 51, limit 10000").reason == "code 51, limit 10000")
-        let account = Array("4111111111111111".utf8)
-        let repeated = PaymentOutcome(authorizationCode: "A41111111/11111111", processorReference: "98765432109876")
-            .withoutDigits(account)
-        #expect(repeated.authorizationCode == "not shown")
-        #expect(repeated.processorReference == "98765432109876")
+        let removable = [
+            try await ended("refused", as: .refused, 7.01), try await ended("received", as: nil, 400),
+        ]
+        var kept = [
+            try await ended("young", as: .refused, 6.99), try await ended("not sent", as: .notSent, 400),
+        ]
+        // Received long ago, and refused again today.
+        let (again, _) = try await fixture.begun(fixture.arrival("again"), at: days(30))
+        kept.append(try await store.end(again, as: .refused, PaymentOutcome(), at: days(0)))
+        for (number, state) in [PaymentState.refused, .submitting].enumerated() {
+            let (payment, _) = try await fixture.begun(fixture.arrival("decrypted \(number)"), at: days(400))
+            guard
+                case .claimed(let claimed) = try await store.claim(
+                    payment, fixture.transaction("decrypted \(number)"), as: state, nil, at: days(400))
+            else { throw StoreFixture.NotBegun() }
+            kept.append(claimed)
+        }
+        #expect(try await store.prune() == 2)
+        #expect(try await store.prune() == 0)
+        #expect(
+            Set(try await store.payments(PaymentFilter()).map(\.key)) == Set(kept.map(\.key)))
+        for payment in removable { #expect(try await store.history(of: payment.key).isEmpty) }
+        for payment in kept { #expect(try await store.history(of: payment.key).count >= 2) }
+        // The token is new to the store, and no attempt at it is called harmless.
+        #expect(try await fixture.begun(fixture.arrival("refused"), at: days(0)).after.isEmpty)
+    }
+
+    @Test("what a former client of the name brought is another client's, in whatever state", arguments: Engine.allCases)
+    func formerClient(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        func arrival(_ token: String, stating transaction: String? = nil, since: TimeInterval) -> PaymentArrival {
+            let arrival = fixture.arrival(token, stating: transaction)
+            return PaymentArrival(
+                key: arrival.key, purpose: .payment, requestDigest: arrival.requestDigest, orderId: nil,
+                statedTransaction: arrival.statedTransaction, since: fixture.now.addingTimeInterval(since),
+                attempt: arrival.attempt)
+        }
+        let submitting = try await fixture.submitting(fixture.arrival("paid"))
+        _ = try await fixture.store.end(
+            fixture.begun(fixture.arrival("refused")).0, as: .refused, PaymentOutcome(), at: fixture.now)
+        let later = fixture.now.addingTimeInterval(100)
+        for token in ["paid", "refused"] {
+            #expect(try await fixture.store.begin(arrival(token, since: 1), at: later) == .usedBefore)
+        }
+        let otherForm = arrival("another form", stating: "transaction", since: 1)
+        #expect(try await fixture.store.begin(otherForm, at: later) == .usedBefore)
+        #expect(try await fixture.store.payments(PaymentFilter()).count == 2)
+        #expect(try await fixture.store.begin(arrival("paid", since: 0), at: later) == .known(submitting))
+    }
+
+    @Test("the digest of an account number is kept until the fate is known", arguments: Engine.allCases)
+    func accountDigest(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let digest = [UInt8](repeating: 7, count: PaymentTransaction.accountDigestByteCount)
+        let plain = try fixture.transaction()
+        let transaction = PaymentTransaction(
+            identifier: plain.identifier, merchantIdentifier: plain.merchantIdentifier, amount: plain.amount,
+            processor: plain.processor, accountDigest: digest)
+        let (received, _) = try await fixture.begun(fixture.arrival())
+        guard
+            case .claimed(let submitting) = try await fixture.store.claim(
+                received, transaction, as: .submitting, nil, at: fixture.now)
+        else { throw StoreFixture.NotBegun() }
+        #expect(submitting.transaction?.accountDigest == digest)
+        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now)
+        #expect(try await fixture.store.payment(transaction: plain.identifier)?.transaction?.accountDigest == digest)
+        _ = try await fixture.store.settle(submitting, as: .captured, PaymentOutcome(), at: fixture.now)
+        #expect(try await fixture.store.payment(transaction: plain.identifier)?.transaction == plain)
     }
 }

@@ -50,7 +50,7 @@ import Testing
                 sql: "CREATE TABLE payment_store (schema_version INTEGER); INSERT INTO payment_store VALUES (99)")
         }
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: newer)
-        #expect(throws: PaymentStoreOpeningError.newerSchema(place: newer, found: 99, known: 1)) {
+        #expect(throws: PaymentStoreOpeningError.newerSchema(place: newer, found: 99, known: 2)) {
             try SQLitePaymentStore(path: newer)
         }
         let missing = directory.path("missing/payments.sqlite")

@@ -1,0 +1,100 @@
+import Encodings
+import Glibc
+import Logging
+import Processors
+import SecretMemory
+
+/// The file of the key by which account numbers are recognised in what a processor says later: 64 hexadecimal digits on one line.
+struct AccountNumberKeyFile: Sendable, Equatable {
+    /// Absolute.
+    let path: String
+    /// Returns true for the key of a store in a file, which the gateway makes where there is none.
+    let isMadeIfMissing: Bool
+
+    enum Fault: Error, CustomStringConvertible {
+        case file(SecretFileError)
+        case notAKey(path: String)
+
+        var description: String {
+            switch self {
+            case .file(let error): error.description
+            case .notAKey(let path):
+                "the key's file \(path) does not have 64 hexadecimal digits on one line; make it with openssl rand -hex 32"
+            }
+        }
+    }
+
+    func read() throws(Fault) -> AccountNumberKey {
+        let text: SecretBytes
+        do throws(SecretFileError) { text = try SecretBytes(contentsOfFile: path) } catch { throw .file(error) }
+        guard let key = Self.decoded(text) else { throw .notAKey(path: path) }
+        return AccountNumberKey(key)
+    }
+
+    /// Returns true if there is a file of the name.
+    var exists: Bool { unsafe access(path, F_OK) == 0 }
+
+    /// Makes the file with a random key, whole or not at all. Only one process does: the store's lock is the gateway's by now.
+    func make() throws(SystemFault) {
+        var generator = SystemRandomNumberGenerator()
+        let bytes = (0..<AccountNumberKey.byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        let text = Array((Hexadecimal.encode(bytes) + "\n").utf8)
+        let partial = path + ".partial"
+        let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw SystemFault(call: "open", number: errno) }
+        defer { close(descriptor) }
+        guard unsafe write(descriptor, text, text.count) == text.count else {
+            throw SystemFault(call: "write", number: errno)
+        }
+        guard fsync(descriptor) == 0 else { throw SystemFault(call: "fsync", number: errno) }
+        guard unsafe rename(partial, path) == 0 else { throw SystemFault(call: "rename", number: errno) }
+    }
+
+    struct SystemFault: Error {
+        let call: String
+        let number: CInt
+    }
+
+    private static func decoded(_ text: borrowing SecretBytes) -> SecretBytes? {
+        guard text.count == 2 * AccountNumberKey.byteCount else { return nil }
+        var key = SecretBytes(count: AccountNumberKey.byteCount)
+        let isHexadecimal = unsafe key.withUnsafeMutableBytes { bytes in
+            unsafe text.withUnsafeBytes { digits in
+                var isHexadecimal = true
+                for index in 0..<digits.count {
+                    let value = unsafe Character(UnicodeScalar(digits[index])).hexDigitValue
+                    isHexadecimal = isHexadecimal && value != nil
+                    unsafe bytes[index / 2] = bytes[index / 2] << 4 | UInt8(value ?? 0)
+                }
+                return isHexadecimal
+            }
+        }
+        guard isHexadecimal else { return nil }
+        return key
+    }
+}
+
+extension AccountNumberKey {
+    /// The configured one. Where it cannot be made now, at a full disk say, payments go on without it.
+    static func made(_ file: AccountNumberKeyFile?, logger: Logger) throws(GatewayStartFailure) -> AccountNumberKey? {
+        guard let file else { return nil }
+        if file.isMadeIfMissing, !file.exists {
+            do throws(AccountNumberKeyFile.SystemFault) {
+                try file.make()
+                logger.notice("the key for account numbers was made", metadata: ["file": "\(file.path)"])
+            } catch {
+                logger.warning(
+                    "the key for account numbers cannot be made; until the next start they are recognised by their form alone",
+                    metadata: ["file": "\(file.path)", "reason": "\(error.call): error number \(error.number)"])
+                return nil
+            }
+        }
+        do throws(AccountNumberKeyFile.Fault) {
+            let key = try file.read()
+            logger.info("account numbers are recognised by a key", metadata: ["key.name": "\(key.name)"])
+            return key
+        } catch {
+            throw GatewayStartFailure(.configuration, "store.account_number_key_file: \(error)")
+        }
+    }
+}

@@ -1,0 +1,91 @@
+public import Foundation
+
+/// What ended an attempt, or a payment.
+///
+/// Its texts are a processor's, which may repeat a card's account number. Each text passes the initialiser, which masks what has the
+/// form of one, so that none reaches the store, a client or the log.
+public struct PaymentOutcome: Sendable, Equatable {
+    /// Why, in a word of a closed list or of the processor's documentation: 1 to 100 printable ASCII characters; nil for a
+    /// payment that needs no reason.
+    public internal(set) var reason: String?
+    /// The processor's, for an authorized or captured payment: 1 to 100 printable ASCII characters.
+    public internal(set) var authorizationCode: String?
+    /// By which the processor knows the payment: 1 to 100 printable ASCII characters.
+    public internal(set) var processorReference: String?
+    /// When the processor answered.
+    public internal(set) var processedAt: Date?
+
+    public init(
+        reason: String? = nil, authorizationCode: String? = nil, processorReference: String? = nil,
+        processedAt: Date? = nil
+    ) {
+        self.reason = Self.shown(reason)
+        self.authorizationCode = Self.shown(authorizationCode)
+        self.processorReference = Self.shown(processorReference)
+        self.processedAt = processedAt
+    }
+
+    /// As it is stored: nil where there is nothing of it.
+    init?(
+        storedReason reason: String?, authorizationCode: String?, processorReference: String?, processedAt: Date?
+    ) {
+        guard reason != nil || authorizationCode != nil || processorReference != nil || processedAt != nil else {
+            return nil
+        }
+        self.init(
+            reason: reason, authorizationCode: authorizationCode, processorReference: processorReference,
+            processedAt: processedAt)
+    }
+
+    /// With what was known before and is not said again: by it a person finds the payment at the processor.
+    func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
+        var outcome = self
+        outcome.processorReference = processorReference ?? earlier?.processorReference
+        outcome.authorizationCode = authorizationCode ?? earlier?.authorizationCode
+        return outcome
+    }
+
+    /// The outcome with those texts masked whose digits contain an account number.
+    ///
+    /// - Parameter isAccountNumberIn: gets all ASCII digits of a text, in order, whatever is between them.
+    public func masked(where isAccountNumberIn: (_ digits: [UInt8]) -> Bool) -> PaymentOutcome {
+        func shown(_ text: String?) -> String? {
+            text.map { text in
+                let digits = text.utf8.filter(AccountNumberForm.isDigit)
+                return isAccountNumberIn(digits) ? AccountNumberForm.masked(text) : text
+            }
+        }
+        var outcome = self
+        outcome.reason = shown(reason)
+        outcome.authorizationCode = shown(authorizationCode)
+        outcome.processorReference = shown(processorReference)
+        return outcome
+    }
+
+    /// The names of the texts that have at least eight masked digits in them, for the log.
+    public var maskedTexts: [String] {
+        [("reason", reason), ("authorizationCode", authorizationCode), ("reference", processorReference)]
+            .filter { ($0.1?.utf8.count { $0 == UInt8(ascii: "*") } ?? 0) >= 8 }.map(\.0)
+    }
+
+    /// What a processor writes is not trusted to be short, or text, or free of account numbers.
+    private static func shown(_ text: String?) -> String? {
+        guard let text else { return nil }
+        let scalars = text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) }
+        var printable = String(String.UnicodeScalarView(scalars))
+        if AccountNumberForm.isIn(printable, separatedBy: .anything), !isUUID(printable) {
+            printable = AccountNumberForm.masked(printable)
+        }
+        // A number may not be cut before it is found.
+        return printable.isEmpty ? nil : String(printable.prefix(100))
+    }
+
+    /// Returns true for a UUID (RFC 9562, section 4) with a hexadecimal letter, which is what many processors call a payment: nearly
+    /// each of them has digits that form an account number by chance, and none is written in groups of a UUID.
+    private static func isUUID(_ text: String) -> Bool {
+        guard text.utf8.count == 36, let uuid = UUID(uuidString: text) else { return false }
+        let (version, variant) = (uuid.uuid.6 >> 4, uuid.uuid.8 >> 6)
+        return (1...8).contains(version) && variant == 0b10
+            && text.utf8.contains { (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0 | 0x20) }
+    }
+}

@@ -1,0 +1,50 @@
+import Crypto
+import Encodings
+public import Payments
+public import SecretMemory
+
+/// A gateway's key for digests of account numbers: by the digest that is stored with a submitted payment, the card's account number is
+/// recognised in what the processor says later, when no one here knows the number itself any more.
+///
+/// The key is never in the store. Without it a digest says nothing; with it and the store the few unknown digits of a number can be
+/// guessed, so a digest is removed as soon as the payment's fate is known.
+public final class AccountNumberKey: Sendable {
+    public static let byteCount = 32
+    private let secret: SecretBytes
+
+    /// - Parameter secret: of 32 bytes.
+    public init(_ secret: consuming SecretBytes) {
+        precondition(secret.count == Self.byteCount)
+        self.secret = secret
+    }
+
+    /// A name for logs, by which two gateways' keys can be compared: 8 hex digits.
+    public var name: String {
+        Hexadecimal.encode(Array(HMAC<SHA256>.authenticationCode(for: Array("name".utf8), using: key).prefix(4)))
+    }
+
+    /// The number of digits, and HMAC-SHA256 over the transaction's identifier and the digits: two payments with one card have
+    /// digests that have nothing in common.
+    public func digest(of accountNumber: borrowing SecretBytes, in transaction: [UInt8]) -> [UInt8] {
+        var code = HMAC<SHA256>(key: key)
+        code.update(data: transaction)
+        unsafe accountNumber.withUnsafeBytes { unsafe code.update(data: $0) }
+        return [UInt8(clamping: accountNumber.count)] + Array(code.finalize())
+    }
+
+    /// The outcome with those texts masked that contain the payment's account number, whatever separates or surrounds its digits.
+    public func masked(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) -> PaymentOutcome {
+        guard let digest = transaction.accountDigest, let count = digest.first.map(Int.init), count > 0 else {
+            return outcome
+        }
+        let (key, code) = (key, Array(digest.dropFirst()))
+        return outcome.masked { digits in
+            digits.indices.dropLast(min(count - 1, digits.count)).contains { first in
+                HMAC<SHA256>.isValidAuthenticationCode(
+                    code, authenticating: transaction.identifier + digits[first..<first + count], using: key)
+            }
+        }
+    }
+
+    private var key: SymmetricKey { unsafe secret.withUnsafeBytes { unsafe SymmetricKey(data: $0) } }
+}

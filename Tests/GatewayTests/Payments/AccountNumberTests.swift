@@ -1,0 +1,78 @@
+import Encodings
+import Foundation
+import Payments
+import Processors
+import TestSupport
+import Testing
+import TokenForge
+
+@testable import Gateway
+
+@Suite("A processor that repeats the account number")
+struct AccountNumberTests {
+    private func outcome(_ text: String) -> PaymentOutcome {
+        PaymentOutcome(reason: text, authorizationCode: text, processorReference: text, processedAt: Date())
+    }
+
+    /// With a right check digit, and with a wrong one in longer digits: by its form, and by the digest.
+    @Test(
+        "in a later answer to the question about a payment is neither stored nor told",
+        arguments: [("4817499130000004", "card 4817x4991x3000x0004"), ("4817499130000005", "99481749913000000512")])
+    func later(number: String, text: String) async throws {
+        var payload = PayloadRecipe()
+        payload.accountNumber = number
+        let gateway = try await PaymentGateway(
+            [.unknown(.connectionLost)], laterStatus: .known(ProcessorAnswer(.captured, outcome(text))),
+            payload: payload)
+        let document = RadialDocument()
+        let paid = try await gateway.ask("/payments/apple-pay", document.submission, type: "application/json")
+        #expect(paid.string("status") == "pending")
+        let name = try #require(Hexadecimal.decode(document.transactionId))
+        let pending = try #require(try await gateway.store.payment(transaction: name))
+        #expect(pending.transaction?.accountDigest?.count == 33)
+
+        await gateway.payments.upkeep.turn(at: Date())
+        await gateway.payments.upkeep.ask(at: Date(timeIntervalSinceNow: 60))
+        let settled = try #require(try await gateway.store.payment(transaction: name))
+        #expect(settled.state == .captured && settled.transaction?.accountDigest == nil)
+        let masked = AccountNumberForm.masked(text)
+        #expect(settled.outcome?.reason == masked && settled.outcome?.authorizationCode == masked)
+        #expect(settled.outcome?.processorReference == masked)
+        let told = try await gateway.ask("/payments/apple-pay/\(document.transactionId)")
+        #expect(told.string("status") == "captured" && told.string("authorizationCode") == masked)
+        let log = gateway.log.current.joined(separator: "\n")
+        #expect(log.contains("look like an account number") && !log.contains(text) && !log.contains(number))
+        #expect(try await gateway.store.history(of: settled.key).allSatisfy { $0.reason?.contains(text) != true })
+        await gateway.stop()
+    }
+
+    @Test(
+        "in the answer to the submission is neither stored nor told",
+        arguments: ["48174991x30000005", "7748174991300000051"])
+    func atOnce(text: String) async throws {
+        var payload = PayloadRecipe()
+        payload.accountNumber = "4817499130000005"
+        let gateway = try await PaymentGateway(
+            [.answered(ProcessorAnswer(.authorized, outcome(text)))], payload: payload)
+        let document = RadialDocument()
+        let paid = try await gateway.ask("/payments/apple-pay", document.submission, type: "application/json")
+        #expect(paid.string("authorizationCode") == AccountNumberForm.masked(text))
+        let log = gateway.log.current.joined(separator: "\n")
+        #expect(log.contains("look like an account number") && !log.contains(text))
+        await gateway.stop()
+    }
+
+    @Test("the key of a store in a file is made once, for its owner alone")
+    func keyFile() async throws {
+        let directory = try FreshDirectory()
+        let path = directory.path("payments.sqlite.key")
+        let file = AccountNumberKeyFile(path: path, isMadeIfMissing: true)
+        try file.make()
+        let name = try file.read().name
+        #expect(try file.read().name == name)
+        let attributes = try FileManager.default.attributesOfItem(atPath: path)
+        #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
+        #expect(try String(contentsOfFile: path, encoding: .utf8).utf8.count == 65)
+        #expect(!FileManager.default.fileExists(atPath: path + ".partial"))
+    }
+}

@@ -1,0 +1,67 @@
+import Encodings
+import Foundation
+import Payments
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+@Suite("A client's key and name that change")
+struct ClientChangeTests {
+    private func pay(_ gateway: PaymentGateway, _ document: RadialDocument, key: String) async throws -> CurlAnswer {
+        try await gateway.ask("/payments/apple-pay", document.submission, type: "application/json", key: key)
+    }
+
+    @Test("with its new key a client gets what became of a payment that it made with the old one")
+    func newKey() async throws {
+        let gateway = try await PaymentGateway()
+        let document = RadialDocument()
+        #expect(try await pay(gateway, document, key: PaymentGateway.key).status == 200)
+        let status = try await gateway.ask(
+            "/payments/apple-pay/\(document.transactionId)", key: PaymentGateway.newKey)
+        #expect(status.status == 200 && status.string("status") == "authorized")
+        #expect(try await pay(gateway, document, key: PaymentGateway.newKey).status == 200)
+        #expect(gateway.processor.submissions.current.count == 1)
+        await gateway.stop()
+    }
+
+    @Test("a name's new client is told nothing of the former one's payments, and its own are as any client's")
+    func formerClient() async throws {
+        let since = Date(timeIntervalSinceNow: -3600)
+        let gateway = try await PaymentGateway(since: RFC3339.string(since))
+        let (former, own) = (RadialDocument(), RadialDocument())
+        // What the former client paid before.
+        let before = since.addingTimeInterval(-60)
+        let stated = try PaymentRequest(parsing: former.submission).stated
+        let transaction = try #require(Hexadecimal.decode(former.transactionId))
+        guard
+            case .begun(let begun, _) = try await gateway.store.begin(
+                PaymentArrival(
+                    key: .init(client: "shop", tokenDigest: stated.digest), purpose: .payment,
+                    requestDigest: PaymentRequest(parsing: former.submission).digest(for: .payment), orderId: "order-1",
+                    statedTransaction: transaction, attempt: PaymentAttempt(owner: "g", deadline: before)), at: before),
+            case .claimed(let claimed) = try await gateway.store.claim(
+                begun,
+                PaymentTransaction(
+                    identifier: transaction, merchantIdentifier: DecryptingPaytokend.merchant, amount: nil,
+                    processor: "acquirer"), as: .submitting, nil, at: before)
+        else { throw CancellationError() }
+        _ = try await gateway.store.settle(
+            claimed, as: .authorized, PaymentOutcome(authorizationCode: "F0RMER"), at: before)
+
+        let asked = try await gateway.ask("/payments/apple-pay/\(former.transactionId)")
+        #expect(asked.status == 404 && !asked.text.contains("F0RMER"))
+        let brought = try await pay(gateway, former, key: PaymentGateway.key)
+        #expect(brought.status == 409 && brought.string("code") == "transaction_replayed")
+        // The same in another form, and with what the former client did not ask for.
+        var other = former
+        other.data = "AAECAwQG"
+        other.orderId = "order-2"
+        #expect(try await pay(gateway, other, key: PaymentGateway.key).status == 409)
+        #expect(gateway.processor.submissions.current.isEmpty && gateway.paytokend.requests.current.isEmpty)
+
+        #expect(try await pay(gateway, own, key: PaymentGateway.key).status == 200)
+        #expect(try await gateway.ask("/payments/apple-pay/\(own.transactionId)").status == 200)
+        await gateway.stop()
+    }
+}
