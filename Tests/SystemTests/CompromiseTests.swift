@@ -20,7 +20,7 @@ struct CompromiseTests {
         let waiting = try await daemon.run(.bob, "approval", "list")
         #expect(waiting.status == 0)
         let line = try #require(waiting.output.split(separator: "\n").dropFirst().first)
-        #expect(line.contains(first) && line.contains("key_compromise") && line.contains("alice (21001)"))
+        #expect(line.contains(first) && line.contains("key_compromise") && line.contains("alice (8)"))
         #expect(line.hasSuffix("found in a repository"))
 
         let approved = try await daemon.run(.bob, "approval", "approve", first)

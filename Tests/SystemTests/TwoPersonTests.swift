@@ -190,7 +190,7 @@ struct TwoPersonTests {
         let merchant = try await daemon.merchant("role")
         #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
         let approval = try await daemon.ask(.alice, "key", "resume", merchant.hex, "--reason", "r")
-        try daemon.harness.configure(Staff.configuration(["{ user: \"21001\", roles: [monitor] }"]))
+        try daemon.harness.configure(Staff.configuration(["{ user: \"8\", roles: [monitor] }"]))
         try daemon.harness.daemon.signal(SIGHUP)
         try await wait(for: "the new rules") {
             try await daemon.run(.alice, "approval", "list").status == 77
