@@ -102,7 +102,9 @@ let package = Package(
         // starve everyone.
         .target(
             name: "HTTPListener",
-            dependencies: ["CLinux", "Encodings", "HostSystem", "Refusals", nioCore, nioPosix, nioHTTP1, logging],
+            dependencies: [
+                "CLinux", "Encodings", "FairShares", "HostSystem", "Refusals", nioCore, nioPosix, nioHTTP1, logging,
+            ],
             swiftSettings: house),
 
         // A private key on its way to the worker, sealed by the command line and opened by the worker.

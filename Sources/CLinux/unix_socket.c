@@ -35,6 +35,20 @@ int paytokend_peer_credentials(int fd, struct paytokend_peer *peer) {
     return 0;
 }
 
+int paytokend_peer_has_left(int fd) {
+    struct pollfd connection = {.fd = fd, .events = 0};
+    return poll(&connection, 1, 0) == 1 && (connection.revents & POLLHUP) != 0;
+}
+
+int paytokend_unix_accept(int listening, struct paytokend_peer *peer) {
+    int fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return -errno;
+    int result = paytokend_peer_has_left(fd) ? EPIPE : paytokend_peer_credentials(fd, peer);
+    if (result == 0) return fd;
+    close(fd);
+    return -result;
+}
+
 int paytokend_peer_groups(int fd, uint32_t *groups, uint32_t capacity, uint32_t *count) {
     _Static_assert(sizeof(gid_t) == sizeof(uint32_t), "gid_t is 32 bits on Linux");
     socklen_t length = capacity * (socklen_t)sizeof(gid_t);

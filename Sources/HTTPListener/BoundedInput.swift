@@ -1,28 +1,42 @@
 import Encodings
 import NIOCore
 
-/// Stands before the HTTP decoder and counts the bytes that come in, so that a request's size and time are bounded before
-/// the decoder has made a request of them. Once the last answer is written it throws the rest away.
+/// Keeps the bytes that come in until the connection asks for them, and counts those that it passes on to the HTTP decoder,
+/// so that a request's size and time are bounded before the decoder has made a request of them. Once the last answer is
+/// written it throws the rest away.
 ///
-/// One read can bring the end of a request and the beginning of the next. The decoder reports an end while it works
-/// through the bytes that it was given, so it is given at most one end at a time: what is counted after an end then
-/// belongs to the next request, and the time limit of that request can begin.
+/// One read can bring hundreds of requests. Decoded, each takes many times its bytes, so they stay bytes until their
+/// turn: the decoder gets at most one end of a head or a message at a time. What is counted after an end then belongs to
+/// the next request, and the time limit of that request can begin.
 final class BoundedInput: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
+
+    /// Chunks of one body. Each costs the decoder as much as a kilobyte, and a peer that writes its JSON piece by piece needs a
+    /// few hundred.
+    static let mostChunks = 1024
 
     private static let lineFeed = UInt8(ascii: "\n")
     private static let carriageReturn = UInt8(ascii: "\r")
 
     /// Bytes given to the decoder since it last completed a head or a message.
     private(set) var bytesSinceBoundary = 0
+    /// Bytes that were read and not yet passed on: what one read brought.
+    private var kept = CircularBuffer<ByteBuffer>(initialCapacity: 1)
+    /// The peer has sent its last byte.
+    private var hasSeenEnd = false
+    /// The decoder does not know that yet: it learns it after the bytes that are kept.
+    private var owesEnd = false
+    private var context: ChannelHandlerContext?
+    /// Chunks that the present body has had so far.
+    private(set) var chunkCount = 0
     /// While lingering: how many more bytes are read and thrown away; nil before.
     private(set) var discardAllowance: Int?
 
-    /// Where in a chunked body the next byte stands (RFC 9112 §7.1). Its data must be passed on whole: cut at each line feed
+    /// The place in a chunked body of the next byte (RFC 9112 §7.1). Its data must be passed on whole: cut at each line feed
     /// in it, a body of line feeds would cost the event loop one call of the decoder for each byte.
     private enum Chunk {
-        /// In the line with the size; what stands behind the digits is the extension.
+        /// In the line with the size; what follows the digits is the extension.
         case size(Int, digits: Int, isExtended: Bool)
         case data(left: Int)
 
@@ -59,6 +73,7 @@ final class BoundedInput: ChannelInboundHandler {
     func headEnded(bodyLength: Int, isChunked: Bool) {
         bytesSinceBoundary = 0
         bodyLeft = max(bodyLength, 0)
+        chunkCount = 0
         chunk = isChunked ? .begin : nil
         isBetweenMessages = false
         lineIsEmpty = false
@@ -75,16 +90,58 @@ final class BoundedInput: ChannelInboundHandler {
 
     /// From now on nothing passes.
     func discard(atMost allowance: Int) {
-        discardAllowance = allowance
+        discardAllowance = kept.reduce(allowance) { $0 - $1.readableBytes }
+        kept.removeAll()
+    }
+
+    /// Returns true while bytes wait to be passed on.
+    var holdsBytes: Bool { !kept.isEmpty }
+
+    /// Returns true once the peer has sent its last byte and it was passed on.
+    var isExhausted: Bool { hasSeenEnd && kept.isEmpty }
+
+    /// Passes the next bytes to the decoder: up to where a head or a message can end.
+    ///
+    /// - Returns: false when there are none.
+    func passOn() -> Bool {
+        guard let context else { return false }
+        while !kept.isEmpty {
+            let piece = nextPiece(of: &kept[kept.startIndex])
+            if kept[kept.startIndex].readableBytes == 0 { kept.removeFirst() }
+            guard let piece else { continue }
+            bytesSinceBoundary += piece.readableBytes
+            context.fireChannelRead(wrapInboundOut(piece))
+            return true
+        }
+        guard owesEnd else { return false }
+        owesEnd = false
+        context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+        return true
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        kept.removeAll()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        var bytes = unwrapInboundIn(data)
-        while discardAllowance == nil, let piece = nextPiece(of: &bytes) {
-            bytesSinceBoundary += piece.readableBytes
-            context.fireChannelRead(wrapInboundOut(piece))
+        let bytes = unwrapInboundIn(data)
+        if let allowance = discardAllowance {
+            discardAllowance = allowance - bytes.readableBytes
+        } else {
+            kept.append(bytes)
         }
-        if let allowance = discardAllowance { discardAllowance = allowance - bytes.readableBytes }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case ChannelEvent.inputClosed = event {
+            hasSeenEnd = true
+            owesEnd = !kept.isEmpty
+            if owesEnd { return }
+        }
+        context.fireUserInboundEventTriggered(event)
     }
 
     /// The next bytes for the decoder: up to where a head or a message can end, or all; nil when nothing is left.
@@ -107,6 +164,9 @@ final class BoundedInput: ChannelInboundHandler {
             if let inside = chunk {
                 chunk = inside.after(byte)
                 lineIsEmpty = true
+                guard case .size = inside, case .data? = chunk else { continue }
+                chunkCount += 1
+                if chunkCount > Self.mostChunks { return bytes.readSlice(length: length) }
                 continue
             }
             switch byte {

@@ -45,16 +45,33 @@ struct ConnectionAcceptor: Sendable {
     let connectionLimits: ConnectionLimits
     let limits: RequestLimits
     let answersOnEventLoop: Bool
+    let turns: ListenerTurns
 
     private static let readBytes = 16 * 1024
 
-    func bootstrap(group: any EventLoopGroup) -> ServerBootstrap {
-        ServerBootstrap(group: group)
+    /// Makes a channel of an accepted connection, which belongs to it from now on. On the event loop.
+    func setUp(_ connection: CInt, on eventLoop: any EventLoop) -> EventLoopFuture<any Channel> {
+        ClientBootstrap(group: eventLoop)
+            .channelOption(.autoRead, value: false)
+            .channelOption(.maxMessagesPerRead, value: 1)
+            .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readBytes))
+            // A client may say that it has sent all, and still wait for the answer.
+            .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try setUp(channel) }
+            }
+            .withConnectedSocket(connection)
+    }
+
+    /// For a socket of the network.
+    ///
+    /// - Parameter accepting: accepts; `group` has the connections.
+    func bootstrap(accepting: any EventLoopGroup, group: any EventLoopGroup) -> ServerBootstrap {
+        ServerBootstrap(group: accepting, childGroup: group)
             .serverChannelOption(.maxMessagesPerRead, value: 16)
             .childChannelOption(.autoRead, value: false)
             .childChannelOption(.maxMessagesPerRead, value: 1)
             .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readBytes))
-            // A client may say that it has sent all, and still wait for the answer.
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try setUp(channel) }
@@ -63,6 +80,7 @@ struct ConnectionAcceptor: Sendable {
 
     private func setUp(_ channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
+        guard let turns = turns[channel.eventLoop] else { throw ChannelError.operationUnsupported }
         let connection = try service.accept(channel)
         let decision = connectionLimits.admit(channel, from: connection.source)
         service.connectionsChanged(by: 1)
@@ -81,7 +99,8 @@ struct ConnectionAcceptor: Sendable {
             try pipeline.addHandlers([
                 input, decoder, Self.encoder,
                 ConnectionHandler(
-                    handler: connection.handler, limits: limits, input: input, executor: executor),
+                    handler: connection.handler, limits: limits, input: input, executor: executor,
+                    source: connection.source, turns: turns),
             ])
             // Accepted before, and counted after the program began to end.
             if connectionLimits.isDraining { channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain()) }
@@ -92,7 +111,8 @@ struct ConnectionAcceptor: Sendable {
                 Self.encoder, OverloadedConnection(answer: connection.handler.answer(for: refusal)),
             ])
         case .refuse, .close:
-            channel.close(promise: nil)
+            // Closes the channel, which is not registered yet.
+            throw ChannelError.eof
         }
     }
 

@@ -4,8 +4,10 @@ import Refusals
 
 /// One connection: reads a request, has it answered, and only then reads the next.
 ///
-/// While a request is being answered at most one read takes place, so a connection holds at most one body, one answer and
-/// what two reads brought. All methods run on the channel's event loop.
+/// Nothing is read while bytes of a former read wait to be decoded, and while a request is being answered at most one read
+/// takes place: so a connection holds at most one body, one answer and what two reads brought, as bytes. Each request is
+/// decoded and begun in a turn that its source has on the event loop (``LoopTurns``). All methods run on the channel's
+/// event loop.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -13,12 +15,12 @@ final class ConnectionHandler: ChannelInboundHandler {
     /// Sent through the pipeline when the program stops.
     struct Drain: Sendable {}
 
-    private typealias Responder = @Sendable ([UInt8]) async -> HTTPAnswer
+    typealias Responder = @Sendable ([UInt8]) async -> HTTPAnswer
 
-    private enum State {
+    enum State {
         /// Between requests, or within a head.
         case idle
-        case receiving(body: ByteBuffer?, limit: Int, respond: Responder)
+        case receiving(limit: Int, respond: Responder)
         /// Answered after the head; the small rest of the body is thrown away.
         case discarding(left: Int)
         case responding
@@ -32,23 +34,36 @@ final class ConnectionHandler: ChannelInboundHandler {
     private enum Incoming {
         case part(HTTPServerRequestPart)
         case headTooLarge
+        case bodyTooLarge(limit: Int)
+        case tooManyChunks
         case notHTTP
     }
 
+    /// Of the event loop's time.
+    private enum Turn { case none, awaited, begun }
+
     private let handler: any RequestHandler
-    private let limits: RequestLimits
+    let limits: RequestLimits
     private let input: BoundedInput
     /// Where requests are answered; nil for the concurrency runtime's threads.
     private let executor: EventLoopExecutor?
+    private let source: ConnectionSource
+    private let turns: LoopTurns
+    private let origin: RequestOrigin
 
-    private var state = State.idle
+    var state = State.idle
+    /// What the decoder has made of the last piece that it was given.
     private var queue = CircularBuffer<Incoming>(initialCapacity: 4)
+    /// What has come of the present request's.
+    private var body: ByteBuffer?
     private var framing = AnswerFraming()
-    private var idleSince = NIODeadline.now()
-    private var requestDeadline: Scheduled<Void>?
-    private var idleTimer: Scheduled<Void>?
+    var idleSince = NIODeadline.now()
+    var requestDeadline: Scheduled<Void>?
+    var idleTimer: Scheduled<Void>?
     private var isReading = false
-    private var isAdvancing = false
+    private var turn = Turn.none
+    /// The present turn has answered a request; the next one waits for another.
+    private var turnIsOver = false
     private var isDraining = false
     /// No request has begun yet.
     private var isFresh = true
@@ -59,12 +74,15 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     init(
         handler: any RequestHandler, limits: RequestLimits, input: BoundedInput,
-        executor: EventLoopExecutor?
+        executor: EventLoopExecutor?, source: ConnectionSource, turns: LoopTurns
     ) {
         self.handler = handler
         self.limits = limits
         self.input = input
         self.executor = executor
+        self.source = source
+        self.turns = turns
+        origin = RequestOrigin(source: source, turns: executor == nil ? nil : turns)
     }
 
     // MARK: Events of the channel
@@ -82,7 +100,9 @@ final class ConnectionHandler: ChannelInboundHandler {
             input.headEnded(
                 bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
                 isChunked: head.headers.contains(name: "transfer-encoding"))
-        case .body: break
+        case .body(let bytes):
+            // Not queued: a part of a chunked body can be a single byte, and takes dozens.
+            if queue.isEmpty { return receive(bytes) }
         case .end: input.messageEnded()
         }
         queue.append(.part(part))
@@ -106,7 +126,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case is Drain:
             isDraining = true
             if case .streaming(let stream) = state { stream.drain() }
-            guard case .idle = state, queue.isEmpty, input.bytesSinceBoundary == 0 else { break }
+            guard isBetweenRequests else { break }
             if isFresh { awaitFirstRequest(context) } else { close(context) }
         case ChannelEvent.inputClosed:
             inputClosed = true
@@ -119,41 +139,59 @@ final class ConnectionHandler: ChannelInboundHandler {
         close(context)
     }
 
-    /// A peer that connected just before the end does not know of it, and its request is on its way: it is answered if it comes
-    /// soon, instead of finding the connection closed.
-    private func awaitFirstRequest(_ context: ChannelHandlerContext) {
-        context.eventLoop.assumeIsolated().scheduleTask(in: limits.firstRequestWhileDraining) {
-            if case .idle = self.state, self.queue.isEmpty, self.input.bytesSinceBoundary == 0 { self.close(context) }
-        }
+    var isBetweenRequests: Bool {
+        guard case .idle = state else { return false }
+        return queue.isEmpty && !input.holdsBytes && input.bytesSinceBoundary == 0
     }
 
     // MARK: One request after the other
 
-    /// Takes what has come in as far as the state allows, then asks for more if more is wanted.
+    /// Takes what has come in as far as the state allows, in the source's turn; then asks for more if more is wanted.
     private func advance(_ context: ChannelHandlerContext) {
-        guard !isAdvancing else { return }
-        isAdvancing = true
-        defer { isAdvancing = false }
-        while let next = takeNext() {
+        guard turn == .none else { return }
+        guard takesInput, !queue.isEmpty || input.holdsBytes else { return wantMore(context) }
+        turn = .awaited
+        turns.take(of: source) { self.takeTurn(context) }
+    }
+
+    /// Goes on until a request is answered or under way, or nothing is left of what has come in.
+    private func takeTurn(_ context: ChannelHandlerContext) {
+        turn = .begun
+        turnIsOver = false
+        while !turnIsOver, let next = takeNext() {
             switch next {
             case .notHTTP:
                 // The peer broke off in a body that is thrown away: its request has been answered already.
                 if case .discarding = state { close(context) } else { last(HTTPAnswer(status: 400), context) }
             case .headTooLarge:
                 refuse(.requestTooLarge, "The request's head is too large; send fewer or shorter headers.", context)
+            case .bodyTooLarge(let limit): refuseBody(over: limit, context)
+            case .tooManyChunks:
+                refuse(
+                    .requestTooLarge,
+                    "The body has more than \(BoundedInput.mostChunks) chunks; send fewer, or its length.",
+                    context)
             case .part(.head(let head)): begin(head, context)
-            case .part(.body(let part)): receive(part, context)
+            case .part(.body(let part)): receive(part)
             case .part(.end): end(context)
             }
         }
-        wantMore(context)
+        turn = .none
+        turns.end()
+        if turnIsOver { advance(context) } else { wantMore(context) }
+    }
+
+    private var takesInput: Bool {
+        switch state {
+        case .idle, .receiving, .discarding: true
+        case .responding, .streaming, .writing, .lingering, .closed: false
+        }
     }
 
     private func takeNext() -> Incoming? {
-        switch state {
-        case .idle, .receiving, .discarding: queue.popFirst()
-        case .responding, .streaming, .writing, .lingering, .closed: nil
-        }
+        guard takesInput else { return nil }
+        while queue.isEmpty { guard input.passOn() else { return nil } }
+        return queue.popFirst()
     }
 
     private func wantMore(_ context: ChannelHandlerContext) {
@@ -161,7 +199,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .idle where input.bytesSinceBoundary == 0:
             if inputClosed || (isDraining && !refusalInFlight && !isFresh) { close(context) } else { read(context) }
         case .idle, .receiving, .discarding:
-            if case .receiving(_, let limit, _) = state, input.bytesSinceBoundary > 8 * limit + 65_536 {
+            if case .receiving(let limit, _) = state, input.bytesSinceBoundary > 8 * limit + 65_536 {
                 // Chunk sizes and extensions are not counted as body, and can be many times as large.
                 return refuse(.requestTooLarge, "The body's chunks are too small for its length.", context)
             }
@@ -190,7 +228,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
         framing = message.answer
         let length = message.head.contentLength
-        switch handler.admit(message.head) {
+        var admitted = message.head
+        admitted.origin = origin
+        switch handler.admit(admitted) {
         case .refuse(let answer):
             // The rest of a small body is read and thrown away, so that a pool of connections survives its 403s.
             // Otherwise nothing more is read: the peer may be sending gigabytes, or wait for “100 Continue”.
@@ -201,27 +241,23 @@ final class ConnectionHandler: ChannelInboundHandler {
             refusalInFlight = true
             write(answer, context)
         case .accept(let limit, let respond):
-            if let length, length > limit {
-                return refuse(
-                    .requestTooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
-            }
-            state = .receiving(body: nil, limit: limit, respond: respond)
-            if message.expectsContinue, queue.isEmpty {
+            if let length, length > limit { return refuseBody(over: limit, context) }
+            state = .receiving(limit: limit, respond: respond)
+            if message.expectsContinue, queue.isEmpty, !input.holdsBytes {
                 let interim = HTTPResponseHead(version: .http1_1, status: .continue)
                 context.writeAndFlush(wrapOutboundOut(.head(interim)), promise: nil)
             }
         }
     }
 
-    private func receive(_ part: ByteBuffer, _ context: ChannelHandlerContext) {
+    private func receive(_ part: ByteBuffer) {
         switch state {
-        case .receiving(var body, let limit, let respond):
+        case .receiving(let limit, _):
+            if input.chunkCount > BoundedInput.mostChunks { return queue.append(.tooManyChunks) }
             guard (body?.readableBytes ?? 0) + part.readableBytes <= limit else {
-                return refuse(
-                    .requestTooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
+                return queue.append(.bodyTooLarge(limit: limit))
             }
             if body == nil { body = part } else { body?.writeImmutableBuffer(part) }
-            state = .receiving(body: body, limit: limit, respond: respond)
         case .discarding(let left): state = .discarding(left: left - part.readableBytes)
         default: break
         }
@@ -230,12 +266,13 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func end(_ context: ChannelHandlerContext) {
         disarmRequestDeadline()
         switch state {
-        case .receiving(let body, _, let respond):
+        case .receiving(_, let respond):
             state = .responding
             // The kernel keeps watching the socket: not to read until the answer has left would take two calls of the
             // system a request, one to stop watching and one to begin again.
-            read(context)
+            if !input.holdsBytes { read(context) }
             let bytes = body.map { Array(buffer: $0) } ?? []
+            body = nil
             let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
             let eventLoop = context.eventLoop
             Task(executorPreference: executor) {
@@ -257,36 +294,41 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Answers
 
-    private func refuse(_ code: RefusalCode, _ message: String, _ context: ChannelHandlerContext) {
+    func refuse(_ code: RefusalCode, _ message: String, _ context: ChannelHandlerContext) {
         last(handler.answer(for: Refusal(code, message)), context)
+    }
+
+    private func refuseBody(over limit: Int, _ context: ChannelHandlerContext) {
+        refuse(.requestTooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
     }
 
     /// The last answer on this connection, while the peer may still be sending.
     private func last(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
         disarmRequestDeadline()
         queue.removeAll()
+        body = nil
         framing.closes = true
         state = .lingering
         input.discard(atMost: limits.lingerBytes)
-        write(parts(of: answer, context), context, promise: nil)
+        write(answer.parts(framing, allocator: context.channel.allocator), context, promise: nil)
         context.close(mode: .output, promise: nil)
         context.eventLoop.assumeIsolated().scheduleTask(in: limits.linger) { self.close(context) }
-        if inputClosed { close(context) }
+        if inputClosed || input.isExhausted { close(context) }
     }
 
     private func write(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
-        framing.closes = framing.closes || answer.closes || isDraining || (inputClosed && queue.isEmpty)
+        framing.closes = framing.closes || answer.closes || isDraining || (input.isExhausted && queue.isEmpty)
         if case .stream(let body) = answer.body, !framing.omitsBody {
             return stream(body, of: answer, context)
         }
         answer.abandon()
-        send(parts(of: answer, context), context)
+        send(answer.parts(framing, allocator: context.channel.allocator), context)
     }
 
     private func stream(_ body: BodyStream, of answer: HTTPAnswer, _ context: ChannelHandlerContext) {
         let transfer = BodyTransfer(of: body, isHTTP10: framing.isHTTP10)
         if transfer == .untilClose { framing.closes = true }
-        write(parts(of: answer, context), context, promise: nil)
+        write(answer.parts(framing, allocator: context.channel.allocator), context, promise: nil)
         let stream = OutgoingStream(body, transfer: transfer, channel: context.channel)
         state = .streaming(stream)
         stream.start { [self] isWhole in
@@ -297,10 +339,6 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
         // The program began to stop before this answer was ready.
         if isDraining { stream.drain() }
-    }
-
-    private func parts(of answer: HTTPAnswer, _ context: ChannelHandlerContext) -> [HTTPServerResponsePart] {
-        answer.parts(framing, allocator: context.channel.allocator)
     }
 
     /// In one write to the socket.
@@ -334,6 +372,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         state = .idle
         framing = .init()
         idleSince = .now()
+        turnIsOver = true
         advance(context)
     }
 
@@ -343,58 +382,18 @@ final class ConnectionHandler: ChannelInboundHandler {
         context.read()
     }
 
-    private func close(_ context: ChannelHandlerContext) {
+    func close(_ context: ChannelHandlerContext) {
         switch state {
         case .closed: return
         case .streaming(let stream): stream.cancel()
         default: break
         }
         state = .closed
+        origin.leave()
         queue.removeAll()
+        body = nil
         disarmRequestDeadline()
         idleTimer?.cancel()
         context.close(promise: nil)
-    }
-
-    // MARK: Time
-
-    private func armRequestDeadline(_ context: ChannelHandlerContext) {
-        guard requestDeadline == nil else { return }
-        requestDeadline = context.eventLoop.assumeIsolated().scheduleTask(in: limits.request) { [self] in
-            requestDeadline = nil
-            switch state {
-            case .idle, .receiving:
-                refuse(
-                    .requestTimeout, "The request was not complete in time; send head and body within 10 seconds.",
-                    context)
-            case .discarding: close(context)
-            case .responding, .streaming, .writing, .lingering, .closed: break
-            }
-        }
-    }
-
-    private func disarmRequestDeadline() {
-        requestDeadline?.cancel()
-        requestDeadline = nil
-    }
-
-    /// One timer that looks at the clock when it fires, rather than one more for each request.
-    private func armIdleTimer(_ context: ChannelHandlerContext, in delay: TimeAmount) {
-        idleTimer = context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.idleTimerFired(context) }
-    }
-
-    private func idleTimerFired(_ context: ChannelHandlerContext) {
-        let since: NIODeadline?
-        switch state {
-        case .closed: return
-        // A peer that does not read its answer is idle too.
-        case .idle where requestDeadline == nil, .writing: since = idleSince
-        case .streaming(let stream): since = stream.owedSince
-        default: since = nil
-        }
-        let now = NIODeadline.now()
-        guard let since else { return armIdleTimer(context, in: limits.idle) }
-        let end = since + limits.idle
-        if end <= now { close(context) } else { armIdleTimer(context, in: end - now) }
     }
 }

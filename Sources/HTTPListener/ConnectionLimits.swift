@@ -93,6 +93,13 @@ package final class ConnectionLimits: Sendable {
         self.ownUID = ownUID
     }
 
+    /// Returns false if one more connection of this source would be closed without an answer, after `arriving` ones that were not
+    /// admitted yet.
+    func answers(_ source: ConnectionSource, after arriving: Int) -> Bool {
+        let served = count.withLock { $0.servedBySource[source, default: 0] }
+        return maximum.oldestGivesWay || served + arriving < maximum.perSource + Self.overloadedMargin
+    }
+
     /// Each `admit` is followed by one ``release(_:decision:)`` with its decision when the channel is closed.
     package func admit(_ channel: any Channel, from source: ConnectionSource) -> Decision {
         let (decision, dismissed) = count.withLock { count -> (Decision, (any Channel)?) in

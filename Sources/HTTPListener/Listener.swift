@@ -49,34 +49,58 @@ package struct ListeningSocket: Sendable {
 package final class Listener: Sendable {
     /// One listening socket while it is open.
     private struct Opening: Sendable {
-        let channel: any Channel
+        enum Door: Sendable {
+            case network(any Channel)
+            case local(LocalAcceptor)
+        }
+
+        let door: Door
         let file: SocketFile?
         let connectionLimits: ConnectionLimits
+
+        /// Returns true when each accepted connection of a Unix socket is set up, and no other will be.
+        var acceptsNothing: Bool { if case .local(let acceptor) = door { acceptor.hasStopped } else { true } }
+
+        func close() async {
+            switch door {
+            case .network(let channel): try? await channel.close()
+            case .local(let acceptor): acceptor.stop()
+            }
+        }
     }
 
     private let openings: [Opening]
     private let group: any EventLoopGroup
+    private let turns: ListenerTurns
     private let logger: Logger
+
+    /// Accepts connections of the network, so that event loops which are busy with requests do not delay that. For all listeners of
+    /// the process, and for good.
+    private static let accepting = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
     /// Where the sockets of the network listen, in the order in which they were opened: with the port that the system chose,
     /// where port 0 was asked for.
     package var networkAddresses: [SocketAddress] {
-        openings.compactMap(\.channel.localAddress).filter { $0.port != nil }
+        openings.compactMap { if case .network(let channel) = $0.door { channel.localAddress } else { nil } }
     }
 
     /// The paths of the Unix sockets, inherited ones too, in the order in which they were opened.
-    package var socketPaths: [String] { openings.compactMap(\.channel.localAddress?.pathname) }
+    package var socketPaths: [String] {
+        openings.compactMap { if case .local(let acceptor) = $0.door { acceptor.path } else { nil } }
+    }
 
     /// What a ``ServiceWatchdog`` asks: the first of the Unix sockets.
     package var watchedSocket: WatchedSocket? {
         openings.lazy.compactMap { opening in
-            opening.channel.localAddress?.pathname.map { WatchedSocket(path: $0, isInherited: opening.file == nil) }
+            guard case .local(let acceptor) = opening.door else { return nil }
+            return WatchedSocket(path: acceptor.path, isInherited: opening.file == nil)
         }.first
     }
 
-    private init(openings: [Opening], group: any EventLoopGroup, logger: Logger) {
+    private init(openings: [Opening], group: any EventLoopGroup, turns: ListenerTurns, logger: Logger) {
         self.openings = openings
         self.group = group
+        self.turns = turns
         self.logger = logger
     }
 
@@ -85,53 +109,64 @@ package final class Listener: Sendable {
     package static func start(
         _ sockets: [ListeningSocket], group: any EventLoopGroup, logger: Logger
     ) async throws(ListenerError) -> Listener {
+        let turns: ListenerTurns
+        do {
+            turns = try await ListenerTurns.start(on: group)
+        } catch {
+            throw .unusable("cannot prepare the event loops for connections: \(error)")
+        }
         var openings: [Opening] = []
         do throws(ListenerError) {
-            for socket in sockets { openings.append(try await open(socket, group: group)) }
+            for socket in sockets { openings.append(try await open(socket, group: group, turns: turns)) }
         } catch {
             for opening in openings {
                 opening.file?.unlinkIfOurs()
-                try? await opening.channel.close()
+                await opening.close()
             }
+            turns.stop()
             throw error
         }
-        return Listener(openings: openings, group: group, logger: logger)
+        return Listener(openings: openings, group: group, turns: turns, logger: logger)
     }
 
     private static func open(
-        _ socket: ListeningSocket, group: any EventLoopGroup
+        _ socket: ListeningSocket, group: any EventLoopGroup, turns: ListenerTurns
     ) async throws(ListenerError) -> Opening {
-        var bootstrap = ConnectionAcceptor(
+        let acceptor = ConnectionAcceptor(
             service: socket.service, connectionLimits: socket.connectionLimits, limits: socket.limits,
-            answersOnEventLoop: socket.answersOnEventLoop
-        ).bootstrap(group: group)
+            answersOnEventLoop: socket.answersOnEventLoop, turns: turns)
+        let bootstrap = acceptor.bootstrap(accepting: accepting, group: group)
         var file: SocketFile?
-        var bound: CInt?
-        switch socket.place {
-        case .inherited(let inherited):
-            bound = inherited.descriptor
-            if case .network = inherited.address { bootstrap = withoutDelay(bootstrap) }
-        case .path(let path, let mode, let group):
-            let (descriptor, made) = try SocketFile.listen(path: path, mode: mode, group: group)
-            (bound, file) = (descriptor, made)
-        case .network: break
-        }
         do {
-            let channel: any Channel
-            if let bound {
-                channel = try await bootstrap.withBoundSocket(bound).get()
-                // NIO has called listen once more, with 128; past that, callers that do not block get EAGAIN.
-                _ = listen(bound, SocketFile.backlog)
-            } else if case .network(let address) = socket.place {
-                channel =
+            let door: Opening.Door
+            switch socket.place {
+            case .inherited(let inherited):
+                switch inherited.address {
+                case .unix(let path):
+                    door = .local(
+                        try LocalAcceptor.start(inherited.descriptor, path: path, acceptor: acceptor, eventLoops: group)
+                    )
+                case .network:
+                    door = .network(
+                        try await withoutDelay(bootstrap).withBoundSocket(inherited.descriptor).get())
+                    // NIO has called listen once more, with 128; past that, callers that do not block get EAGAIN.
+                    _ = listen(inherited.descriptor, SocketFile.backlog)
+                }
+            case .path(let path, let mode, let owner):
+                let (descriptor, made) = try SocketFile.listen(path: path, mode: mode, group: owner)
+                file = made
+                door = .local(
+                    try LocalAcceptor.start(descriptor, path: path, acceptor: acceptor, eventLoops: group))
+            case .network(let address):
+                door = .network(
                     try await withoutDelay(bootstrap)
-                    .serverChannelOption(.backlog, value: SocketFile.backlog)
-                    .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-                    .bind(to: address).get()
-            } else {
-                throw ChannelError.operationUnsupported
+                        .serverChannelOption(.backlog, value: SocketFile.backlog)
+                        .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                        .bind(to: address).get())
             }
-            return Opening(channel: channel, file: file, connectionLimits: socket.connectionLimits)
+            return Opening(door: door, file: file, connectionLimits: socket.connectionLimits)
+        } catch let error as ListenerError {
+            throw error
         } catch let error as IOError where error.errnoCode == EADDRINUSE {
             throw .alreadyServed(path: socket.name)
         } catch {
@@ -150,22 +185,28 @@ package final class Listener: Sendable {
         let end = ContinuousClock.now + grace
         for opening in openings {
             opening.file?.unlinkIfOurs()
+            switch opening.door {
             // Not waited for: each event loop does what it is given in order.
-            opening.channel.setOption(.autoRead, value: false).whenComplete { _ in }
+            case .network(let channel): channel.setOption(.autoRead, value: false).whenComplete { _ in }
+            case .local(let acceptor): acceptor.stop()
+            }
         }
-        // Who was accepted is set up on an event loop of its own, and handed back to the accepting one, which closes it without a
-        // word if its socket is closed by then.
+        // A connection of the network that was accepted is set up on an event loop of its own, and handed back to the accepting
+        // one, which closes it without an answer if its socket is closed by then.
         for _ in 0..<3 {
-            let passed = PassedEventLoops(group)
+            let passed = PassedEventLoops([Self.accepting, group])
             while !passed.isComplete, ContinuousClock.now < end { try? await Task.sleep(for: .milliseconds(1)) }
         }
+        while !openings.allSatisfy(\.acceptsNothing), ContinuousClock.now < end {
+            try? await Task.sleep(for: .milliseconds(1))
+        }
         for opening in openings {
-            try? await opening.channel.close()
+            if case .network(let channel) = opening.door { try? await channel.close() }
             for channel in opening.connectionLimits.drain() {
                 channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain())
             }
         }
-        let setUp = PassedEventLoops(group)
+        let setUp = PassedEventLoops([group])
         while !setUp.isComplete || openings.contains(where: { !$0.connectionLimits.served.isEmpty }),
             ContinuousClock.now < end
         {
@@ -180,6 +221,7 @@ package final class Listener: Sendable {
         await withTaskGroup(of: Void.self) { group in
             for channel in left { group.addTask { try? await channel.close() } }
         }
+        turns.stop()
     }
 }
 
@@ -188,8 +230,8 @@ package final class Listener: Sendable {
 private final class PassedEventLoops: Sendable {
     private let missing: Atomic<Int>
 
-    init(_ group: any EventLoopGroup) {
-        let eventLoops = Array(group.makeIterator())
+    init(_ groups: [any EventLoopGroup]) {
+        let eventLoops = groups.flatMap { Array($0.makeIterator()) }
         missing = Atomic(eventLoops.count)
         for eventLoop in eventLoops {
             eventLoop.execute { self.missing.subtract(1, ordering: .relaxed) }

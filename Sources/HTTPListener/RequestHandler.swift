@@ -33,6 +33,8 @@ package struct RequestHead: Sendable {
     package var contentType: String?
     /// Declared length of the body in bytes; nil when chunked, 0 when there is none.
     package var contentLength: Int? = 0
+    /// nil where the request came by no connection.
+    package var origin: RequestOrigin?
     private let fields: HTTPHeaders
 
     package init(

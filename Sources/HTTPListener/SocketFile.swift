@@ -8,8 +8,8 @@ package struct SocketFile: Sendable, Equatable {
     private let device: UInt64
     private let inode: UInt64
 
-    /// How many connections the kernel keeps waiting; net.core.somaxconn may make it fewer.
-    package static let backlog: CInt = 1024
+    /// How many connections the kernel keeps waiting; net.core.somaxconn, by default as much, may make it fewer.
+    package static let backlog: CInt = 4096
 
     /// Binds and listens on `path`. Nobody can connect before mode and group are those asked for: the file is born
     /// with no permission at all (the kernel takes a socket's own mode when it makes the file), whatever the umask.

@@ -14,6 +14,14 @@ struct paytokend_peer {
 /// Fills peer from the connected socket fd. Returns 0 or an errno.
 int paytokend_peer_credentials(int fd, struct paytokend_peer *peer);
 
+/// Accepts a connection of a non-blocking Unix socket, non-blocking and close on exec, and fills peer. Returns the
+/// descriptor, -EAGAIN when no connection waits, -EPIPE for one whose peer has closed it already (it is closed here too), or
+/// another negative errno.
+int paytokend_unix_accept(int listening, struct paytokend_peer *peer);
+
+/// Whether the peer has closed its end altogether (POLLHUP); not when it has only finished sending.
+int paytokend_peer_has_left(int fd);
+
 /// SO_PEERGROUPS: the peer's supplementary groups at connect. capacity and *count are numbers of groups; ERANGE means
 /// that *count are needed. Returns 0 or an errno.
 int paytokend_peer_groups(int fd, uint32_t *groups, uint32_t capacity, uint32_t *count);

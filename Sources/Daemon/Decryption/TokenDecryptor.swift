@@ -2,6 +2,7 @@ import ConfigurationFile
 import DaemonAPI
 import Encodings
 import Foundation
+import HTTPListener
 import Ledger
 import MerchantKeys
 import PaymentToken
@@ -29,13 +30,17 @@ struct TokenDecryptor: Sendable {
     /// The longest that an answer may come after its commit: `ledger.timeout`.
     let answerTime: Duration
 
-    /// - Parameter draft: is told what is released or refused, as soon as it is known.
+    /// - Parameters:
+    ///   - draft: receives what is released or refused, as soon as it is known.
+    ///   - origin: the request's connection. Once its peer has left, the HSM is not asked; after that nothing stops.
+    ///   - turn: the peer's turn on its event loop, which is ended when the signature has been verified.
     func decrypt(
-        _ request: DecryptRequest, for caller: Caller, draft: AuditDraft
+        _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin? = nil,
+        turn: LoopTurn? = nil
     ) async throws(Refusal) -> ReleasedPayment {
         var key: KeyEntry?
         do throws(Refusal) {
-            return try await decrypt(request, for: caller, draft: draft, with: &key)
+            return try await decrypt(request, for: caller, draft: draft, from: origin, turn: turn, with: &key)
         } catch {
             if let key { instruments.count(error, of: key.publicKeyHash) }
             throw error
@@ -44,7 +49,8 @@ struct TokenDecryptor: Sendable {
 
     /// - Parameter usedKey: is set once Apple's signature has been verified and the caller may use the key.
     private func decrypt(
-        _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, with usedKey: inout KeyEntry?
+        _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?, turn: LoopTurn?,
+        with usedKey: inout KeyEntry?
     ) async throws(Refusal) -> ReleasedPayment {
         let policies = policies.current
         let now = clock.now()
@@ -55,6 +61,7 @@ struct TokenDecryptor: Sendable {
         let paymentToken = try PaymentToken(json: request.token)
         draft.concerns(paymentToken)
         let (evidence, _) = try await Self.verify(paymentToken, trust: policies.trust)
+        turn?.end()
         var release = try Release(of: paymentToken, for: caller, request, at: now)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         release.signedAt = evidence.signingTime
@@ -94,10 +101,14 @@ struct TokenDecryptor: Sendable {
             throw Self.repeatedTooOften
         }
 
+        guard origin?.hasLeft != true else {
+            arrivals.takeBack(paymentToken.publicKeyHash, at: now)
+            throw .peerHasLeft
+        }
         ledger.releasesUnderWay.begin()
         defer { ledger.releasesUnderWay.end() }
         // Steps 3 and 4: the symmetric key, and the data.
-        let opened = try await open(paymentToken, with: key, for: caller)
+        let opened = try await open(paymentToken, with: key, for: caller, from: origin)
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
             let payload = try PaymentPayload(plaintext: opened.plaintext)
@@ -203,7 +214,7 @@ struct TokenDecryptor: Sendable {
     }
 
     private func open(
-        _ paymentToken: PaymentToken, with key: KeyEntry, for caller: Caller
+        _ paymentToken: PaymentToken, with key: KeyEntry, for caller: Caller, from origin: RequestOrigin?
     ) async throws(Refusal) -> OpenedTransaction {
         let scheme: RestorationScheme
         let otherInfo: [UInt8]
@@ -223,10 +234,13 @@ struct TokenDecryptor: Sendable {
             keyMaterial: try paymentToken.restorationInput(),
             otherInfo: otherInfo, ciphertext: paymentToken.encryptedData)
         do {
-            let opened = try await hsm.decrypt(decryption, heldBy: key.hsmTokens, for: Requester(caller: caller.name))
+            let opened = try await hsm.decrypt(
+                decryption, heldBy: key.hsmTokens,
+                for: Requester(caller: caller.name, hasLeft: { origin?.hasLeft ?? false }))
             faults.ended(Self.hsmComponent)
             return opened
         } catch {
+            if error == PendingCall.abandonedByCaller { throw .peerHasLeft }
             let refusal = error.refusal
             if refusal.code != .decryptionFailed { faults.began(Self.hsmComponent, error.message) }
             throw refusal

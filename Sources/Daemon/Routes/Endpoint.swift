@@ -104,6 +104,21 @@ struct EndpointRequest: Sendable {
     let body: [UInt8]
     /// What of this request goes into its audit record.
     let draft: AuditDraft
+    /// The connection that it came by; nil where there is none.
+    var origin: RequestOrigin?
+
+    /// Waits for the peer's turn on its event loop, to compute for this request. The turn is to be ended before anything else is
+    /// waited for.
+    ///
+    /// - Throws: deadline_exceeded when the peer has closed its connection.
+    func turn() async throws(Refusal) -> LoopTurn? {
+        let turn = await origin?.turn()
+        guard origin?.hasLeft != true else {
+            turn?.end()
+            throw .peerHasLeft
+        }
+        return turn
+    }
 
     /// `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run is
     /// ``Endpoint/DryRun/offered``; the router refuses the parameter at any other.

@@ -12,9 +12,12 @@ struct PaymentRoutes: Sendable {
     func decrypt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.is(.decrypt(reference: nil))
+        let turn = try await request.turn()
+        defer { turn?.end() }
         let body = try DecryptRequest(parsing: request.body)
         request.draft.is(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
-        let payment = try await decryptor.decrypt(body, for: caller, draft: request.draft)
+        let payment = try await decryptor.decrypt(
+            body, for: caller, draft: request.draft, from: request.origin, turn: turn)
         released(caller.peer.uid)
         return EndpointAnswer(
             http: .json(status: 200, payment.json), outcome: payment.isRepeat ? "repeat" : "ok",
@@ -34,6 +37,8 @@ struct PaymentRoutes: Sendable {
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.is(.verify)
+        let turn = try await request.turn()
+        defer { turn?.end() }
         let body = try VerifyRequest(parsing: request.body)
         let verified = try await decryptor.verify(body.token, at: body.at, for: caller, draft: request.draft)
         return try .json(

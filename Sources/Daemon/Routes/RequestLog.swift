@@ -7,6 +7,18 @@ import Telemetry
 struct RequestLog: Sendable {
     let instruments: Instruments
     let logger: Logger
+    private let headLines = BoundedLines<RefusedHead>()
+
+    /// The refusals that share a log line.
+    private struct RefusedHead: Hashable {
+        let uid: UInt32
+        let code: RefusalCode
+    }
+
+    init(instruments: Instruments, logger: Logger) {
+        self.instruments = instruments
+        self.logger = logger
+    }
 
     /// What is known of a request before it is answered.
     struct Entry: Sendable {
@@ -38,9 +50,21 @@ struct RequestLog: Sendable {
         logger.log(level: level, "answered", metadata: metadata)
     }
 
-    func finish(_ entry: Entry, refusal: Refusal) {
+    /// For a request that is refused for its head: this costs its sender nothing, so a uid has one line for each code in
+    /// ten seconds. The next one says how many were left out.
+    func finishHead(_ entry: Entry, refusal: Refusal) {
+        switch headLines.next(from: RefusedHead(uid: entry.peer.uid, code: refusal.code)) {
+        case nil: count(outcome: refusal.code.rawValue, of: entry)
+        case .own(let count)?: finish(entry, refusal: refusal, leftOut: count)
+        case .shared(let count)?: finish(entry, refusal: refusal, leftOutOfOthers: count)
+        }
+    }
+
+    func finish(_ entry: Entry, refusal: Refusal, leftOut: Int = 0, leftOutOfOthers: Int = 0) {
         count(outcome: refusal.code.rawValue, of: entry)
         var metadata = metadata(entry, outcome: refusal.code.rawValue)
+        if leftOut > 0 { metadata["refusal.left_out"] = "\(leftOut)" }
+        if leftOutOfOthers > 0 { metadata["refusal.left_out_of_others"] = "\(leftOutOfOthers)" }
         metadata["refusal.message"] = "\(refusal.message)"
         if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
         logger.log(level: refusal.code == .internalError ? .error : .info, "refused", metadata: metadata)

@@ -66,11 +66,11 @@ struct Router: PeerRequestHandler {
                 await respond(
                     to: EndpointRequest(
                         caller: caller, peer: peer, pathArguments: arguments, query: head.query,
-                        body: body, draft: AuditDraft(trace: entry.trace)),
+                        body: body, draft: AuditDraft(trace: entry.trace), origin: head.origin),
                     endpoint: endpoint, entry: entry)
             }
         } catch {
-            requestLog.finish(entry, refusal: error)
+            requestLog.finishHead(entry, refusal: error)
             recorder.tally.count(error.code, of: peer, name: caller?.name)
             var answer = HTTPAnswer(refusal: error)
             if error.code == .methodNotAllowed {

@@ -2,6 +2,14 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
 /// One request and its answer on a connection of their own.
 struct Exchange: Sendable {
     /// How the body of a success is wanted. A refusal's is always gathered: it is short.
@@ -23,18 +31,21 @@ struct Exchange: Sendable {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let answer = loop.makePromise(of: StreamedAnswer.self)
         let (client, request, delivery) = (client, request, delivery)
-        let connected = ClientBootstrap(group: loop)
-            .connectTimeout(TimeAmount(client.deadline))
-            .channelOption(.autoRead, value: false)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    try pipeline.addHTTPClientHandlers()
-                    try pipeline.addHandler(
-                        AnswerReceiver(client: client, request: request, delivery: delivery, answer: answer))
+        let connect: @Sendable () -> EventLoopFuture<any Channel> = {
+            ClientBootstrap(group: loop)
+                .connectTimeout(TimeAmount(client.deadline))
+                .channelOption(.autoRead, value: false)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        let pipeline = channel.pipeline.syncOperations
+                        try pipeline.addHTTPClientHandlers()
+                        try pipeline.addHandler(
+                            AnswerReceiver(client: client, request: request, delivery: delivery, answer: answer))
+                    }
                 }
-            }
-            .connect(to: address)
+                .connect(to: address)
+        }
+        let connected = Self.repeated(connect, on: loop)
         connected.whenFailure { answer.fail($0) }
         let deadline = loop.scheduleTask(in: TimeAmount(client.deadline)) {
             answer.fail(UnixSocketClientError.deadlineExceeded(path: client.path, after: client.deadline))
@@ -46,6 +57,22 @@ struct Exchange: Sendable {
             try await answer.futureResult.get()
         } onCancel: {
             answer.fail(UnixSocketClientError.cutShort(path: client.path))
+        }
+    }
+}
+
+extension Exchange {
+    /// A daemon that is flooded, or that starts, has a full queue of connections for a moment, which is EAGAIN for a socket that
+    /// does not block.
+    private static let (repetitions, pause) = (10, TimeAmount.milliseconds(20))
+
+    private static func repeated(
+        _ connect: @escaping @Sendable () -> EventLoopFuture<any Channel>, on loop: any EventLoop,
+        left: Int = repetitions
+    ) -> EventLoopFuture<any Channel> {
+        connect().flatMapError { error in
+            guard left > 0, (error as? IOError)?.errnoCode == EAGAIN else { return loop.makeFailedFuture(error) }
+            return loop.flatScheduleTask(in: pause) { repeated(connect, on: loop, left: left - 1) }.futureResult
         }
     }
 }

@@ -3,11 +3,12 @@ import Logging
 import Telemetry
 
 /// One log line and one count for each request: fixed words, identifiers and times, nothing of a body, a query or a header but
-/// the trace. What unknown senders are refused is logged once in a while for each address (UnauthorizedLines.swift).
+/// the trace. What unknown senders are refused is logged once in a while for each address (``BoundedLines``).
 struct GatewayRequestLog: Sendable {
     let instruments: GatewayInstruments
     let logger: Logger
-    let unauthorizedLines = UnauthorizedLines()
+    /// By what connections are counted by, so that a host with a network of addresses is one.
+    let unauthorizedLines = BoundedLines<ConnectionSource>()
 
     /// What is known of a request before it is answered.
     struct Entry: Sendable {

@@ -12,6 +12,7 @@ struct BoundedInputTests {
         let channel = EmbeddedChannel(handler: input)
         prepare(input)
         try channel.writeInbound(ByteBuffer(string: text))
+        while input.passOn() {}
         var pieces: [String] = []
         while let piece = try channel.readInbound(as: ByteBuffer.self) { pieces.append(String(buffer: piece)) }
         return pieces

@@ -123,11 +123,13 @@ final class PaymentRoutesFixture: Sendable {
 
     /// - Parameter traceparent: values of the header of that name.
     func post(
-        _ path: String, _ body: [UInt8], query: [String: String] = [:], traceparent: [String] = []
+        _ path: String, _ body: [UInt8], query: [String: String] = [:], traceparent: [String] = [],
+        from origin: RequestOrigin? = nil
     ) async throws -> (status: Int, body: [UInt8]) {
-        let head = RequestHead(
+        var head = RequestHead(
             method: "POST", path: path, query: query, contentType: "application/json", contentLength: body.count,
             fields: HTTPHeaders(traceparent.map { ("traceparent", $0) }))
+        head.origin = origin
         let answer: HTTPAnswer
         switch router.admit(head, peer: peer, socket: .payments) {
         case .refuse(let refusal): answer = refusal

@@ -1,5 +1,7 @@
 import Foundation
+import HTTPListener
 import StrictJSON
+import Telemetry
 import TestSupport
 import Testing
 
@@ -42,7 +44,7 @@ struct AdmissionTests {
             let began = ContinuousClock.now
             for _ in 0..<40 { #expect(try await gateway.get("/whoami", key: "wrong").status == 401) }
             let lines = gateway.log.current.filter { $0.contains("request.outcome=unauthorized") }
-            let most = 1 + Int((ContinuousClock.now - began) / UnauthorizedLines.interval)
+            let most = 1 + Int((ContinuousClock.now - began) / BoundedLines<ConnectionSource>.interval)
             #expect((1...most).contains(lines.count), "\(lines)")
             let metrics = try await Curl.request("/metrics", socket: gateway.adminSocket)
             let counted = metrics.metric("paytoken_gateway_requests_total", ["outcome=\"unauthorized\""])

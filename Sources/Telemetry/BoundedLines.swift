@@ -1,16 +1,15 @@
-import HTTPListener
 import Synchronization
 
-/// Which requests of unknown senders get a log line of their own. They cost their sender nothing, so without a bound whoever
-/// reaches the port could fill the log; the metric counts each of them all the same.
-final class UnauthorizedLines: Sendable {
+/// Decides which events of a kind get a log line, where their source can cause as many as it likes: without a bound it could
+/// fill the log. Metrics count each of them all the same.
+package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
     /// One line for each source in this time.
-    static let interval = Duration.seconds(10)
+    package static var interval: Duration { .seconds(10) }
     /// So many sources have a line of their own; beyond them all others have one together.
-    static let mostSources = 1024
+    package static var mostSources: Int { 1024 }
 
     /// What a line says besides.
-    enum Line: Equatable {
+    package enum Line: Equatable, Sendable {
         /// So many of this source were left out since its last line.
         case own(leftOut: Int)
         /// There are too many sources: of all without a line of their own so many were left out.
@@ -23,7 +22,7 @@ final class UnauthorizedLines: Sendable {
     }
 
     private struct State {
-        var entries: [ConnectionSource: Entry] = [:]
+        var entries: [Source: Entry] = [:]
         /// Of all others together.
         var others: Entry?
         /// When those that have been silent were last looked for: looking at all is too much for each request.
@@ -32,10 +31,11 @@ final class UnauthorizedLines: Sendable {
 
     private let state = Mutex(State())
 
+    package init() {}
+
     /// Nil where there is to be no line. What was left out of a source that comes no more is in the metric only.
     ///
-    /// - Parameter source: what its connections are counted by, so that a host with a network of addresses is one.
-    func next(from source: ConnectionSource, now: ContinuousClock.Instant = .now) -> Line? {
+    package func next(from source: Source, now: ContinuousClock.Instant = .now) -> Line? {
         state.withLock { state in
             if state.entries[source] == nil, state.entries.count >= Self.mostSources {
                 if state.clearedAt.map({ now - $0 >= Self.interval }) ?? true {

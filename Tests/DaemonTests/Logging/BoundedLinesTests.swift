@@ -1,17 +1,16 @@
-import HTTPListener
 import Testing
 
-@testable import Gateway
+@testable import Telemetry
 
-@Suite("Log lines of unknown senders")
-struct UnauthorizedLinesTests {
+@Suite("Log lines of sources without a bound")
+struct BoundedLinesTests {
     private let start = ContinuousClock.now
 
-    private func address(_ name: String) -> ConnectionSource { .network(name) }
+    private func address(_ name: String) -> String { name }
 
     @Test("an address has one line in ten seconds, and the next one says how many were left out")
     func one() {
-        let lines = UnauthorizedLines()
+        let lines = BoundedLines<String>()
         #expect(lines.next(from: address("192.0.2.1"), now: start) == .own(leftOut: 0))
         for second in 0..<9 { #expect(lines.next(from: address("192.0.2.1"), now: start + .seconds(second)) == nil) }
         #expect(lines.next(from: address("192.0.2.2"), now: start + .seconds(9)) == .own(leftOut: 0), "another address")
@@ -20,17 +19,17 @@ struct UnauthorizedLinesTests {
         #expect(lines.next(from: address("192.0.2.1"), now: start + .seconds(20)) == .own(leftOut: 1))
     }
 
-    @Test("from as many addresses as anybody likes come a bounded number of lines")
+    @Test("writes a bounded number of lines for any number of addresses")
     func many() {
-        let lines = UnauthorizedLines()
+        let lines = BoundedLines<String>()
         func count(_ now: ContinuousClock.Instant) -> Int {
             (0..<10_000).count { lines.next(from: address("\($0)"), now: now) != nil }
         }
-        #expect(count(start) == UnauthorizedLines.mostSources + 1)
+        #expect(count(start) == BoundedLines<String>.mostSources + 1)
         #expect(count(start + .seconds(9)) == 0)
-        #expect(count(start + .seconds(10)) == UnauthorizedLines.mostSources + 1)
+        #expect(count(start + .seconds(10)) == BoundedLines<String>.mostSources + 1)
         #expect(lines.next(from: address("new"), now: start + .seconds(20)) == .own(leftOut: 0))
         // Those that have been silent for long enough give their places to others.
-        #expect(count(start + .seconds(30)) == UnauthorizedLines.mostSources + 1)
+        #expect(count(start + .seconds(30)) == BoundedLines<String>.mostSources + 1)
     }
 }

@@ -1,0 +1,147 @@
+import CLinux
+import Foundation
+import Glibc
+import HostSystem
+import NIOCore
+import Synchronization
+
+/// Accepts the connections of one Unix socket, on a thread of its own.
+///
+/// A peer that connects and closes in a loop can do so tens of thousands of times a second. An event loop that accepts them
+/// all, and makes a channel of each, serves no request meanwhile; one that accepts slower lets the kernel's queue run full,
+/// and other callers' connects fail. This thread takes the connections as fast as the kernel makes them, drops those whose
+/// peer has left and those that would be closed for their number, and gives the rest to the event loops, where each is set
+/// up in a turn of its peer's uid (``LoopTurns``).
+final class LocalAcceptor: Sendable {
+    private struct Arriving {
+        /// Connections that were given to event loops and are not set up yet.
+        var byUID: [UInt32: Int] = [:]
+        var total = 0
+        var isStopping = false
+        var hasStopped = false
+    }
+
+    /// Beyond so many connections that are not set up yet, further ones wait in the kernel's queue.
+    private static let mostArriving = 1024
+    /// How many connections are accepted before the thread looks whether it is to stop.
+    private static let batch = 64
+
+    let path: String
+    private let descriptor: CInt
+    private let acceptor: ConnectionAcceptor
+    private let eventLoops: any EventLoopGroup
+    /// ``stop()`` writes to the second one, which wakes the thread.
+    private let wake: (CInt, CInt)
+    private let arriving = Mutex(Arriving())
+
+    /// - Parameter descriptor: a listening socket, which belongs to this object from now on.
+    /// - Throws: `SystemError`; the descriptor is closed then.
+    static func start(
+        _ descriptor: CInt, path: String, acceptor: ConnectionAcceptor, eventLoops: any EventLoopGroup
+    ) throws(SystemError) -> LocalAcceptor {
+        var wake: [CInt] = [-1, -1]
+        let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let flags = fcntl(descriptor, F_GETFL)
+        guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0,
+            unsafe socketpair(AF_UNIX, type, 0, &wake) == 0
+        else {
+            let error = SystemError(call: "fcntl or socketpair", errno: errno)
+            close(descriptor)
+            throw error
+        }
+        let local = LocalAcceptor(descriptor, path, acceptor, eventLoops, wake: (wake[0], wake[1]))
+        Thread.detachNewThread { local.run() }
+        return local
+    }
+
+    private init(
+        _ descriptor: CInt, _ path: String, _ acceptor: ConnectionAcceptor, _ eventLoops: any EventLoopGroup,
+        wake: (CInt, CInt)
+    ) {
+        self.descriptor = descriptor
+        self.path = path
+        self.acceptor = acceptor
+        self.eventLoops = eventLoops
+        self.wake = wake
+    }
+
+    /// Ends the thread, which closes the socket. ``hasStopped`` tells when that has happened. A second call does nothing.
+    func stop() {
+        let isFirst = arriving.withLock { arriving in
+            defer { arriving.isStopping = true }
+            return !arriving.isStopping
+        }
+        if isFirst { close(wake.1) }
+    }
+
+    /// Returns true when no connection is accepted any more, and each that was accepted is set up.
+    var hasStopped: Bool { arriving.withLock { $0.hasStopped && $0.total == 0 } }
+
+    private func run() {
+        var watched = [
+            pollfd(fd: wake.0, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        while true {
+            let ready = unsafe poll(&watched, nfds_t(watched.count), -1)
+            if ready < 0, errno != EINTR { usleep(Self.pause) }
+            if watched[0].revents != 0 { break }
+            if !acceptBatch() { usleep(Self.pause) }
+        }
+        close(descriptor)
+        close(wake.0)
+        arriving.withLock { $0.hasStopped = true }
+    }
+
+    /// In microseconds: how long nothing is accepted where the process lacks descriptors or its event loops are behind.
+    private static let pause: UInt32 = 2000
+
+    /// - Returns: false when nothing can be accepted at present.
+    private func acceptBatch() -> Bool {
+        for _ in 0..<Self.batch {
+            guard arriving.withLock({ $0.total < Self.mostArriving }) else { return false }
+            var peer = paytokend_peer()
+            switch unsafe paytokend_unix_accept(descriptor, &peer) {
+            case let connection where connection >= 0: receive(connection, from: peer.uid)
+            case -EAGAIN: return true
+            case -EPIPE, -EINTR, -ECONNABORTED: continue
+            default: return false
+            }
+        }
+        return true
+    }
+
+    private func receive(_ connection: CInt, from uid: UInt32) {
+        let isExpected = arriving.withLock { arriving in
+            let before = arriving.byUID[uid, default: 0]
+            guard acceptor.connectionLimits.answers(.user(uid), after: before) else { return false }
+            arriving.byUID[uid] = before + 1
+            arriving.total += 1
+            return true
+        }
+        guard isExpected else {
+            close(connection)
+            return acceptor.service.connectionRefused()
+        }
+        let eventLoop = eventLoops.next()
+        eventLoop.execute { [self] in
+            guard let turns = acceptor.turns[eventLoop] else { return }
+            turns.take(of: .user(uid)) { [self] in
+                defer { turns.end() }
+                guard paytokend_peer_has_left(connection) == 0 else {
+                    close(connection)
+                    return arrived(uid)
+                }
+                acceptor.setUp(connection, on: eventLoop).whenComplete { _ in self.arrived(uid) }
+            }
+        }
+    }
+
+    private func arrived(_ uid: UInt32) {
+        arriving.withLock { arriving in
+            let left = arriving.byUID[uid, default: 1] - 1
+            arriving.byUID[uid] = left == 0 ? nil : left
+            arriving.total -= 1
+        }
+    }
+}

@@ -1,0 +1,139 @@
+import Foundation
+import Glibc
+import NIOCore
+import NIOPosix
+import Refusals
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Daemon
+@testable import HTTPListener
+
+@Suite("Many requests on few connections")
+struct PipelinedRequestTests {
+    @Test("serves another source's request between the requests that one source has pipelined")
+    func otherSource() async throws {
+        let eventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let turns = try await LoopTurns.start(on: eventLoop.next())
+        let order = Shared([String]())
+        try await eventLoop.next().submit {
+            #expect(turns.takeNow())
+            for number in 0..<100 {
+                turns.take(of: .user(1)) {
+                    order.change { $0.append("many \(number)") }
+                    turns.end()
+                }
+            }
+            turns.take(of: .user(2)) {
+                order.change { $0.append("few") }
+                turns.end()
+            }
+            turns.end()
+        }.get()
+        try await wait(for: "all of them") { order.current.count == 101 }
+        #expect(order.current.firstIndex(of: "few") == 1)
+        turns.stop()
+        try await eventLoop.shutdownGracefully()
+    }
+
+    @Test("polls the sockets of an event loop whose work gives itself more work")
+    func polls() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let turns = try await LoopTurns.start(on: group.next())
+        let isRead = Atomic(false)
+        var ends: [CInt] = [-1, -1]
+        let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        #expect(unsafe socketpair(AF_UNIX, type, 0, &ends) == 0)
+        let channel = try await ClientBootstrap(group: group.next())
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        Noting { isRead.store(true, ordering: .relaxed) })
+                }
+            }
+            .withConnectedSocket(ends[0]).get()
+        // Works until the socket is read, which only a poll brings about.
+        @Sendable func work() {
+            turns.take(of: .user(1)) {
+                usleep(50)
+                if !isRead.load(ordering: .relaxed) { work() }
+                turns.end()
+            }
+        }
+        try await group.next().submit { work() }.get()
+        var byte: UInt8 = 1
+        #expect(unsafe send(ends[1], &byte, 1, 0) == 1)
+        try await wait(for: "the socket to be read") { isRead.load(ordering: .relaxed) }
+        turns.stop()
+        close(ends[1])
+        try? await channel.close()
+        try await group.shutdownGracefully()
+    }
+
+    @Test("a body of more chunks than a body may have is refused, one of as many is taken")
+    func chunks() async throws {
+        for (count, status) in [(BoundedInput.mostChunks, 200), (BoundedInput.mostChunks + 1, 413)] {
+            try await ListenerFixture().use { fixture in
+                let client = try await fixture.connect()
+                let head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                client.sendLossy(head + String(repeating: "1\r\n \r\n", count: count) + "0\r\n\r\n")
+                let answer = try await client.answer()
+                #expect(answer.status == status)
+                if status == 200 { #expect(answer.body == "POST /x \(count)") }
+            }
+        }
+    }
+
+    @Test("work for a peer that has closed its connection learns so, for one that has finished sending not")
+    func departure() async throws {
+        for leaves in [true, false] {
+            let origin = Shared(RequestOrigin?.none)
+            let latch = Latch(isOpen: false)
+            let directory = try FreshDirectory()
+            let listener = try await Listener.start(
+                settings: ListenerFixture.settings(in: directory), handler: NotingHandler(origin: origin, latch: latch),
+                instruments: Instruments(), group: MultiThreadedEventLoopGroup.singleton,
+                logger: ListenerFixture.quiet)
+            let client = try await RawConnection(directory.path("p.sock"), staysOpen: true)
+            try await client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+            try await wait(for: "the request to be under way") { latch.waiting == 1 }
+            #expect(origin.current?.hasLeft == false)
+            if leaves {
+                await client.close()
+                try await wait(for: "the peer's departure") { origin.current?.hasLeft == true }
+                latch.open()
+            } else {
+                try await client.finishSending()
+                latch.open()
+                #expect(try await client.answer().status == 200)
+            }
+            await listener.shutdown(grace: .seconds(5))
+        }
+    }
+}
+
+/// Notes the connection of each request, which waits at the latch.
+private struct NotingHandler: PeerRequestHandler {
+    let origin: Shared<RequestOrigin?>
+    let latch: Latch
+
+    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
+        origin.change { $0 = head.origin }
+        return .accept(bodyLimit: 0) { _ in
+            await latch.pass()
+            return HTTPAnswer(status: origin.current?.hasLeft == true ? 500 : 200)
+        }
+    }
+
+    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
+}
+
+private final class Noting: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    private let note: @Sendable () -> Void
+
+    init(_ note: @escaping @Sendable () -> Void) { self.note = note }
+
+    func channelReadComplete(context: ChannelHandlerContext) { note() }
+}

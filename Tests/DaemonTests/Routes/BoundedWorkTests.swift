@@ -1,0 +1,33 @@
+import TestSupport
+import Testing
+
+@testable import Daemon
+@testable import HTTPListener
+
+@Suite("Work that is not done")
+struct BoundedWorkTests {
+    @Test("a request whose peer has left asks no HSM and claims nothing", arguments: ["/v1/decrypt", "/v1/verify"])
+    func departure(path: String) async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let paymentToken = try fixture.mint()
+        let body = path == "/v1/verify" ? paymentToken.verifyBody() : paymentToken.decryptBody()
+        let origin = RequestOrigin(source: .user(fixture.peer.uid), turns: nil)
+        origin.leave()
+        let answer = try await fixture.post(path, body, from: origin)
+        #expect(String(decoding: answer.body, as: UTF8.self).contains("\"deadline_exceeded\""))
+        #expect(fixture.hsm.calls == 0)
+        #expect(try await fixture.post(path, body).status == 200)
+    }
+
+    @Test("requests that are refused for their heads have one log line for each code, and each is counted")
+    func headLines() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let began = ContinuousClock.now
+        for _ in 0..<50 { #expect(try await fixture.post("/nothing", []).status == 404) }
+        let most = 1 + Int((ContinuousClock.now - began) / .seconds(10))
+        let lines = try String(decoding: fixture.logged, as: UTF8.self).split(separator: "\n")
+            .filter { $0.contains("not_found") }
+        #expect((1...most).contains(lines.count), "\(lines)")
+        #expect(fixture.instruments.requests.value(["other", "not_found"]) == 50)
+    }
+}
