@@ -97,6 +97,9 @@ let package = Package(
             name: "ConfigurationFile",
             dependencies: ["Encodings", "HostSystem", "PostgreSQLClient", "SecretMemory", "Telemetry", yams],
             swiftSettings: house),
+        // Peers of Unix sockets, and the rules of a configuration that match them.
+        .target(
+            name: "AccessControl", dependencies: ["CLinux", "ConfigurationFile", "HostSystem"], swiftSettings: house),
         // Not Hummingbird: that drains an unread body without limit after an early refusal, has no idle time-out by default,
         // answers what is not HTTP with an empty 400, and past its limit of connections stops accepting, so that idle peers
         // starve everyone.
@@ -160,7 +163,8 @@ let package = Package(
         .target(
             name: "Daemon",
             dependencies: [
-                "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON", "TLSHandshake",
+                "AccessControl", "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON",
+                "TLSHandshake",
                 "WorkerProtocol",
                 "PaymentToken",
                 "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLClient", "DaemonAPI", "HostSystem", "Telemetry",
@@ -191,7 +195,8 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
-                "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener", "Payments",
+                "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener",
+                "Payments",
                 "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON",
                 "Telemetry", "TLSHandshake", nioCore, nioPosix,
                 nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
@@ -332,7 +337,8 @@ let package = Package(
         .testTarget(
             name: "DaemonTests",
             dependencies: [
-                "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener", "HostSystem",
+                "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
+                "HostSystem",
                 "KeySealing", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SecretMemory",
                 "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                 nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, grdb,
@@ -359,7 +365,8 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener", "Payments",
+                "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener", "HostSystem",
+                "Payments",
                 "Processors", "paytoken-gateway", "Radial", "Refusals", "StrictJSON", "Telemetry",
                 "TestSupport", "TLSHandshake", "TokenForge",
                 logging, nioCore, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,

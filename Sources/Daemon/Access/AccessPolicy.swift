@@ -1,9 +1,10 @@
+import AccessControl
 import ConfigurationFile
 import Glibc
 import HostSystem
 import PaymentToken
 
-/// Who is served. The first rule that matches the peer decides alone; no match, no service.
+/// The peers that are served. The first rule that matches the peer decides alone; no match, no service.
 struct AccessPolicy: Sendable, Equatable {
     let rules: [AccessRule]
     let overflow: OverflowIdentifiers
@@ -22,17 +23,17 @@ struct AccessPolicy: Sendable, Equatable {
 
     /// The caller that this peer is, or nil when no rule matches it.
     func caller(for peer: PeerCredentials) -> Caller? {
-        rules.first { $0.matches(peer, overflow: overflow) }.map { Caller(rule: $0, peer: peer) }
+        rules.first(matching: peer, overflow: overflow).map { Caller(rule: $0, peer: peer) }
     }
 
-    /// Whether a rule of this name gives this role. Of a caller of another host no more can be said here.
+    /// Returns true if a rule of this name gives this role. Of a caller of another host no more is known here.
     func gives(_ role: Role, toName name: String) -> Bool {
         rules.contains { $0.name == name && $0.roles.withImplied.contains(role) }
     }
 }
 
 /// One entry of the configuration's `access`: whom it matches, and what those may do.
-struct AccessRule: Sendable, Equatable {
+struct AccessRule: PeerRule, Sendable, Equatable {
     /// The caller's name in records and for repeats; nil means the peer's uid.
     var name: String?
     var user: Account?
@@ -46,28 +47,8 @@ struct AccessRule: Sendable, Equatable {
     /// nil means the one of `verification`.
     var signingTimeWindow: SigningTimeWindow?
 
-    /// Whether its callers decrypt and are known by their uids, which another host may have given to somebody else.
+    /// Returns true if its callers decrypt and are known by their uids, which another host may have given to other accounts.
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }
-
-    func matches(_ peer: PeerCredentials, overflow: OverflowIdentifiers) -> Bool {
-        // An unmapped peer shows the overflow identifier, whoever it is: that names nobody.
-        if let user, peer.uid != user.id || user.id == overflow.uid { return false }
-        if let group, !peer.belongs(to: group.id) || group.id == overflow.gid { return false }
-        return user != nil || group != nil
-    }
-}
-
-/// The uid and gid that stand for "not mapped in this user namespace" (user_namespaces(7)).
-struct OverflowIdentifiers: Sendable, Equatable {
-    let uid: UInt32
-    let gid: UInt32
-
-    static let current = OverflowIdentifiers(
-        uid: read("/proc/sys/kernel/overflowuid"), gid: read("/proc/sys/kernel/overflowgid"))
-
-    private static func read(_ path: String) -> UInt32 {
-        (try? SmallFile.text(at: path, maximumBytes: 32)).flatMap { UInt32($0.trimmingTrailingNewline) } ?? 65_534
-    }
 }
 
 /// What a caller may do. The raw values are those of the configuration.

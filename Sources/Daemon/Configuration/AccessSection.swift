@@ -1,3 +1,4 @@
+import AccessControl
 import ConfigurationFile
 import HostSystem
 import PaymentToken
@@ -30,35 +31,16 @@ extension AccessPolicy {
             ConfigurationSection(element.value, path: element.key, keys: Self.ruleKeys, reader: root.reader)
         }
         let rules = sections.map { AccessRule($0, overflow: overflow, namesCallers: namesCallers) }
-        for (place, section) in sections.enumerated() {
-            guard let first = rules[..<place].firstIndex(where: { $0.takesAll(of: rules[place]) }) else { continue }
-            let by = rules[first].group.map { ", by the group \($0.name)" } ?? ""
-            section.warning(
-                .unreachedRule, "user",
-                "this rule is never reached: the rule in line \(sections[first].line.map(String.init) ?? "?") matches the same "
-                    + "peers first\(by), and the first rule that matches decides alone; put this one before it")
-        }
+        ConfigurationSection.warnOfUnreached(zip(rules, sections).map { (rule: $0, section: $1) })
         self.init(rules: rules, overflow: overflow)
     }
 }
 
 extension AccessRule {
-    /// Whether it matches whoever the later rule matches, as far as the system's users and groups say. A process can have other
-    /// groups than its user, so this is for a warning only.
-    fileprivate func takesAll(of later: AccessRule) -> Bool {
-        if let user, user.id != later.user?.id { return false }
-        guard let group else { return user != nil }
-        if later.group?.id == group.id { return true }
-        guard let name = later.user?.name, let account = Accounts.user(name) else { return false }
-        return Accounts.groups(of: account).contains(group.id)
-    }
-
     fileprivate init(_ section: ConfigurationSection, overflow: OverflowIdentifiers, namesCallers: Bool) {
-        // Elsewhere an empty value means the default. Here the default is everybody, or everything.
-        for name in AccessPolicy.ruleKeys where section.isEmpty(name) {
-            section.problem(name, "has no value; give one, or leave it out")
-        }
-        self.init(user: section.user("user"), group: section.group("group"), roles: section.roles())
+        section.refuseEmptyRuleValues(of: AccessPolicy.ruleKeys)
+        let accounts = section.ruleAccounts(overflow: overflow)
+        self.init(user: accounts.user, group: accounts.group, roles: section.ruleRoles())
         name = section.node("name") == nil ? nil : section.name("name")
         if let name, name.allSatisfy(\.isNumber) {
             // A uid in decimal is the name of callers whose rule has none.
@@ -70,17 +52,6 @@ extension AccessRule {
                 "is missing; with a ledger in PostgreSQL a rule with the role decrypt needs one, since uids differ between the "
                     + "hosts that share it")
         }
-        if section.node("user") == nil, section.node("group") == nil {
-            section.problem("user", "is missing, and so is group; a rule needs one of them")
-        }
-        if let user, user.id == overflow.uid {
-            section.problem(
-                "user", "is the overflow uid \(overflow.uid), which stands for everybody unknown; use another user")
-        }
-        if let group, group.id == overflow.gid {
-            section.problem(
-                "group", "is the overflow gid \(overflow.gid), which stands for everybody unknown; use another group")
-        }
         merchants = section.texts("merchants").map { $0.map { MerchantPattern($0.value) } }
         if merchants?.isEmpty == true {
             section.problem("merchants", "is empty, so no merchant is allowed; leave it out to allow all")
@@ -88,19 +59,5 @@ extension AccessRule {
         requireExpected = Set(
             section.choices("require_expected", among: ExpectedDetails.memberNames.sorted()).map(\.value))
         signingTimeWindow = section.signingTimeWindow("signing_time_window")
-    }
-}
-
-extension ConfigurationSection {
-    fileprivate func roles() -> Set<Role> {
-        guard node("roles") != nil else {
-            problem("roles", "is missing; list one or more of \(Role.allCases.map(\.rawValue).joined(separator: ", "))")
-            return []
-        }
-        let names = choices("roles", among: Role.allCases.map(\.rawValue)).map(\.value)
-        if case .sequence(let sequence)? = node("roles"), sequence.isEmpty {
-            problem("roles", "is empty; list one or more of \(Role.allCases.map(\.rawValue).joined(separator: ", "))")
-        }
-        return Set(names.compactMap(Role.init(rawValue:)))
     }
 }

@@ -1,3 +1,4 @@
+import AccessControl
 import ConfigurationFile
 import Encodings
 import Glibc

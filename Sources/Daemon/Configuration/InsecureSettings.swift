@@ -8,7 +8,6 @@ extension ConfigurationWarning.Setting {
     static let foreignRoots = Self("foreign_roots")
     static let onePerson = Self("one_person")
     static let databaseTLS = Self("database_tls")
-    static let unreachedRule = Self("unreached_rule")
 
     /// Whether what it is about stays as it was at the start, whatever a reload reads.
     var isFixedAtStart: Bool { self == .onePerson || self == .databaseTLS }

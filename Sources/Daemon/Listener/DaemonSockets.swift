@@ -1,3 +1,4 @@
+import AccessControl
 import HTTPListener
 import Logging
 import NIOCore
@@ -37,10 +38,7 @@ private struct PeerConnections: ConnectionService {
 
     func accept(_ channel: any Channel) throws -> AcceptedConnection {
         // The kernel recorded these when the peer connected and does not change them, so they are asked for once.
-        guard
-            let peer = try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
-                of: NIOBSDSocket.Handle.self, { try PeerCredentials(connectedSocket: $0) })
-        else { throw ChannelError.operationUnsupported }
+        let peer = try UnixSocketPeer.read(channel) { try PeerCredentials(connectedSocket: $0) }
         return AcceptedConnection(
             source: .user(peer.uid), handler: PeerRequests(peer: peer, socket: socket, handler: handler))
     }

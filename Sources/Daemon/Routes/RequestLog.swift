@@ -1,3 +1,4 @@
+import AccessControl
 import HTTPListener
 import Logging
 import Refusals

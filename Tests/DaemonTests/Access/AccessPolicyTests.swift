@@ -1,3 +1,4 @@
+import AccessControl
 import Ledger
 import PaymentToken
 import Refusals

@@ -4,6 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import AccessControl
 @testable import Daemon
 @testable import HTTPListener
 

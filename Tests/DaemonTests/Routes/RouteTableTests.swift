@@ -1,3 +1,4 @@
+import AccessControl
 import DaemonAPI
 import Foundation
 import Glibc

@@ -1,25 +1,23 @@
 import CLinux
 import Glibc
-import HostSystem
-import Ledger
+package import HostSystem
 
-/// Who connected, as the kernel fixed it at connect(2): the only identity there is.
+/// The peer of a Unix socket, as the kernel fixed it at connect(2): the only identity there is.
 ///
 /// Neither pid nor path nor a look-up by name at request time takes part: a pid can be reused and a name can change.
-/// `pid` and `comm` are informational, for records. `loginUID` gives no rights: it only makes one person of two accounts
-/// (``person``).
-struct PeerCredentials: Sendable, Hashable {
-    let uid: UInt32
-    let gid: UInt32
+/// `pid` and `comm` are informational, for records. `loginUID` gives no rights: it says which person uses an account.
+package struct PeerCredentials: Sendable, Hashable {
+    package let uid: UInt32
+    package let gid: UInt32
     /// The supplementary groups (SO_PEERGROUPS), in the kernel's order; `gid` may or may not be among them.
-    let groups: [UInt32]
-    let pid: Int32
+    package let groups: [UInt32]
+    package let pid: Int32
     /// Read while the process that connected was running.
-    let loginUID: LoginUID
+    package let loginUID: LoginUID
     /// The process's own name for itself (/proc/pid/comm), at most 15 bytes: text that the process chose, so not trusted.
-    let comm: String?
+    package let comm: String?
 
-    init(
+    package init(
         uid: UInt32, gid: UInt32, groups: [UInt32] = [], pid: Int32 = 0, loginUID: LoginUID = .unset,
         comm: String? = nil
     ) {
@@ -31,25 +29,16 @@ struct PeerCredentials: Sendable, Hashable {
         self.comm = comm
     }
 
-    /// Whether `group` is the peer's primary or one of its supplementary groups.
-    func belongs(to group: UInt32) -> Bool {
+    /// Returns true if `group` is the peer's primary or one of its supplementary groups.
+    package func belongs(to group: UInt32) -> Bool {
         gid == group || groups.contains(group)
-    }
-
-    /// What approvals tell persons apart by; nil for an unknown person, who can neither request nor approve.
-    var person: PersonIdentities? {
-        switch loginUID {
-        case .set(let loginUID): PersonIdentities(uid: uid, loginUID: loginUID)
-        case .unset: PersonIdentities(uid: uid)
-        case .unreadable: nil
-        }
     }
 }
 
 extension PeerCredentials {
     /// Asks the kernel about a connected Unix socket.
     /// - Throws: the errno of the getsockopt(2) that failed. A peer without credentials is not served.
-    init(connectedSocket descriptor: CInt) throws(SystemError) {
+    package init(connectedSocket descriptor: CInt) throws(SystemError) {
         var peer = paytokend_peer()
         let result = unsafe paytokend_peer_credentials(descriptor, &peer)
         guard result == 0 else { throw SystemError(call: "getsockopt(SO_PEERCRED)", errno: result) }

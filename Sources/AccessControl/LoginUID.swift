@@ -3,15 +3,15 @@ import Glibc
 import HostSystem
 
 /// The uid under which a person logged in, which su and sudo leave as it is (proc(5), /proc/pid/loginuid).
-enum LoginUID: Sendable, Hashable {
+package enum LoginUID: Sendable, Hashable {
     case set(UInt32)
-    /// Nobody logged in (a service, a cron job), or the kernel keeps no login uids.
+    /// No person logged in (a service, a cron job), or the kernel keeps no login uids.
     case unset
     /// The process has ended, or may not be looked at: it can have any.
     case unreadable
 
     /// nil where none is set, and where none could be read.
-    var number: UInt32? {
+    package var number: UInt32? {
         if case .set(let uid) = self { uid } else { nil }
     }
 }
@@ -32,7 +32,7 @@ extension LoginUID {
             self = .unreadable
             return
         }
-        // 4294967295 says that nobody logged in.
+        // 4294967295 says that no person logged in.
         self = uid == UInt32.max ? .unset : .set(uid)
     }
 

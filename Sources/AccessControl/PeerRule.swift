@@ -1,0 +1,55 @@
+import Glibc
+package import HostSystem
+
+/// One entry of a configuration's list of accounts: the peers of a Unix socket that it matches. What it gives them is the
+/// program's own: the daemon's roles and merchants, the gateway's roles.
+package protocol PeerRule {
+    /// Of the peer's process.
+    var user: Account? { get }
+    /// Primary or supplementary. With ``user`` too, both must match.
+    var group: Account? { get }
+}
+
+extension PeerRule {
+    package func matches(_ peer: PeerCredentials, overflow: OverflowIdentifiers) -> Bool {
+        // Every unmapped peer shows the overflow identifier, which therefore identifies no account.
+        if let user, peer.uid != user.id || user.id == overflow.uid { return false }
+        if let group, !peer.belongs(to: group.id) || group.id == overflow.gid { return false }
+        return user != nil || group != nil
+    }
+
+    /// Returns true if it matches every peer that the later rule matches, as far as the system's users and groups say. A process
+    /// can have other groups than its user, so this is for a warning only.
+    func takesAll(of later: some PeerRule) -> Bool {
+        if let user, user.id != later.user?.id { return false }
+        guard let group else { return user != nil }
+        if later.group?.id == group.id { return true }
+        guard let name = later.user?.name, let account = Accounts.user(name) else { return false }
+        return Accounts.groups(of: account).contains(group.id)
+    }
+}
+
+extension Sequence where Element: PeerRule {
+    /// The rule that decides about the peer, alone; nil if none matches, and then the peer is not served.
+    package func first(matching peer: PeerCredentials, overflow: OverflowIdentifiers) -> Element? {
+        first { $0.matches(peer, overflow: overflow) }
+    }
+}
+
+/// The uid and gid that stand for "not mapped in this user namespace" (user_namespaces(7)).
+package struct OverflowIdentifiers: Sendable, Equatable {
+    package let uid: UInt32
+    package let gid: UInt32
+
+    package init(uid: UInt32, gid: UInt32) {
+        self.uid = uid
+        self.gid = gid
+    }
+
+    package static let current = OverflowIdentifiers(
+        uid: read("/proc/sys/kernel/overflowuid"), gid: read("/proc/sys/kernel/overflowgid"))
+
+    private static func read(_ path: String) -> UInt32 {
+        (try? SmallFile.text(at: path, maximumBytes: 32)).flatMap { UInt32($0.trimmingTrailingNewline) } ?? 65_534
+    }
+}
