@@ -12,6 +12,9 @@ struct PaymentCommand: AsyncParsableCommand {
             A payment is pending when it was submitted and no answer came. It is never sent again. Where the processor can be \
             asked, the gateway asks by itself; otherwise look the payment up at the processor and resolve it.
 
+            list and show need the role support on the admin socket, resolve needs the role resolve (admin.access). Root and the \
+            gateway's user have both by default.
+
               paytoken-gateway payment list --state pending
               paytoken-gateway payment show 0f3a…
               paytoken-gateway payment resolve 0f3a… --status captured \\

@@ -110,16 +110,24 @@ struct PaytokendSettings: Sendable, Equatable {
 /// `admin`: the socket for metrics and status.
 struct AdminSettings: Sendable, Equatable {
     var socket: String
-    /// Permission bits of the socket file: who can connect may do everything there.
+    /// Permission bits of the socket file.
     var mode: UInt32
     /// Of the socket file; nil leaves it the gateway's own.
     var group: Account?
+    /// What the accounts that can connect may do.
+    var access: AdminAccess
 
-    static let keys = ["socket", "mode", "group"]
+    static let keys = ["socket", "mode", "group", "access"]
 
     init(_ section: ConfigurationSection) {
         socket = section.socketPath("socket", default: "/run/paytoken-gateway/admin.sock")
         mode = section.mode("mode", default: 0o600)
-        group = section.group("group")
+        let group = section.group("group")
+        self.group = group
+        access = AdminAccess(section, group: group)
+    }
+
+    func isSameSocket(as other: AdminSettings) -> Bool {
+        socket == other.socket && mode == other.mode && group == other.group
     }
 }

@@ -1,3 +1,4 @@
+import AccessControl
 import DaemonAPI
 import Encodings
 import Foundation
@@ -13,9 +14,11 @@ struct PaymentAdministration: Sendable {
 
     var routes: [AdminRoute] {
         [
-            AdminRoute("POST", "/v1/payments/list", bodyLimit: Self.bodyLimit, respond: list),
-            AdminRoute("GET", "/v1/payments/{transactionId}", respond: show),
-            AdminRoute("POST", "/v1/payments/{transactionId}/resolve", bodyLimit: Self.bodyLimit, respond: resolve),
+            AdminRoute("POST", "/v1/payments/list", role: .support, bodyLimit: Self.bodyLimit, respond: list),
+            AdminRoute("GET", "/v1/payments/{transactionId}", role: .support, respond: show),
+            AdminRoute(
+                "POST", "/v1/payments/{transactionId}/resolve", role: .resolve, bodyLimit: Self.bodyLimit,
+                respond: resolve),
         ]
     }
 
@@ -50,7 +53,7 @@ struct PaymentAdministration: Sendable {
             throw GatewayRefusal(error)
         }
         guard let state = wanted.state else { throw .defect }
-        let person = Accounts.user(String(request.uid)).map { "\($0.name) (\($0.uid))" } ?? "uid \(request.uid)"
+        let person = request.peer.person
         let payment: Payment
         do throws(PaymentStoreError) {
             payment = try await store.resolve(
@@ -104,5 +107,21 @@ extension PaymentSummary {
             history: history?.map {
                 Change(state: $0.state.rawValue, at: $0.at, by: $0.by, attempt: $0.attempt, reason: $0.reason)
             })
+    }
+}
+
+extension PeerCredentials {
+    /// The account and the login uid, with their names as the system knows them now.
+    fileprivate var person: String {
+        let account = Self.named(uid)
+        return switch loginUID {
+        case .set(let login): "\(account), logged in as \(Self.named(login))"
+        case .unset: account
+        case .unreadable: "\(account), login uid unreadable"
+        }
+    }
+
+    private static func named(_ uid: UInt32) -> String {
+        Accounts.user(String(uid)).map { "\($0.name) (\($0.uid))" } ?? "uid \(uid)"
     }
 }

@@ -1,32 +1,37 @@
+import AccessControl
 import HTTPListener
 import NIOCore
 import Refusals
 import Telemetry
 
-/// The admin socket: whoever may open it (`admin.mode`) may ask everything there.
-struct AdminRouter: RequestHandler {
+/// Routes the admin socket's requests. Its mode and group say which accounts can connect, `admin.access` what they may do.
+struct AdminRouter: Sendable {
     let routes: [AdminRoute]
+    /// `admin.access` in force, which a reload replaces.
+    let access: @Sendable () -> AdminAccess
     let log: GatewayRequestLog
-    /// Who is at the other end of the connection.
-    var uid: UInt32 = .max
 
-    func admit(_ head: RequestHead) -> Admission {
+    func admit(_ head: RequestHead, peer: PeerCredentials) -> Admission {
         let here = routes.compactMap { route in route.path.match(head.path).map { (route: route, parameters: $0) } }
         let entry = GatewayRequestLog.Entry(
-            endpoint: here.first?.route.path.text ?? "other", address: "admin", source: .client("admin"),
-            trace: TraceContext(traceparent: head.values(of: "traceparent")))
+            endpoint: here.first?.route.path.text ?? "other", address: "admin", source: .user(peer.uid),
+            trace: TraceContext(traceparent: head.values(of: "traceparent")), peer: peer)
+        let rule = access().rule(for: peer)
         do throws(GatewayRefusal) {
+            if rule == nil, !here.contains(where: { $0.route.role == nil }) { throw .noRule(for: peer) }
             guard !here.isEmpty else {
                 throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path on the admin socket.")
             }
             guard let (route, parameters) = here.first(where: { $0.route.method == head.method }) else {
                 throw .methodNotAllowed(of: here.map(\.route.method))
             }
+            if let role = route.role, rule?.gives(role) != true { throw .missing(role, of: peer) }
             try head.requirePlain(takesBody: route.bodyLimit > 0)
-            return .accept(bodyLimit: route.bodyLimit) { [log, uid] body in
+            return .accept(bodyLimit: route.bodyLimit) { [log] body in
                 do throws(GatewayRefusal) {
                     let answer = try await route.respond(
-                        AdminRequest(uid: uid, parameters: parameters, body: body, trace: entry.trace))
+                        AdminRequest(
+                            peer: peer, isMatched: rule != nil, parameters: parameters, body: body, trace: entry.trace))
                     log.finish(entry, answer: answer, isRoutine: route.bodyLimit == 0)
                     return answer.http
                 } catch {
@@ -46,6 +51,30 @@ struct AdminRouter: RequestHandler {
     }
 }
 
+extension GatewayRefusal {
+    fileprivate static func noRule(for peer: PeerCredentials) -> GatewayRefusal {
+        GatewayRefusal(
+            .daemon(.forbidden), "No rule of admin.access matches this account.",
+            details: "uid \(peer.uid), gid \(peer.gid)")
+    }
+
+    fileprivate static func missing(_ role: AdminRole, of peer: PeerCredentials) -> GatewayRefusal {
+        GatewayRefusal(
+            .daemon(.forbidden),
+            "This account's rule in admin.access does not give it the role \(role.rawValue), which this needs.",
+            details: "uid \(peer.uid), gid \(peer.gid)")
+    }
+}
+
+/// One connection's requests, with what the kernel says of its peer.
+private struct AdminPeerRequests: RequestHandler {
+    let peer: PeerCredentials
+    let router: AdminRouter
+
+    func admit(_ head: RequestHead) -> Admission { router.admit(head, peer: peer) }
+    func answer(for refusal: Refusal) -> HTTPAnswer { router.answer(for: refusal) }
+}
+
 /// The connections of the admin socket, counted by the peer's uid.
 struct AdminConnections: ConnectionService {
     let router: AdminRouter
@@ -55,9 +84,8 @@ struct AdminConnections: ConnectionService {
     static let maximum = ConnectionLimits.Maximum(total: 64, perSource: 16, reserved: 8)
 
     func accept(_ channel: any Channel) throws -> AcceptedConnection {
-        var router = router
-        router.uid = try UnixSocketPeer.uid(of: channel)
-        return AcceptedConnection(source: .user(router.uid), handler: router)
+        let peer = try UnixSocketPeer.read(channel) { try PeerCredentials(connectedSocket: $0) }
+        return AcceptedConnection(source: .user(peer.uid), handler: AdminPeerRequests(peer: peer, router: router))
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }

@@ -15,8 +15,10 @@ struct GatewayMonitoring: Sendable {
 
     var routes: [AdminRoute] {
         [
-            AdminRoute("GET", "/healthz", respond: health), AdminRoute("GET", "/readyz", respond: ready),
-            AdminRoute("GET", "/metrics", respond: metrics), AdminRoute("GET", "/v1/status", respond: showStatus),
+            AdminRoute("GET", "/healthz", role: nil, respond: health),
+            AdminRoute("GET", "/readyz", role: nil, respond: ready),
+            AdminRoute("GET", "/metrics", role: .monitor, respond: metrics),
+            AdminRoute("GET", "/v1/status", role: .monitor, respond: showStatus),
         ]
     }
 
@@ -25,10 +27,12 @@ struct GatewayMonitoring: Sendable {
     }
 
     /// The gateway is ready when paytokend is, without which nothing can be signed or decrypted, and its store of payments.
-    private func ready(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    /// Only peers that a rule matches receive the reasons.
+    private func ready(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
         let reasons = await notReady()
         var answer = try GatewayAnswer.json(
-            Readiness(ready: reasons.isEmpty, reasons: reasons), status: reasons.isEmpty ? 200 : 503)
+            Readiness(ready: reasons.isEmpty, reasons: request.isMatched ? reasons : []),
+            status: reasons.isEmpty ? 200 : 503)
         if !reasons.isEmpty { answer.outcome = "not_ready" }
         return answer
     }

@@ -1,9 +1,11 @@
+import AccessControl
 import HTTPListener
 import Logging
 import Telemetry
 
 /// One log line and one count for each request: fixed words, identifiers and times, nothing of a body, a query or a header but
-/// the trace. What unknown senders are refused is logged once in a while for each address (``BoundedLines``).
+/// the trace. What unknown senders are refused, and peers of the admin socket for want of a role, is logged once in a while for each
+/// address or account (``BoundedLines``).
 struct GatewayRequestLog: Sendable {
     let instruments: GatewayInstruments
     let logger: Logger
@@ -18,18 +20,22 @@ struct GatewayRequestLog: Sendable {
         /// By what the connection is counted until its client is known.
         let source: ConnectionSource
         let trace: TraceContext
+        /// Of the admin socket.
+        let peer: PeerCredentials?
         /// The client's name, once it is known.
         var client: String?
         let started = ContinuousClock.now
 
         init(
-            endpoint: String, address: String, source: ConnectionSource, trace: TraceContext, client: String? = nil
+            endpoint: String, address: String, source: ConnectionSource, trace: TraceContext, client: String? = nil,
+            peer: PeerCredentials? = nil
         ) {
             self.endpoint = endpoint
             self.address = address
             self.source = source
             self.trace = trace
             self.client = client
+            self.peer = peer
         }
     }
 
@@ -43,7 +49,8 @@ struct GatewayRequestLog: Sendable {
 
     func finish(_ entry: Entry, refusal: GatewayRefusal) {
         let took = finish(entry, outcome: refusal.code.rawValue)
-        let isBounded = refusal.code == .unauthorized
+        let isBounded =
+            refusal.code == .unauthorized || (entry.peer != nil && refusal.code == .daemon(.forbidden))
         guard let line = isBounded ? unauthorizedLines.next(from: entry.source) : .own(leftOut: 0) else { return }
         var metadata = metadata(entry, outcome: refusal.code.rawValue, took: took)
         switch line {
@@ -78,6 +85,10 @@ struct GatewayRequestLog: Sendable {
         metadata["trace.id"] = .string(entry.trace.traceIdentifier)
         metadata["span.id"] = .string(entry.trace.spanIdentifier)
         if let parent = entry.trace.parentIdentifier { metadata["parent.id"] = .string(parent) }
+        if let peer = entry.peer {
+            metadata["peer.uid"] = .string(String(peer.uid))
+            if let login = peer.loginUID.number { metadata["peer.login_uid"] = .string(String(login)) }
+        }
         if let client = entry.client { metadata["client"] = .string(client) }
         return metadata
     }

@@ -1,3 +1,4 @@
+import AccessControl
 import DaemonAPI
 import HTTPListener
 import Logging
@@ -98,19 +99,22 @@ extension GatewayAnswer {
     }
 }
 
-/// One method on one path of the admin socket, which is for whoever may open that socket.
+/// One method on one path of the admin socket, and the role that a peer needs for it.
 struct AdminRoute: Sendable {
     let method: String
     let path: RoutePath
+    /// nil: for every peer that can open the socket.
+    let role: AdminRole?
     let bodyLimit: Int
     let respond: @Sendable (AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer
 
     init(
-        _ method: String, _ path: RoutePath, bodyLimit: Int = 0,
+        _ method: String, _ path: RoutePath, role: AdminRole?, bodyLimit: Int = 0,
         respond: @escaping @Sendable (AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer
     ) {
         self.method = method
         self.path = path
+        self.role = role
         self.bodyLimit = bodyLimit
         self.respond = respond
     }
@@ -118,8 +122,10 @@ struct AdminRoute: Sendable {
 
 /// What a route of the admin socket gets to see.
 struct AdminRequest: Sendable {
-    /// The account that asks, as the kernel tells it.
-    let uid: UInt32
+    /// The account that asks, as the kernel fixed it.
+    let peer: PeerCredentials
+    /// Returns true if a rule of `admin.access` matches it. It has the route's role then, if the route needs one.
+    let isMatched: Bool
     /// What stands in the path where the route's has a name in braces.
     let parameters: [String: String]
     let body: [UInt8]

@@ -47,8 +47,9 @@ struct GatewayAssembly: Sendable {
             router: GatewayRouter(
                 routes: routes, clients: clients, rates: RequestRates(configuration.limits.requests), log: log,
                 requestTimeout: configuration.limits.requestTimeout),
-            adminRouter: AdminRouter(routes: monitoring.routes + adminRoutes, log: log), monitoring: monitoring,
-            logger: logger)
+            adminRouter: AdminRouter(
+                routes: monitoring.routes + adminRoutes, access: { live.current.admin.access }, log: log),
+            monitoring: monitoring, logger: logger)
     }
 
     /// What `systemctl status` shows: whether clients are served and, if not, why, as `/readyz` says it.

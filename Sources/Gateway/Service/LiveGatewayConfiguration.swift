@@ -6,7 +6,7 @@ import Synchronization
 import Telemetry
 
 /// The configuration in force, of which SIGHUP replaces what can change under a running gateway: clients, the server's
-/// certificate and key, client authorities and the log level. Everything else needs a restart and stays as it was started.
+/// certificate and key, client authorities, `admin.access` and the log level. Everything else needs a restart and stays as it was started.
 final class LiveGatewayConfiguration: Sendable {
     private let inForce: Mutex<GatewayConfiguration>
     private let instruments: GatewayInstruments
@@ -66,20 +66,20 @@ extension GatewayConfiguration {
         return [
             ("listener", sameListener), ("limits", limits == new.limits), ("paytokend", paytokend == new.paytokend),
             ("sessions", sessions == new.sessions), ("store, deadline, processors", payments == new.payments),
-            ("admin", admin == new.admin),
+            ("admin", admin.isSameSocket(as: new.admin)),
             ("log.format", log.format == new.log.format),
         ].filter { !$0.1 }.map(\.0)
     }
 
     fileprivate mutating func takeWhatMayChange(from new: GatewayConfiguration) {
         // All insecure settings but clients' are of sections that stay.
-        (clients, log.level) = (new.clients, new.log.level)
+        (clients, admin.access, log.level) = (new.clients, new.admin.access, new.log.level)
         if listener.tls != nil, let files = new.listener.tls { listener.tls = files }
     }
 }
 
-/// SIGHUP: clients, certificates and the log level are read again, all or nothing. On open connections the new rules apply from
-/// the next request on.
+/// SIGHUP: clients, certificates, `admin.access` and the log level are read again, all or nothing. On open connections the new
+/// rules apply from the next request on.
 struct GatewayReload: Sendable {
     let file: String
     let assembly: GatewayAssembly

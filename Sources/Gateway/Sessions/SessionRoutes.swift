@@ -24,7 +24,7 @@ struct SessionRoutes: Sendable {
     }
 
     var adminRoutes: [AdminRoute] {
-        [AdminRoute("POST", "/v1/session-check", bodyLimit: Self.bodyLimit, respond: check)]
+        [AdminRoute("POST", "/v1/session-check", role: .support, bodyLimit: Self.bodyLimit, respond: check)]
     }
 
     private func session(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {

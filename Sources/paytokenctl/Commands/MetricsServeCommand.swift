@@ -23,8 +23,8 @@ struct MetricsServeCommand: AsyncParsableCommand {
                 - { name: metrics, user: paytokend-metrics, roles: [monitor] }
 
             and which can open the admin socket: listener.admin_mode: "0666" in paytokend.yaml, or SocketMode=0666 in \
-            paytokend-admin.socket. The daemon still refuses whoever has no rule. The gateway's admin socket has no roles; there \
-            admin.mode and admin.group say who may connect. The units paytokend-metrics.service and \
+            paytokend-admin.socket. The daemon still refuses peers without a rule. On the gateway's admin socket (admin.mode, \
+            admin.group) its group has the role monitor, unless admin.access gives it. The units paytokend-metrics.service and \
             paytoken-gateway-metrics.service in hsm-config/ do all of this.
 
               paytokenctl metrics serve --listen 127.0.0.1:9464

@@ -16,8 +16,9 @@ struct SessionCheckCommand: AsyncParsableCommand {
             Shows each step: paytokend's certificate for the merchant (identity), Apple's host (name, connection, tls), the \
             signature by the token, and Apple's answer. The session is thrown away. Exit status 0 when Apple gave one.
 
-            Run it as root or as the gateway's user, who can open its admin socket; PAYTOKEND_ADMIN_SOCKET is not used. What the \
-            gateway's clients are allowed is not looked at: a backend's 403 is not found by this.
+            It needs the role support on the gateway's admin socket (admin.access), which root and the gateway's user have by \
+            default; PAYTOKEND_ADMIN_SOCKET is not used. What the gateway's clients are allowed is not checked: a backend's 403 \
+            is not found by this.
 
               paytokenctl session check merchant.com.example --domain shop.example
             """)

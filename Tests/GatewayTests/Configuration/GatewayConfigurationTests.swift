@@ -1,3 +1,4 @@
+import AccessControl
 import ConfigurationFile
 import Foundation
 import HTTPListener
@@ -74,6 +75,22 @@ struct GatewayConfigurationTests {
         #expect(sample.clients.count == 1)
     }
 
+    @Test("a rule of admin.access that is never reached is warned of; an empty list is the default")
+    func adminAccess() throws {
+        let empty = try load(Self.minimum + "admin: { access: [] }\n")
+        let least = try load(Self.minimum)
+        #expect(empty.admin == least.admin)
+        let configuration = try load(
+            Self.minimum
+                + "admin: { access: [{ group: \"0\", roles: [monitor] }, { user: root, roles: [resolve] }, "
+                + "{ user: \"77\", group: \"78\", roles: [support] }] }\n")
+        let rules = configuration.admin.access.rules
+        #expect(rules.map(\.roles) == [[.monitor], [.resolve], [.support]])
+        #expect(rules.last?.user?.id == 77 && rules.last?.group?.id == 78)
+        let warnings = configuration.warnings.filter { $0.setting == .unreachedRule }
+        #expect(warnings.map(\.place).count == 1 && warnings[0].place.hasSuffix("admin.access[1].user"))
+    }
+
     @Test(
         "what is wrong is said with its line",
         arguments: [
@@ -89,6 +106,20 @@ struct GatewayConfigurationTests {
             ("listener: { mode: \"0600\" }", "7 listener.mode: is for unix:PATH only"),
             ("listener: { tls: }", "7 listener.tls: has no value"),
             ("admin: { mode: \"777\" }", "7 admin.mode: must be a socket's permission bits"),
+            ("admin: { access: }", "7 admin.access: has no value"),
+            ("admin: { access: [{ roles: [monitor] }] }", "7 admin.access[0].user: is missing, and so is group"),
+            (
+                "admin: { access: [{ user: root }] }",
+                "7 admin.access[0].roles: is missing; list one or more of monitor,"
+            ),
+            ("admin: { access: [{ user: root, roles: [] }] }", "7 admin.access[0].roles: is empty"),
+            ("admin: { access: [{ user: root, roles: [admin] }] }", "7 admin.access[0].roles[0]: “admin” is not known"),
+            ("admin: { access: [{ user: nosuch-1, roles: [resolve] }] }", "7 admin.access[0].user: there is no user"),
+            (
+                "admin: { access: [{ group: nosuch-1, roles: [resolve] }] }",
+                "7 admin.access[0].group: there is no group"
+            ),
+            ("admin: { access: [{ user: root, uid: 0, roles: [resolve] }] }", "7 admin.access[0].uid: unknown key"),
             ("limits: { burst: 0 }", "7 limits.burst: is out of range"),
             ("paytokend: { timeout: 5 }", "7 paytokend.timeout: must be a whole number and a unit"),
             ("sessions: { environment: prod }", "7 sessions.environment: must be one of"),

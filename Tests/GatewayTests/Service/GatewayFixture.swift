@@ -54,10 +54,11 @@ struct GatewayFixture {
     /// - Parameters:
     ///   - listens: `listener`'s value in YAML; a Unix socket unless given.
     ///   - sections: more of the configuration.
+    ///   - admin: `admin`'s value.
     ///   - testRoutes: whether there are the tests' own routes beside the gateway's.
     init(
         in directory: FreshDirectory? = nil, listens: String? = nil, clients: String = clients(),
-        sections: String = "", testRoutes: Bool = true
+        sections: String = "", admin: String = "{ socket: a.sock }", testRoutes: Bool = true
     ) async throws {
         let directory = try directory ?? FreshDirectory()
         self.directory = directory
@@ -65,7 +66,7 @@ struct GatewayFixture {
         answered = Shared(0)
         let limits = sections.contains("limits:") ? "" : "limits: { authentication_timeout: 60s, idle_timeout: 10m }\n"
         try directory.write(
-            "listener: \(listens ?? "{ address: \"unix:g.sock\" }")\nadmin: { socket: a.sock }\n"
+            "listener: \(listens ?? "{ address: \"unix:g.sock\" }")\nadmin: \(admin)\n"
                 + "paytokend: { socket: p.sock, timeout: 2s }\n" + limits + clients + sections, to: "c.yaml")
         let configuration = try GatewayConfiguration.load(path: directory.path("c.yaml"), environment: [:])
         let lines = log
