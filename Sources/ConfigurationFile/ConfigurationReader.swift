@@ -6,12 +6,16 @@ package import Yams
 package final class ConfigurationReader {
     package let file: String
     package let environment: [String: String]
+    /// Whether the places of sockets and databases are examined too, for `--check`. A start examines each when it opens it, and
+    /// a reload must not touch what is open.
+    package let examinesPlaces: Bool
     package private(set) var problems: [ConfigurationProblem] = []
     package private(set) var warnings: [ConfigurationWarning] = []
 
-    package init(file: String, environment: [String: String]) {
+    package init(file: String, environment: [String: String], examinesPlaces: Bool = false) {
         self.file = file
         self.environment = environment
+        self.examinesPlaces = examinesPlaces
     }
 
     package func problem(_ key: String, line: Int?, _ message: String) {
@@ -43,15 +47,16 @@ extension ConfigurationReader {
     /// - Parameters:
     ///   - path: absolute, or relative to the working directory.
     ///   - environment: where CREDENTIALS_DIRECTORY is looked up.
+    ///   - examinesPlaces: ``examinesPlaces``.
     ///   - keys: of the sections that the file may have.
     ///   - read: makes the settings of the file's root and its text; nil after a reported problem.
     /// - Throws: every problem that was found, in the order of the file.
     package static func load<Settings>(
-        path: String, environment: [String: String], keys: [String],
+        path: String, environment: [String: String], examinesPlaces: Bool = false, keys: [String],
         _ read: (_ root: ConfigurationSection, _ text: String) -> Settings?
     ) throws(ConfigurationProblems) -> (settings: Settings, warnings: [ConfigurationWarning]) {
         let file = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
-        let reader = ConfigurationReader(file: file, environment: environment)
+        let reader = ConfigurationReader(file: file, environment: environment, examinesPlaces: examinesPlaces)
         let settings = reader.root(keys).flatMap { read($0.section, $0.text) }
         guard reader.problems.isEmpty, let settings else {
             throw ConfigurationProblems(problems: reader.sortedProblems)
@@ -90,14 +95,18 @@ package struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertibl
     }
 }
 
-/// A permitted setting that weakens the service.
+/// What is permitted and deserves attention: most of all a setting that weakens the service.
 package struct ConfigurationWarning: Sendable, Equatable {
-    /// The label of the metric `…_insecure_settings{setting}`; each program names its own.
+    /// Each program names its own.
     package struct Setting: Sendable, Hashable {
+        /// The label of the metric `…_insecure_settings{setting}`, where it has one.
         package let rawValue: String
+        /// Returns true if the setting is shown by the metric; else it is for `--check` and the log alone.
+        package let isInsecure: Bool
 
-        package init(_ rawValue: String) {
+        package init(_ rawValue: String, isInsecure: Bool = true) {
             self.rawValue = rawValue
+            self.isInsecure = isInsecure
         }
     }
 
@@ -105,6 +114,9 @@ package struct ConfigurationWarning: Sendable, Equatable {
     /// The key that sets it, with its line: `/etc/paytokend.yaml:31: approvals.people`.
     package let place: String
     package let message: String
+
+    /// The log line's message.
+    package var headline: String { setting.isInsecure ? "insecure setting" : "warning of the configuration" }
 }
 
 /// Every problem of one configuration, in the order of the file. Never empty.

@@ -42,6 +42,13 @@ package struct SocketFile: Sendable, Equatable {
         }
     }
 
+    /// Examines whether ``listen(path:mode:group:)`` can use `path`: its directory, and what is there. Changes nothing, and does not
+    /// ask whether another process serves the socket.
+    package static func examine(path: String) throws(ListenerError) {
+        close(try openDirectory(of: path))
+        _ = try isSocket(path)
+    }
+
     /// Removes the file unless another has taken its place.
     package func unlinkIfOurs() {
         var status = stat()
@@ -62,16 +69,23 @@ package struct SocketFile: Sendable, Equatable {
         return descriptor
     }
 
-    /// Removes a socket file on which nobody listens.
-    private static func removeStale(_ path: String) throws(ListenerError) {
+    /// Returns false if nothing is at the path.
+    /// - Throws: where anything but a socket is.
+    private static func isSocket(_ path: String) throws(ListenerError) -> Bool {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else {
-            if errno == ENOENT { return }
+            if errno == ENOENT { return false }
             throw failure("lstat", path)
         }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
             throw .unusable("\(path) exists and is no socket; move it away, or configure another path")
         }
+        return true
+    }
+
+    /// Removes a socket file on which no process listens.
+    private static func removeStale(_ path: String) throws(ListenerError) {
+        guard try isSocket(path) else { return }
         let probe = try newSocket(path)
         defer { close(probe) }
         switch unsafe paytokend_unix_connect(probe, path) {

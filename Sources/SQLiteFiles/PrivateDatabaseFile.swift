@@ -15,7 +15,7 @@ package struct PrivateDatabaseFile {
     package func prepare() throws(DatabaseFileError) -> DatabaseFileLock {
         let lock = try lock()
         do throws(DatabaseFileError) {
-            close(try openPrivately(path))
+            close(try makePrivately(path))
         } catch {
             lock.release()
             throw error
@@ -23,10 +23,19 @@ package struct PrivateDatabaseFile {
         return lock
     }
 
+    /// Examines what ``prepare()`` would refuse, and makes nothing. Not in a process that has the database open: closing any
+    /// descriptor of it gives up SQLite's locks. Whether another process uses it is not asked.
+    package func examine() throws(DatabaseFileError) {
+        try requirePrivateDirectory()
+        for file in [path + ".lock", path] {
+            if let descriptor = try openPrivately(file, flags: O_RDWR) { close(descriptor) }
+        }
+    }
+
     /// Checks the directory and takes the lock; what stands at the path is neither looked at nor made.
     package func lock() throws(DatabaseFileError) -> DatabaseFileLock {
         try requirePrivateDirectory()
-        let lock = DatabaseFileLock(descriptor: try openPrivately(path + ".lock"))
+        let lock = DatabaseFileLock(descriptor: try makePrivately(path + ".lock"))
         guard flock(lock.descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let error = errno
             lock.release()
@@ -54,11 +63,22 @@ package struct PrivateDatabaseFile {
         }
     }
 
-    /// Opens or makes a file without following a link; owner and mode are those of the descriptor, so that nobody can
+    /// Opens a file, or makes it.
+    private func makePrivately(_ path: String) throws(DatabaseFileError) -> Int32 {
+        guard let descriptor = try openPrivately(path, flags: O_RDWR | O_CREAT) else {
+            throw .cannotOpen(path: path, reason: "its directory is gone.")
+        }
+        return descriptor
+    }
+
+    /// Opens a file without following a link; owner and mode are those of the descriptor, so that no other process can
     /// exchange the file between the check and the use. SQLite gives its own side files the same mode.
-    private func openPrivately(_ path: String) throws(DatabaseFileError) -> Int32 {
-        let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    ///
+    /// - Returns: nil where there is no file and none is to be made.
+    private func openPrivately(_ path: String, flags: Int32) throws(DatabaseFileError) -> Int32? {
+        let descriptor = unsafe open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
+            if errno == ENOENT { return nil }
             throw switch errno {
             case ELOOP, EISDIR: .notPrivate(path: path, why: "is not a regular file")
             case EACCES, EPERM: .cannotOpen(path: path, reason: "permission denied; look at its owner and mode.")

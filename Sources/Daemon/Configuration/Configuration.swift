@@ -42,10 +42,10 @@ extension Configuration {
     /// - Parameter environment: where CREDENTIALS_DIRECTORY is looked up.
     /// - Throws: every problem that was found, in the order of the file.
     static func load(
-        path: String, environment: [String: String] = ProcessInfo.processInfo.environment
+        path: String, environment: [String: String] = ProcessInfo.processInfo.environment, examinesPlaces: Bool = false
     ) throws(ConfigurationProblems) -> Configuration {
         var (configuration, warnings) = try ConfigurationReader.load(
-            path: path, environment: environment, keys: keys, read)
+            path: path, environment: environment, examinesPlaces: examinesPlaces, keys: keys, read)
         configuration.warnings = warnings
         return configuration
     }

@@ -151,7 +151,11 @@ extension LedgerSettings.Place {
                     + "begins with postgresql://")
             return nil
         }
-        return .sqlite(path: section.reader.absolute(String(path)))
+        let absolute = section.reader.absolute(String(path))
+        section.examine("url", at: absolute) { () throws(LedgerOpeningError) in
+            try SQLiteLedger.examine(path: absolute)
+        }
+        return .sqlite(path: absolute)
     }
 
     private static func postgresql(_ text: String, _ section: ConfigurationSection) -> Self? {

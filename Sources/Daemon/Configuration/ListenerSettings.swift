@@ -1,5 +1,6 @@
 import ConfigurationFile
 import Encodings
+import HTTPListener
 import HostSystem
 
 /// `listener`: the two sockets and their limits.
@@ -40,6 +41,9 @@ extension ListenerSettings {
             "max_connections_per_uid", in: 1...60_000, default: maxConnectionsPerUID)
         idleTimeout = section.duration(
             "idle_timeout", in: .milliseconds(100)...DurationText.days(1), default: idleTimeout)
+        for (key, path) in [("socket", socket), ("admin_socket", adminSocket)] {
+            section.examine(key, at: path) { () throws(ListenerError) in try SocketFile.examine(path: path) }
+        }
         if socket == adminSocket {
             section.problem("admin_socket", "is the payments socket too; give administration a socket of its own")
         }

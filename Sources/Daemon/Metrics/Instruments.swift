@@ -103,7 +103,8 @@ struct Instruments: Sendable {
 
     /// Shows what is insecure in the configuration and the ledger in force, and nothing else.
     func show(warnings: [ConfigurationWarning], ledger: Set<InsecureLedgerSetting> = []) {
-        insecureSettings.replaceAll((warnings.map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })
+        insecureSettings.replaceAll(
+            (warnings.filter(\.setting.isInsecure).map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })
     }
 
     /// Shows what is alerted on with 0 from the start: Prometheus' `increase` does not count what a series begins with, so the

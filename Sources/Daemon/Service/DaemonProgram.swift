@@ -18,7 +18,7 @@ public enum DaemonProgram {
     /// - Returns: `done`, or `configuration` when there is a problem.
     public static func check(configurationFile: String) -> ExitStatus {
         do throws(StartFailure) {
-            let configuration = try load(configurationFile)
+            let configuration = try load(configurationFile, examinesPlaces: true)
             for warning in configuration.warnings { say("\(warning.place): warning: \(warning.message)") }
             return .done
         } catch {
@@ -72,7 +72,8 @@ public enum DaemonProgram {
         let log = StandardErrorLog(configuration.log)
         let logger = log.logger("paytokend")
         for warning in configuration.warnings {
-            logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
+            logger.warning(
+                "\(warning.headline)", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
         }
         // By now secrets have been read: the configuration's check looks into the PIN files.
         if SecretBytes.unlockedByteCount > 0 {
@@ -123,9 +124,9 @@ public enum DaemonProgram {
         return nil
     }
 
-    static func load(_ file: String) throws(StartFailure) -> Configuration {
+    static func load(_ file: String, examinesPlaces: Bool = false) throws(StartFailure) -> Configuration {
         do throws(ConfigurationProblems) {
-            return try Configuration.load(path: file)
+            return try Configuration.load(path: file, examinesPlaces: examinesPlaces)
         } catch {
             throw StartFailure(.configuration, error.description)
         }

@@ -180,7 +180,7 @@ struct Reload: Sendable {
             }
             for warning in assembly.live.warnings {
                 logger.warning(
-                    "insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
+                    "\(warning.headline)", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
             }
             return true
         } catch {

@@ -1,5 +1,6 @@
 import ConfigurationFile
 import Foundation
+import HTTPListener
 import HostSystem
 import Telemetry
 
@@ -40,10 +41,10 @@ extension GatewayConfiguration {
     ///   - environment: where CREDENTIALS_DIRECTORY is looked up.
     /// - Throws: every problem that was found, in the order of the file.
     static func load(
-        path: String, environment: [String: String] = ProcessInfo.processInfo.environment
+        path: String, environment: [String: String] = ProcessInfo.processInfo.environment, examinesPlaces: Bool = false
     ) throws(ConfigurationProblems) -> GatewayConfiguration {
         var (configuration, warnings) = try ConfigurationReader.load(
-            path: path, environment: environment, keys: keys
+            path: path, environment: environment, examinesPlaces: examinesPlaces, keys: keys
         ) { root, _ in read(root) }
         configuration.warnings = warnings
         return configuration
@@ -90,6 +91,8 @@ extension ConfigurationWarning.Setting {
     static let noTLS = Self("no_tls")
     static let testServer = Self("test_server")
     static let sessionTrust = Self("session_trust")
+    /// The metric of the certificate's end tells it, and alerts on it.
+    static let certificateEnd = Self("certificate_end", isInsecure: false)
 }
 
 /// `paytokend`: the daemon that this gateway calls.
@@ -121,6 +124,7 @@ struct AdminSettings: Sendable, Equatable {
 
     init(_ section: ConfigurationSection) {
         socket = section.socketPath("socket", default: "/run/paytoken-gateway/admin.sock")
+        section.examineSocket("socket", at: socket)
         mode = section.mode("mode", default: 0o600)
         let group = section.group("group")
         self.group = group
@@ -129,5 +133,11 @@ struct AdminSettings: Sendable, Equatable {
 
     func isSameSocket(as other: AdminSettings) -> Bool {
         socket == other.socket && mode == other.mode && group == other.group
+    }
+}
+
+extension ConfigurationSection {
+    func examineSocket(_ name: String, at path: String) {
+        examine(name, at: path) { () throws(ListenerError) in try SocketFile.examine(path: path) }
     }
 }

@@ -64,6 +64,7 @@ extension GatewayListenerSettings {
             if path.utf8.count > 107 {
                 section.problem("address", "is too long for a Unix socket; a path has at most 107 bytes")
             }
+            section.examineSocket("address", at: path)
             return .unix(path: path, mode: section.mode("mode", default: 0o660), group: section.group("group"))
         }
         return NetworkAddress(text).map { .network(ip: $0.ip, port: $0.port) }

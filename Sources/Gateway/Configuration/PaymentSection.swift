@@ -155,7 +155,11 @@ extension PaymentSettings {
             section.problem("url", "must be sqlite:PATH, or a connection URI that begins with postgresql://")
             return nil
         }
-        return .sqlite(path: section.reader.absolute(String(path)))
+        let absolute = section.reader.absolute(String(path))
+        section.examine("url", at: absolute) { () throws(PaymentStoreOpeningError) in
+            try SQLitePaymentStore.examine(path: absolute)
+        }
+        return .sqlite(path: absolute)
     }
 }
 

@@ -1,4 +1,5 @@
 import ConfigurationFile
+import Encodings
 import Foundation
 import HostSystem
 import NIOSSL
@@ -19,6 +20,8 @@ struct TLSFiles: Sendable, Equatable {
     static let keys = ["certificate", "private_key", "client_ca"]
     static let maximumBytes = 1 << 20
     static let maximumKeyBytes = 65_536
+    /// How long before the certificate's end a warning begins: for a renewal by hand.
+    static let endsSoon = 30.0 * 86_400
     /// Of TLS 1.2, on both sides of the gateway: an ephemeral key and an AEAD (RFC 9325 §4.1, §4.2). Those of TLS 1.3 all are so.
     static let cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
 }
@@ -36,6 +39,7 @@ extension TLSFiles {
         privateKey = key
         notAfter = leaf.x509.notValidAfter
         clientAuthorities = authorities?.map(\.x509)
+        section.warnOfEnd(notAfter, now: Date())
         // What the server will do with them at each start, here once: a key that does not belong to the certificate is found.
         guard (try? NIOSSLContext(configuration: serverConfiguration(requestsCertificates: false))) != nil else {
             section.problem("private_key", "is not the key of the certificate; both must be a pair")
@@ -60,6 +64,16 @@ extension TLSFiles {
 }
 
 extension ConfigurationSection {
+    /// Warns of a server certificate that has ended or ends soon; clients refuse it from then on.
+    fileprivate func warnOfEnd(_ notAfter: Date, now: Date) {
+        let left = notAfter.timeIntervalSince(now)
+        guard left < TLSFiles.endsSoon else { return }
+        warning(
+            .certificateEnd, "certificate",
+            "the server's certificate \(left > 0 ? "ends" : "ended") on \(RFC3339.string(notAfter)); renew it and reload"
+        )
+    }
+
     /// The certificates of a PEM file; nil after a reported problem.
     fileprivate func certificates(_ name: String) -> [(tls: NIOSSLCertificate, x509: Certificate)]? {
         guard let text = text(name), !text.isEmpty else {

@@ -33,7 +33,7 @@ struct GatewayInstruments: Sendable {
 
     /// Shows what is insecure in the configuration in force, and nothing else.
     func show(_ warnings: [ConfigurationWarning]) {
-        insecureSettings.replaceAll(warnings.map { ([$0.setting.rawValue], 1) })
+        insecureSettings.replaceAll(warnings.filter(\.setting.isInsecure).map { ([$0.setting.rawValue], 1) })
     }
 
     /// The body of `GET /metrics`, of content type `MetricsText.contentType`.

@@ -20,7 +20,7 @@ public enum GatewayProgram {
     /// - Returns: `done`, or `configuration` when there is a problem.
     public static func check(configurationFile: String) -> ExitStatus {
         do throws(GatewayStartFailure) {
-            let configuration = try load(configurationFile)
+            let configuration = try load(configurationFile, examinesPlaces: true)
             for warning in configuration.warnings { say("\(warning.place): warning: \(warning.message)") }
             return .done
         } catch {
@@ -67,7 +67,8 @@ public enum GatewayProgram {
         let log = StandardErrorLog(configuration.log)
         let logger = log.logger("paytoken-gateway")
         for warning in configuration.warnings {
-            logger.warning("insecure setting", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
+            logger.warning(
+                "\(warning.headline)", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
         }
         let metrics = SessionMetrics(logger: logger)
         let sessions = SessionRoutes(
@@ -128,9 +129,11 @@ public enum GatewayProgram {
         return address.served(by: listener).text
     }
 
-    static func load(_ file: String) throws(GatewayStartFailure) -> GatewayConfiguration {
+    static func load(
+        _ file: String, examinesPlaces: Bool = false
+    ) throws(GatewayStartFailure) -> GatewayConfiguration {
         do throws(ConfigurationProblems) {
-            return try GatewayConfiguration.load(path: file)
+            return try GatewayConfiguration.load(path: file, examinesPlaces: examinesPlaces)
         } catch {
             throw GatewayStartFailure(.configuration, error.description)
         }

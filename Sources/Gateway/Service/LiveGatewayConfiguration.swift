@@ -52,7 +52,7 @@ final class LiveGatewayConfiguration: Sendable {
                     operations: client.operations.map(\.rawValue).sorted(), merchants: client.merchants.map(\.text),
                     domains: client.domains)
             },
-            insecureSettings: configuration.warnings.map {
+            insecureSettings: configuration.warnings.filter(\.setting.isInsecure).map {
                 GatewayStatus.Warning(setting: $0.setting.rawValue, place: $0.place, message: $0.message)
             })
     }

@@ -101,6 +101,13 @@ public final class SQLiteLedger: OneNodeLedger {
         return try opened.get()
     }
 
+    /// Examines the file's place as the opening does, and makes nothing; not in a process that has the ledger open.
+    public static func examine(path: String) throws(LedgerOpeningError) {
+        do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
+            throw LedgerOpeningError(error)
+        }
+    }
+
     private init(
         blocking settings: Settings, deadlines: LedgerDeadlines, faults: LedgerFaults, beforeUpgrade: () -> Void,
         observe: @escaping @Sendable (LedgerEvent) -> Void

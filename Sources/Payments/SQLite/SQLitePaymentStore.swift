@@ -19,6 +19,13 @@ public final class SQLitePaymentStore: PaymentStore {
         try self.init(path: path, faults: SQLitePaymentFaults())
     }
 
+    /// Examines the file's place as the opening does, and makes nothing; not in a process that has the store open.
+    public static func examine(path: String) throws(PaymentStoreOpeningError) {
+        do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
+            throw PaymentStoreOpeningError(error)
+        }
+    }
+
     init(path: String, faults: SQLitePaymentFaults) throws(PaymentStoreOpeningError) {
         let lock: DatabaseFileLock
         do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw PaymentStoreOpeningError(error) }

@@ -92,6 +92,47 @@ struct GatewayConfigurationTests {
     }
 
     @Test(
+        "a server certificate that has ended or ends within thirty days is a warning, and no insecure setting",
+        arguments: [(-1.0, "ended on "), (29, "ends on "), (31, nil)] as [(Double, String?)])
+    func certificateEnd(days: Double, part: String?) throws {
+        let certificates = try TestCertificates(in: directory)
+        let ends = Date(timeIntervalSinceNow: days * 86_400)
+        try certificates.write(certificates.issue("localhost", names: ["localhost"], ends: ends), to: "ending")
+        let configuration = try load(
+            Self.minimum + "listener: { tls: { certificate: ending.pem, private_key: ending.key } }\n")
+        let warnings = configuration.warnings
+        #expect(warnings.count == (part == nil ? 0 : 1))
+        #expect(warnings.allSatisfy { $0.place.hasSuffix(":7: listener.tls.certificate") && !$0.setting.isInsecure })
+        #expect(warnings.allSatisfy { $0.message.contains(part ?? "") })
+        let instruments = GatewayInstruments()
+        instruments.show(warnings)
+        #expect(!instruments.exposition().contains("certificate_end"))
+    }
+
+    @Test("--check finds places that a start refuses, with their lines, and a reload does not look at them")
+    func places() throws {
+        try directory.write("", to: "file.sock")
+        let text =
+            Self.minimum + """
+                listener: { address: "unix:absent/g.sock" }
+                admin: { socket: file.sock }
+                store: { url: "sqlite:~/p.sqlite" }
+                processors: [{ name: a, kind: simulator, url: "unix:/s", merchants: ["*"] }]
+
+                """
+        _ = try load(text)
+        let refused = #expect(throws: ConfigurationProblems.self) {
+            _ = try GatewayConfiguration.load(path: directory.path("c.yaml"), environment: [:], examinesPlaces: true)
+        }
+        let problems = (refused?.problems ?? []).map { "\($0.line ?? 0) \($0.key): \($0.message)" }
+        #expect(problems.count == 3)
+        #expect(
+            problems.contains { $0.hasPrefix("7 listener.address: the directory ") && $0.contains("cannot be opened") })
+        #expect(problems.contains { $0.hasPrefix("8 admin.socket: ") && $0.contains("exists and is no socket") })
+        #expect(problems.contains { $0.hasPrefix("9 store.url: ") && $0.contains("~ is not expanded") })
+    }
+
+    @Test(
         "what is wrong is said with its line",
         arguments: [
             ("listner: {}", "7 listner: unknown key; did you mean listener?"),
