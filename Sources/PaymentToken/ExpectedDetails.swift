@@ -6,8 +6,7 @@ public import StrictJSON
 /// What the caller says that the payment is: the `expected` member of a request. Apple's step 6.
 ///
 /// Each `check` function is one step of the request's way and is called whether or not something is expected: it
-/// refuses what differs, what is expected but absent or unreadable in the payment token, and what the caller's access
-/// rule requires to be expected but is not (see `requiring(_:)`).
+/// refuses what differs, and what is expected but absent or unreadable in the payment token.
 public struct ExpectedDetails: Sendable, Equatable {
     /// ISO 4217 numeric code, three digits.
     private var currencyCode: String?
@@ -18,8 +17,6 @@ public struct ExpectedDetails: Sendable, Equatable {
 
     /// `applicationData` or `applicationDataHash`, as the request spelled it.
     private var applicationDataMember: String?
-    /// The members that a caller's access rule wants, by the names in `memberNames`.
-    private var required: Set<String> = []
 
     /// The names that an access rule's `require_expected` may hold. An `applicationDataHash` in a request, and an
     /// `applicationData` of null, also satisfy `applicationData`.
@@ -71,12 +68,13 @@ public struct ExpectedDetails: Sendable, Equatable {
         byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
     }
 
-    /// The same expectations for a caller whose access rule requires these members: each missing one is refused with
-    /// its own mismatch code by its own `check` function, so that the order of failures stays the contract's.
-    public func requiring(_ members: Set<String>) -> ExpectedDetails {
-        var details = self
-        details.required = members
-        return details
+    /// The required members that are not expected, in alphabetical order.
+    ///
+    /// - Parameter required: a caller's `require_expected`, of ``memberNames``.
+    public func missing(of required: Set<String>) -> [String] {
+        var stated = Set(checkedMembers)
+        if applicationData != nil { stated.insert("applicationData") }
+        return required.subtracting(stated).sorted()
     }
 
     /// The names of what is expected, as the request spelled them: what a released answer says was checked.
@@ -95,9 +93,7 @@ public struct ExpectedDetails: Sendable, Equatable {
     ///
     /// - Throws: `merchant_mismatch`.
     public func checkMerchant(_ actual: String) throws(Refusal) {
-        guard let expected = merchantIdentifier else {
-            return try refuseIfRequired("merchantIdentifier", .merchantMismatch)
-        }
+        guard let expected = merchantIdentifier else { return }
         guard expected.utf8.elementsEqual(actual.utf8) else {
             throw Refusal(
                 .merchantMismatch,
@@ -110,9 +106,7 @@ public struct ExpectedDetails: Sendable, Equatable {
     ///
     /// - Throws: `application_data_mismatch`.
     public func checkApplicationData(_ paymentToken: PaymentToken) throws(Refusal) {
-        guard let expected = applicationData else {
-            return try refuseIfRequired("applicationData", .applicationDataMismatch)
-        }
+        guard let expected = applicationData else { return }
         let message = "The payment token's applicationData is not the expected one; it may belong to another order."
         switch (expected, paymentToken.applicationDataHash) {
         case (.none, nil): return
@@ -131,7 +125,7 @@ public struct ExpectedDetails: Sendable, Equatable {
     ///
     /// - Throws: `currency_mismatch`.
     public func checkCurrency(_ payload: PaymentPayload) throws(Refusal) {
-        guard let expected = currencyCode else { return try refuseIfRequired("currencyCode", .currencyMismatch) }
+        guard let expected = currencyCode else { return }
         guard let actual = payload.currencyCode, actual.utf8.elementsEqual(expected.utf8) else {
             throw Refusal(
                 .currencyMismatch,
@@ -144,22 +138,12 @@ public struct ExpectedDetails: Sendable, Equatable {
     ///
     /// - Throws: `amount_mismatch`.
     public func checkAmount(_ payload: PaymentPayload) throws(Refusal) {
-        guard let expected = transactionAmount else {
-            return try refuseIfRequired("transactionAmount", .amountMismatch)
-        }
+        guard let expected = transactionAmount else { return }
         guard let actual = payload.transactionAmount, actual == expected else {
             throw Refusal(
                 .amountMismatch,
                 "The payment's amount is not the expected one; check it and its unit against the payment request.",
                 details: payload.transactionAmount == nil ? "the payment has no readable transactionAmount" : nil)
-        }
-    }
-
-    private func refuseIfRequired(_ member: String, _ code: RefusalCode) throws(Refusal) {
-        guard !required.contains(member) else {
-            throw Refusal(
-                code, "This caller's access rule requires \(member) to be expected; send it in the request.",
-                details: "expected.\(member) is missing")
         }
     }
 }

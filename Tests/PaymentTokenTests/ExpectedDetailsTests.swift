@@ -121,28 +121,17 @@ struct ExpectedDetailsTests {
         #expect(try refusal { try details.checkAmount(payload(text)) }?.code == .amountMismatch)
     }
 
-    @Test(
-        "A member that the access rule requires and the request lacks is refused as that member's mismatch, at its step"
-    )
-    func required() throws {
-        let paymentToken = try Minting.paymentToken()
-        let details = try expected("{}").requiring(ExpectedDetails.memberNames)
-        #expect(try refusal { try details.checkMerchant("m") }?.code == .merchantMismatch)
-        #expect(try refusal { try details.checkApplicationData(paymentToken) }?.code == .applicationDataMismatch)
-        #expect(try refusal { try details.checkCurrency(payload("{}")) }?.code == .currencyMismatch)
-        #expect(try refusal { try details.checkAmount(payload("{}")) }?.code == .amountMismatch)
-    }
-
-    @Test("A required member may be expected, for applicationData also by its hash or null")
-    func requirementMet() throws {
-        let paymentToken = try Minting.paymentToken(applicationData: [1])
+    @Test("Names the required members that are not expected; applicationData is also expected by its hash or null")
+    func missing() throws {
+        let all = ExpectedDetails.memberNames
+        #expect(
+            try expected("{}").missing(of: all)
+                == ["applicationData", "currencyCode", "merchantIdentifier", "transactionAmount"])
         let hash = Hexadecimal.encode(Array(SHA256.hash(data: [1])))
         let details = try expected(#"{"applicationDataHash":"\#(hash)","currencyCode":"840"}"#)
-            .requiring(["applicationData", "currencyCode"])
-        try details.checkApplicationData(paymentToken)
-        try details.checkCurrency(payload(#"{"currencyCode":"840"}"#))
-        try expected(#"{"applicationData":null}"#).requiring(["applicationData"])
-            .checkApplicationData(Minting.paymentToken())
+        #expect(details.missing(of: all) == ["merchantIdentifier", "transactionAmount"])
+        #expect(details.missing(of: []).isEmpty)
+        #expect(try expected(#"{"applicationData":null}"#).missing(of: ["applicationData"]).isEmpty)
     }
 
     private func expected(_ text: String) throws -> ExpectedDetails {

@@ -10,8 +10,12 @@ extension AccessPolicy {
 
     /// The rules of the root's `access`.
     ///
-    /// - Parameter namesCallers: whether every caller that decrypts needs a name, since uids tell it only on one host.
-    init(_ root: ConfigurationSection, namesCallers: Bool) {
+    /// - Parameters:
+    ///   - namesCallers: whether every caller that decrypts needs a name, since uids tell it only on one host.
+    ///   - gateway: the account of the package's paytoken-gateway; nil where the system has none.
+    init(
+        _ root: ConfigurationSection, namesCallers: Bool, gateway: Accounts.User? = Accounts.user("paytoken-gateway")
+    ) {
         guard root.node("access") != nil else {
             if namesCallers {
                 root.reader.problem(
@@ -33,6 +37,20 @@ extension AccessPolicy {
         let rules = sections.map { AccessRule($0, overflow: overflow, namesCallers: namesCallers) }
         ConfigurationSection.warnOfUnreached(zip(rules, sections).map { (rule: $0, section: $1) })
         self.init(rules: rules, overflow: overflow)
+        gateway.map { warn(ofExpectationsOf: $0, sections) }
+    }
+
+    /// Warns where the gateway's rule requires expectations, for which its Radial documents have no place.
+    private func warn(ofExpectationsOf gateway: Accounts.User, _ sections: [ConfigurationSection]) {
+        let peer = PeerCredentials(uid: gateway.uid, gid: gateway.gid, groups: Accounts.groups(of: gateway))
+        guard let place = rules.firstIndex(where: { $0.matches(peer, overflow: overflow) }),
+            rules[place].roles.contains(.decrypt), !rules[place].requireExpected.isEmpty
+        else { return }
+        sections[place].warning(
+            .gatewayExpectations, "require_expected",
+            "this rule is the gateway's (\(gateway.name)), which answers payments that do not state these members with 500: "
+                + "Radial's documents cannot state any; give the gateway a rule of its own without it, before this one, and "
+                + "require them in the gateway's clients[].require_expected")
     }
 }
 

@@ -8,6 +8,7 @@ extension ConfigurationWarning.Setting {
     static let foreignRoots = Self("foreign_roots")
     static let onePerson = Self("one_person")
     static let databaseTLS = Self("database_tls")
+    static let gatewayExpectations = Self("gateway_expectations", isInsecure: false)
 
     /// Whether what it is about stays as it was at the start, whatever a reload reads.
     var isFixedAtStart: Bool { self == .onePerson || self == .databaseTLS }

@@ -55,7 +55,9 @@ struct TokenDecryptor: Sendable {
         let policies = policies.current
         let now = clock.now()
 
-        let expected = try (request.expected.map(ExpectedDetails.init) ?? .nothing).requiring(caller.requireExpected)
+        let expected = try request.expected.map(ExpectedDetails.init) ?? .nothing
+        let missing = expected.missing(of: caller.requireExpected)
+        guard missing.isEmpty else { throw DecryptRequest.lacksExpected(missing) }
 
         // Step 1: the signature, its chain, and its time.
         let paymentToken = try PaymentToken(json: request.token)

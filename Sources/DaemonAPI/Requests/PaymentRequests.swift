@@ -24,6 +24,21 @@ public struct DecryptRequest: Sendable {
     /// The refusal's `details` where ``merchants`` does not have the payment token's: `forbidden` by the request, not by a rule.
     public static let merchantsDetails = "merchants"
 
+    /// The refusal of a request whose ``expected`` lacks members that the caller's access rule requires.
+    public static func lacksExpected(_ members: [String]) -> Refusal {
+        Refusal(
+            .malformedRequest,
+            "The caller's access rule requires members of expected that the request lacks; send them.",
+            details: members.map { "expected.\($0)" }.joined(separator: ", ") + missing)
+    }
+
+    /// Returns true for the `details` of ``lacksExpected(_:)``.
+    public static func isLackOfExpected(_ code: RefusalCode, details: String?) -> Bool {
+        code == .malformedRequest && details?.hasSuffix(missing) == true
+    }
+
+    private static let missing = " missing, which the access rule requires"
+
     /// The most names in ``after``: no transaction has more repeats.
     public static let mostAfter = 100
 

@@ -172,6 +172,10 @@ struct PaymentFlow: Sendable {
             }
             return released
         } catch { failure = error }
+        if let fault = failure.operatorFault {
+            logger.error(
+                "\(fault.message)", metadata: ["client": "\(client.name)", "details": "\(fault.details ?? "")"])
+        }
         await end(payment, as: failure.isFinal ? .refused : .notSent, failure.refusal.code.rawValue)
         throw failure.refusal
     }

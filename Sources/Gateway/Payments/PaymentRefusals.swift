@@ -83,6 +83,8 @@ struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
     /// Whether the attempt ends as `refused`; else as `not_sent`, since another time may do better.
     let isFinal: Bool
+    /// For the log alone: what the operator has to change, and its details.
+    let operatorFault: (message: String, details: String?)?
 
     /// paytokend answered with a refusal.
     init(code: String, message: String, details: String?, retryAfter: Int?) {
@@ -97,6 +99,16 @@ struct DecryptionFailure: Error, Sendable {
             .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
             .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
             self.init(passed, isFinal: true)
+        // The client states what its own rule here requires; what paytokend's rule requires besides, it cannot know.
+        case .malformedRequest where DecryptRequest.isLackOfExpected(known, details: details):
+            self.init(
+                GatewayRefusal(
+                    .daemon(.internalError), "The gateway is not set up for this payment; its log says more."),
+                isFinal: false,
+                operatorFault:
+                    "paytokend's access rule for this gateway requires an expectation that the request does not state; take it out "
+                    + "of the rule's require_expected, or, where all clients can state it, put it into clients[].require_expected",
+                details)
         // What is expected stands in the request and goes to paytokend as it is.
         case .malformedRequest: self.init(passed, isFinal: true)
         case .forbidden where details == DecryptRequest.merchantsDetails: self.init(.merchantForbidden, isFinal: true)
@@ -111,9 +123,10 @@ struct DecryptionFailure: Error, Sendable {
         }
     }
 
-    init(_ refusal: GatewayRefusal, isFinal: Bool) {
+    init(_ refusal: GatewayRefusal, isFinal: Bool, operatorFault: String? = nil, _ details: String? = nil) {
         self.refusal = refusal
         self.isFinal = isFinal
+        self.operatorFault = operatorFault.map { ($0, details) }
     }
 
     static let unreachable = DecryptionFailure(

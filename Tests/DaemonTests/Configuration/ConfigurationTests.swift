@@ -205,6 +205,32 @@ struct ConfigurationTests {
         #expect(warnings.allSatisfy { $0.message.contains("the rule in line ") && !$0.message.contains("?") })
     }
 
+    @Test(
+        "a rule with require_expected that the gateway's account would get is warned about, with its line",
+        arguments: [
+            (["{ group: root, roles: [decrypt], require_expected: [currencyCode] }"], 2),
+            (["{ user: root, roles: [decrypt], require_expected: [currencyCode] }"], 2),
+            (["{ user: root, roles: [session], require_expected: [currencyCode] }"], nil),
+            (
+                [
+                    "{ user: root, roles: [decrypt] }",
+                    "{ group: root, roles: [decrypt], require_expected: [currencyCode] }",
+                ], nil
+            ),
+            (["{ user: daemon, roles: [decrypt], require_expected: [currencyCode] }"], nil),
+        ] as [([String], Int?)])
+    func gatewayExpectations(rules: [String], line: Int?) throws {
+        let directory = try FreshDirectory()
+        try directory.write("access:\n" + rules.map { "  - \($0)\n" }.joined(), to: "c.yaml")
+        let file = directory.path("c.yaml")
+        let (_, warnings) = try ConfigurationReader.load(path: file, environment: [:], keys: ["access"]) { root, _ in
+            AccessPolicy(root, namesCallers: false, gateway: .init(name: "root", uid: 0, gid: 0))
+        }
+        #expect(
+            warnings.filter { $0.setting == .gatewayExpectations }.map(\.place)
+                == (line.map { ["\(file):\($0): access[0].require_expected"] } ?? []))
+    }
+
     @Test("what weakens the service is warned about, with its line")
     func warnings() throws {
         let fixture = try ConfigurationFixture()

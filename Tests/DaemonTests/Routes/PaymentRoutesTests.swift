@@ -247,12 +247,29 @@ struct PaymentRoutesTests {
         (#"{"applicationData":"Ag=="}"#, "", "application_data_mismatch"),
         (#"{"applicationData":null}"#, "", "application_data_mismatch"),
         (#"{"merchantIdentifier":"merchant.com.other"}"#, "", "merchant_mismatch"),
-        (nil, "require_expected: [currencyCode]", "currency_mismatch"),
-        (nil, "require_expected: [transactionAmount]", "amount_mismatch"),
-        (nil, "require_expected: [applicationData]", "application_data_mismatch"),
-        (nil, "require_expected: [merchantIdentifier]", "merchant_mismatch"),
+        (nil, "require_expected: [currencyCode]", "malformed_request"),
         (nil, "merchants: [merchant.com.other]", "forbidden"),
     ]
+
+    @Test("refuses a request without a required expectation before any key is used, and names each missing member")
+    func lacksExpected() async throws {
+        let fixture = try await PaymentRoutesFixture(
+            rule: "require_expected: [transactionAmount, currencyCode, merchantIdentifier]")
+        let paymentToken = try fixture.mint()
+        for (expected, details) in [
+            (nil, "expected.currencyCode, expected.merchantIdentifier, expected.transactionAmount missing"),
+            (#"{"currencyCode":"840","transactionAmount":1099}"#, "expected.merchantIdentifier missing"),
+            // The request is wrong before what it states is compared.
+            (#"{"currencyCode":"978","transactionAmount":1}"#, "expected.merchantIdentifier missing"),
+        ] as [(String?, String)] {
+            let answer = try await fixture.post(
+                "/v1/decrypt", paymentToken.decryptBody(expected: expected, reference: "r"))
+            let members = try JSONValue(parsing: answer.body).objectValue
+            #expect(answer.status == 400 && members?["code"] == .string("malformed_request"))
+            #expect(members?["details"]?.stringValue?.hasPrefix(details) == true)
+        }
+        #expect(fixture.hsm.calls == 0)
+    }
 
     @Test("no refusal says anything of the payment: not the answer, the log, the record or the metrics")
     func refusalsAreSilent() async throws {

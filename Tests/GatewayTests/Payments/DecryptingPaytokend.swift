@@ -16,6 +16,8 @@ final class DecryptingPaytokend: Sendable {
     let requests = Shared<[DecryptRequest]>([])
     /// What every request is answered with instead, if anything.
     let refusal = Shared<(status: Int, code: String)?>(nil)
+    /// Members of `expected` that the gateway's access rule requires.
+    let required = Shared<[String]>([])
     /// To whose reference each transaction went; paytokend gives it to no other.
     let references = Shared<[String: String]>([:])
     /// Closed, it holds the answers back.
@@ -23,7 +25,7 @@ final class DecryptingPaytokend: Sendable {
     private let server: PlayedPaytokend
 
     init(at path: String, paymentData: [UInt8]) async throws {
-        let (requests, refusal, latch, references) = (requests, refusal, latch, references)
+        let (requests, refusal, latch, references, required) = (requests, refusal, latch, references, required)
         let answer: @Sendable ([UInt8]) async -> (Int, [UInt8]) = { body in
             guard let request = try? DecryptRequest(parsing: body),
                 let header = request.token.objectValue?["paymentData"]?.objectValue?["header"]?.objectValue,
@@ -31,6 +33,16 @@ final class DecryptingPaytokend: Sendable {
             else { return (400, Array(#"{"code":"malformed_request","message":"No."}"#.utf8)) }
             guard request.merchants?.contains(where: { MerchantPattern($0).matches(Self.merchant) }) ?? true else {
                 return (403, Array(#"{"code":"forbidden","message":"Not theirs.","details":"merchants"}"#.utf8))
+            }
+            let missing = required.current.filter { request.expected?[$0] == nil }
+            guard missing.isEmpty else {
+                let lack = DecryptRequest.lacksExpected(missing)
+                return (
+                    400,
+                    Array(
+                        #"{"code":"malformed_request","message":"\#(lack.message)","details":"\#(lack.details ?? "")"}"#
+                            .utf8)
+                )
             }
             requests.change { $0.append(request) }
             await latch.pass()

@@ -258,6 +258,23 @@ struct RadialAuthorizationTests {
         await failed.stop()
     }
 
+    @Test("a rule of paytokend's that requires what the form cannot state is the operator's fault, named in the log")
+    func unstatableExpectations() async throws {
+        let gateway = try await PaymentGateway()
+        gateway.paytokend.required.change { $0 = ["currencyCode"] }
+        let refused = try await gateway.ask(Self.path, RadialDocument().request)
+        #expect(refused.status == 500 && element("Code", of: refused) == "internal_error")
+        #expect(!refused.text.contains("currencyCode"))
+        let lines = gateway.log.current.filter {
+            $0.contains("level=error") && $0.contains("expected.currencyCode missing")
+        }
+        #expect(lines.count == 1 && lines[0].contains("paytokend's access rule") && lines[0].contains("client=shop"))
+        // The same document is paid once the rule is another.
+        gateway.paytokend.required.change { $0 = [] }
+        #expect(try await gateway.ask(Self.path, RadialDocument().request).status == 200)
+        await gateway.stop()
+    }
+
     @Test("what the processor does not take is a Fault, and nothing is submitted")
     func unsupported() async throws {
         let gateway = try await PaymentGateway(payload: PayloadRecipe(.emv))
