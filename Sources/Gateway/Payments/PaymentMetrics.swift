@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import Payments
+import Processors
 import Telemetry
 
 /// How payments go.
@@ -28,6 +29,9 @@ struct PaymentMetrics: Sendable {
     private let pruned = Counter(
         "paytoken_gateway_pruned_payments_total",
         help: "Payments removed from the store seven days after they were refused.", labels: [])
+
+    /// Begins what is alerted on with 0: Prometheus' `increase` does not count what a series begins with.
+    init() { inDoubt.increment([ExchangeFault.accountNumberNotTokenized.rawValue], by: 0) }
 
     func ended(_ outcome: String, after duration: Duration) {
         payments.increment([outcome])

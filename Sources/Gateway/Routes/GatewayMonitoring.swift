@@ -1,6 +1,7 @@
 import DaemonAPI
 import Foundation
 import HTTPListener
+import HostSystem
 import Telemetry
 
 /// Health, readiness, metrics and status, on the admin socket.
@@ -37,8 +38,13 @@ struct GatewayMonitoring: Sendable {
         return answer
     }
 
+    /// A scrape waits no longer for paytokend, whatever `paytokend.timeout` is: Prometheus gives up after 10 s.
+    private static let longestQuestion = Duration.seconds(4)
+
     private func metrics(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
-        .bytes(
+        let reasons = await Task { await notReady() }.value(within: Self.longestQuestion)
+        instruments.ready.set(to: reasons?.isEmpty == true ? 1 : 0)
+        return .bytes(
             Array(instruments.exposition(with: otherInstruments).utf8), contentType: MetricsText.contentType)
     }
 

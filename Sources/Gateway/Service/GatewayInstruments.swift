@@ -10,6 +10,7 @@ struct GatewayInstruments: Sendable {
         "paytoken_gateway_requests_total", help: "Requests answered.", labels: ["endpoint", "outcome"])
     let requestSeconds = Histogram(
         "paytoken_gateway_request_seconds", help: "From the request's head to its answer.", bounds: latencies)
+    let ready = Gauge("paytoken_gateway_ready", help: "1 if requests can be answered, as /readyz says it.")
     let connections = Gauge("paytoken_gateway_connections", help: "Connections now open, administration's too.")
     let refusedConnections = Counter(
         "paytoken_gateway_refused_connections_total",

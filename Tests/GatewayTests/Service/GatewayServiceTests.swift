@@ -24,6 +24,7 @@ struct GatewayServiceTests {
             #expect(
                 metrics.metric("paytoken_gateway_requests_total", ["endpoint=\"/whoami\"", "outcome=\"ok\""]) == [1])
             #expect(metrics.metric("paytoken_gateway_insecure_settings").isEmpty, "a Unix socket needs no TLS")
+            #expect(metrics.metric("paytoken_gateway_ready") == [0], "paytokend is away")
             let status = try await admin("/v1/status")
             #expect(status.status == 200 && status.string("version") != nil)
             #expect(status.text.contains("\"shop\"") && status.text.contains("merchant.com.example.*"))
@@ -45,7 +46,8 @@ struct GatewayServiceTests {
         #expect(
             types == [
                 "paytoken_gateway_requests_total counter", "paytoken_gateway_request_seconds histogram",
-                "paytoken_gateway_connections gauge", "paytoken_gateway_refused_connections_total counter",
+                "paytoken_gateway_ready gauge", "paytoken_gateway_connections gauge",
+                "paytoken_gateway_refused_connections_total counter",
                 "paytoken_gateway_tls_handshakes_total counter", "paytoken_gateway_reloads_total counter",
                 "paytoken_gateway_insecure_settings gauge", "paytoken_gateway_certificate_not_after_seconds gauge",
             ])
