@@ -15,8 +15,8 @@ import service
 LEASE = 15
 # The signing-time window of a deployment, in seconds.
 WINDOW = 86_400
-# The people of the security team, by numbers that are nobody's.
-STAFF = {"alice": 21001, "bob": 21002}
+# The people of the security team: the uids of Debian's accounts mail and news. Across hosts a person needs an account's name.
+STAFF = {"alice": 8, "bob": 9}
 
 # struck: after the fault. repaired: when the servers were as they should be. since: releases asked for from then on tell of the
 # recovery. what: in a few words.
