@@ -9,7 +9,7 @@ package protocol ConnectionService: Sendable {
     func accept(_ channel: any Channel) throws -> AcceptedConnection
     /// By one: after each accepted connection, and after its end.
     func connectionsChanged(by difference: Int)
-    /// There were too many connections for one more.
+    /// There were too many connections for one more, or one gave way to another.
     func connectionRefused()
 }
 
@@ -21,6 +21,8 @@ extension ConnectionService {
 package struct AcceptedConnection {
     /// What it is counted by.
     package var source: ConnectionSource
+    /// The larger sources that `source` is a part of, the nearest first.
+    package var wider: [ConnectionBound]
     package var handler: any RequestHandler
     /// Whether an answer costs more than serving does, as with TLS, whose handshake comes before it. Such a connection is
     /// closed without one where there are too many.
@@ -29,10 +31,12 @@ package struct AcceptedConnection {
     package var addTransport: ((ChannelPipeline.SynchronousOperations) throws -> Void)?
 
     package init(
-        source: ConnectionSource, handler: any RequestHandler, isCostly: Bool = false,
+        source: ConnectionSource, within wider: [ConnectionBound] = [], handler: any RequestHandler,
+        isCostly: Bool = false,
         addTransport: ((ChannelPipeline.SynchronousOperations) throws -> Void)? = nil
     ) {
         self.source = source
+        self.wider = wider
         self.handler = handler
         self.isCostly = isCostly
         self.addTransport = addTransport
@@ -82,7 +86,7 @@ struct ConnectionAcceptor: Sendable {
         let pipeline = channel.pipeline.syncOperations
         guard let turns = turns[channel.eventLoop] else { throw ChannelError.operationUnsupported }
         let connection = try service.accept(channel)
-        let decision = connectionLimits.admit(channel, from: connection.source)
+        let decision = connectionLimits.admit(channel, from: connection.source, within: connection.wider)
         service.connectionsChanged(by: 1)
         if decision != .serve { service.connectionRefused() }
         channel.closeFuture.whenComplete { _ in
@@ -93,6 +97,7 @@ struct ConnectionAcceptor: Sendable {
         case .serve:
             let input = BoundedInput()
             let executor = answersOnEventLoop ? EventLoopExecutor(channel.eventLoop) : nil
+            try pipeline.addHandler(DismissalHandler { service.connectionRefused() })
             try connection.addTransport?(pipeline)
             let decoder = ByteToMessageHandler(
                 HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: Self.headLimits))

@@ -2,14 +2,29 @@ import Glibc
 package import NIOCore
 import Synchronization
 
-/// Who has connected, as far as connections are counted by it.
+/// The party that has connected, as far as connections are counted by it.
 package enum ConnectionSource: Sendable, Hashable {
     /// A process of this host, by its uid.
     case user(UInt32)
+    /// The accounts that one access rule admits without naming them, or that no rule admits.
+    case accounts(String)
+    /// All accounts that no access rule names.
+    case unnamedAccounts
     /// A network address, or the part of it that one party can have many of.
     case network(String)
-    /// Somebody who has said, and proved, who he is.
+    /// A client that has proved its identity.
     case client(String)
+}
+
+/// A source that a connection counts for, and how many connections that source may have.
+package struct ConnectionBound: Sendable, Equatable {
+    package let source: ConnectionSource
+    package let most: Int
+
+    package init(_ source: ConnectionSource, most: Int) {
+        self.source = source
+        self.most = most
+    }
 }
 
 /// Counts the connections of one listening socket, and decides which of them are served.
@@ -23,44 +38,6 @@ package final class ConnectionLimits: Sendable {
         case close
     }
 
-    private struct Place {
-        let channel: any Channel
-        var source: ConnectionSource
-        /// Counted up with each connection that is served.
-        let number: Int
-    }
-
-    private struct Count {
-        var served: [ObjectIdentifier: Place] = [:]
-        var servedBySource: [ConnectionSource: Int] = [:]
-        var overloaded = 0
-        var isDraining = false
-        var admitted = 0
-
-        mutating func serve(_ channel: any Channel, _ source: ConnectionSource) {
-            admitted += 1
-            served[ObjectIdentifier(channel)] = Place(channel: channel, source: source, number: admitted)
-            servedBySource[source, default: 0] += 1
-        }
-
-        /// Takes the place of the oldest connection of that source.
-        mutating func dismissOldest(of source: ConnectionSource) -> (any Channel)? {
-            guard
-                let (identifier, place) = served.filter({ $0.value.source == source }).min(by: {
-                    $0.value.number < $1.value.number
-                })
-            else { return nil }
-            served[identifier] = nil
-            leave(source)
-            return place.channel
-        }
-
-        mutating func leave(_ source: ConnectionSource) {
-            let left = servedBySource[source, default: 1] - 1
-            servedBySource[source] = left == 0 ? nil : left
-        }
-    }
-
     /// How many excess connections may hold a descriptor while they are answered `overloaded`.
     package static let overloadedMargin = 32
 
@@ -68,25 +45,26 @@ package final class ConnectionLimits: Sendable {
     package struct Maximum: Sendable, Equatable {
         package var total: Int
         package var perSource: Int
-        /// Kept free of everybody but root and the daemon's own user, beyond `total`: however many uids fill the
-        /// socket, an administrator still gets in.
+        /// Kept free for root and the daemon's own user, beyond `total`: however many uids fill the socket, an administrator
+        /// still gets in.
         package var reserved = 0
-        /// Whether a new connection takes the place of the oldest one of its source, or of the source that has the most, instead of
-        /// being refused: where those who hold connections and those who need one cannot be told from each other, and
-        /// a connection that was closed is made anew without harm.
-        package var oldestGivesWay = false
+        /// The part of `total` for connections whose client is not known yet; the rest is for known clients. In this part the
+        /// oldest connection of the largest source gives way to a new one: those that hold places and those that need one
+        /// cannot be told apart, and a connection that was closed can be opened again without harm. nil where sources are
+        /// known from the start: a connection too many is then refused.
+        package var unidentified: Int?
 
-        package init(total: Int, perSource: Int, reserved: Int = 0, oldestGivesWay: Bool = false) {
+        package init(total: Int, perSource: Int, reserved: Int = 0, unidentified: Int? = nil) {
             self.total = total
             self.perSource = perSource
             self.reserved = reserved
-            self.oldestGivesWay = oldestGivesWay
+            self.unidentified = unidentified
         }
     }
 
     private let maximum: Maximum
     private let ownUID: UInt32
-    private let count = Mutex(Count())
+    private let places = Mutex(ConnectionPlaces())
 
     package init(_ maximum: Maximum, ownUID: UInt32 = geteuid()) {
         self.maximum = maximum
@@ -96,75 +74,73 @@ package final class ConnectionLimits: Sendable {
     /// Returns false if one more connection of this source would be closed without an answer, after `arriving` ones that were not
     /// admitted yet.
     func answers(_ source: ConnectionSource, after arriving: Int) -> Bool {
-        let served = count.withLock { $0.servedBySource[source, default: 0] }
-        return maximum.oldestGivesWay || served + arriving < maximum.perSource + Self.overloadedMargin
+        let served = places.withLock { $0.count(of: source) }
+        return maximum.unidentified != nil || served + arriving < maximum.perSource + Self.overloadedMargin
     }
 
     /// Each `admit` is followed by one ``release(_:decision:)`` with its decision when the channel is closed.
-    package func admit(_ channel: any Channel, from source: ConnectionSource) -> Decision {
-        let (decision, dismissed) = count.withLock { count -> (Decision, (any Channel)?) in
-            let ofSource = count.servedBySource[source, default: 0]
-            let mayUseReserve = source == .user(0) || source == .user(ownUID)
-            let open = maximum.total + (mayUseReserve ? maximum.reserved : 0)
-            if count.served.count < open, ofSource < maximum.perSource {
-                count.serve(channel, source)
+    ///
+    /// A connection that gives way to this one gets the event ``DismissalHandler/Dismissed``.
+    ///
+    /// - Parameter wider: the larger sources that `source` is a part of, the nearest first.
+    package func admit(
+        _ channel: any Channel, from source: ConnectionSource, within wider: [ConnectionBound] = []
+    ) -> Decision {
+        let mayUseReserve = source == .user(0) || source == .user(ownUID)
+        let own = ConnectionBound(source, most: maximum.perSource)
+        let bounds = mayUseReserve ? [own] : [own] + wider
+        let open = maximum.total + (mayUseReserve ? maximum.reserved : 0)
+        let (decision, dismissed) = places.withLock { places -> (Decision, (any Channel)?) in
+            let reached = bounds.first { places.count(of: $0.source) >= $0.most }?.source
+            let isFull = places.served >= open || places.unidentified.count >= maximum.unidentified ?? open
+            guard reached != nil || isFull else {
+                places.serve(channel, bounds.map(\.source))
                 return (.serve, nil)
             }
-            if maximum.oldestGivesWay {
-                let most = count.servedBySource.max { $0.value < $1.value }?.key ?? source
-                let dismissed = count.dismissOldest(of: ofSource < maximum.perSource ? most : source)
-                count.serve(channel, source)
+            if maximum.unidentified != nil {
+                let dismissed = places.dismissOldest(within: reached)
+                places.serve(channel, bounds.map(\.source))
                 return (.serve, dismissed)
             }
-            guard count.overloaded < Self.overloadedMargin else { return (.close, nil) }
-            count.overloaded += 1
+            guard places.overloaded < Self.overloadedMargin else { return (.close, nil) }
+            places.overloaded += 1
             return (.refuse, nil)
         }
-        dismissed?.close(promise: nil)
+        dismissed?.pipeline.fireUserInboundEventTriggered(DismissalHandler.Dismissed())
         return decision
     }
 
     package func release(_ channel: any Channel, decision: Decision) {
-        count.withLock { count in
+        places.withLock { places in
             switch decision {
-            case .serve:
-                guard let place = count.served.removeValue(forKey: ObjectIdentifier(channel)) else { return }
-                count.leave(place.source)
-            case .refuse: count.overloaded -= 1
+            case .serve: places.leave(channel)
+            case .refuse: places.overloaded -= 1
             case .close: break
             }
         }
     }
 
-    /// Counts a served connection by somebody else from now on: by who is known to use it.
+    /// Counts a served connection by its client from now on, and no longer by where it comes from.
     ///
-    /// - Returns: false where so many of that source's are served already; then nothing changes.
+    /// - Returns: false where so many of that client's are served already, or of all clients; then nothing changes.
     package func recount(_ channel: any Channel, as source: ConnectionSource, atMost most: Int) -> Bool {
-        count.withLock { count in
-            let identifier = ObjectIdentifier(channel)
-            guard let place = count.served[identifier] else { return false }
-            guard place.source != source else { return true }
-            guard count.servedBySource[source, default: 0] < most else { return false }
-            count.leave(place.source)
-            count.served[identifier]?.source = source
-            count.servedBySource[source, default: 0] += 1
-            return true
-        }
+        let ofAll = maximum.unidentified.map { max(1, maximum.total - $0) } ?? Int.max
+        return places.withLock { $0.identify(channel, as: source, atMost: most, ofAll: ofAll) }
     }
 
     /// The program ends: it accepts no connections any more, and those that it had accepted get an answer to their first request.
     /// - Returns: the connections that are served.
     package func drain() -> [any Channel] {
-        count.withLock { count in
-            count.isDraining = true
-            return count.served.values.map(\.channel)
+        places.withLock { places in
+            places.isDraining = true
+            return places.channels
         }
     }
 
-    package var isDraining: Bool { count.withLock { $0.isDraining } }
+    package var isDraining: Bool { places.withLock { $0.isDraining } }
 
     /// The connections being served.
-    package var served: [any Channel] { count.withLock { $0.served.values.map(\.channel) } }
+    package var served: [any Channel] { places.withLock { $0.channels } }
 }
 
 /// The process's limit of open descriptors (RLIMIT_NOFILE).

@@ -104,7 +104,7 @@ class Shop:
         pathlib.Path(f"{self.name}.yaml").write_text(
             f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
             f"paytokend: {{ socket: {paytokend or self.daemon.socket}, timeout: 2s }}\n"
-            "limits: { requests_per_second: 100000, burst: 100000, max_connections_per_client: 1024 }\n"
+            "limits: { requests_per_second: 100000, burst: 100000, max_connections: 2048, max_connections_per_client: 1024 }\n"
             f"store: {{ url: '{self.database or f'sqlite:{store}/payments.sqlite'}' }}\ndeadline: 3s\n"
             f"processors: [{{ name: simulator, kind: simulator, url: 'unix:{os.getcwd()}/{simulator}', merchants: ['*'] }}]\n"
             f"clients: [{{ name: shop, key_sha256: '{self.key_sha256}', merchants: ['*'], operations: [pay, status] }}]\n"

@@ -23,13 +23,34 @@ struct AccessPolicy: Sendable, Equatable {
 
     /// The caller that this peer is, or nil when no rule matches it.
     func caller(for peer: PeerCredentials) -> Caller? {
-        rules.first(matching: peer, overflow: overflow).map { Caller(rule: $0, peer: peer) }
+        rule(for: peer).map { Caller(rule: $0, peer: peer) }
+    }
+
+    /// The accounts among which this peer is counted; nil for an account that its rule names.
+    ///
+    /// A group, and everything outside the rules, can have as many uids as one account has subordinate ones (subuid(5)).
+    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
+        guard let rule = rule(for: peer) else { return .unmatched }
+        guard rule.user == nil, let group = rule.group else { return nil }
+        return .group(group.id)
+    }
+
+    private func rule(for peer: PeerCredentials) -> AccessRule? {
+        rules.first(matching: peer, overflow: overflow)
     }
 
     /// Returns true if a rule of this name gives this role. Of a caller of another host no more is known here.
     func gives(_ role: Role, toName name: String) -> Bool {
         rules.contains { $0.name == name && $0.roles.withImplied.contains(role) }
     }
+}
+
+/// Accounts that no rule names.
+enum UnnamedAccounts: Sendable, Equatable {
+    /// A rule admits them by this group.
+    case group(UInt32)
+    /// No rule admits them.
+    case unmatched
 }
 
 /// One entry of the configuration's `access`: whom it matches, and what those may do.

@@ -16,8 +16,15 @@ protocol PeerRequestHandler: Sendable {
     /// neither waits nor computes anything long.
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
 
+    /// The accounts among which the peer's connections are counted; nil for an account that a rule names.
+    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts?
+
     /// The answer for what the listener itself refuses: request_timeout, request_too_large, malformed_request, overloaded.
     func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer
+}
+
+extension PeerRequestHandler {
+    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? { nil }
 }
 
 /// One connection's requests, with what the kernel says of its peer.
@@ -30,20 +37,47 @@ private struct PeerRequests: RequestHandler {
     func answer(for refusal: Refusal) -> HTTPAnswer { handler.answer(for: refusal, peer: peer) }
 }
 
-/// The connections of one Unix socket, counted by the peer's uid.
+/// The connections of one Unix socket, counted by the peer's uid, and by the rule that admits it if that names no user.
 private struct PeerConnections: ConnectionService {
     let socket: SocketKind
     let handler: any PeerRequestHandler
     let instruments: Instruments
+    let shares: UnnamedShares
 
     func accept(_ channel: any Channel) throws -> AcceptedConnection {
         // The kernel recorded these when the peer connected and does not change them, so they are asked for once.
         let peer = try UnixSocketPeer.read(channel) { try PeerCredentials(connectedSocket: $0) }
         return AcceptedConnection(
-            source: .user(peer.uid), handler: PeerRequests(peer: peer, socket: socket, handler: handler))
+            source: .user(peer.uid), within: shares.bounds(for: handler.unnamedAccounts(of: peer)),
+            handler: PeerRequests(peer: peer, socket: socket, handler: handler))
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }
+}
+
+/// How many of a socket's places accounts may have that no rule names: one account can have thousands of uids in user
+/// namespaces, each with its own places. The rest is for the accounts that rules name.
+struct UnnamedShares: Sendable {
+    /// All places of the socket.
+    let total: Int
+
+    /// The places of all these accounts.
+    var all: Int { share(3, of: 4) }
+    /// Those of one rule's accounts.
+    var ofRule: Int { share(1, of: 2) }
+    /// Those of accounts that no rule admits, whose requests are refused.
+    var unmatched: Int { share(1, of: 4) }
+
+    func bounds(for accounts: UnnamedAccounts?) -> [ConnectionBound] {
+        let all = ConnectionBound(.unnamedAccounts, most: all)
+        return switch accounts {
+        case nil: []
+        case .group(let group): [ConnectionBound(.accounts("group \(group)"), most: ofRule), all]
+        case .unmatched: [ConnectionBound(.accounts("unmatched"), most: unmatched), all]
+        }
+    }
+
+    private func share(_ part: Int, of parts: Int) -> Int { max(1, total * part / parts) }
 }
 
 extension Listener {
@@ -67,10 +101,13 @@ extension Listener {
         }
         let limits = requestLimits ?? RequestLimits(idle: TimeAmount(settings.idleTimeout))
         let sockets = try SocketKind.allCases.map { kind throws(ListenerError) in
-            ListeningSocket(
+            let maximum = maximum(kind, settings, all: connections)
+            return ListeningSocket(
                 name: kind.rawValue, place: try place(of: kind, settings: settings, inherited: inherited),
-                service: PeerConnections(socket: kind, handler: handler, instruments: instruments),
-                connectionLimits: ConnectionLimits(maximum(kind, settings, all: connections)),
+                service: PeerConnections(
+                    socket: kind, handler: handler, instruments: instruments,
+                    shares: UnnamedShares(total: maximum.total)),
+                connectionLimits: ConnectionLimits(maximum),
                 // Administration may take long, with lists of thousands of keys: it must not hold up payments.
                 answersOnEventLoop: kind == .payments, limits: limits)
         }

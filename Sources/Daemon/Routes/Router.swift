@@ -82,6 +82,10 @@ struct Router: PeerRequestHandler {
         }
     }
 
+    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
+        policies.current.access.unnamedAccounts(of: peer)
+    }
+
     func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer {
         requestLog.count(refusal, of: "listener")
         recorder.tally.count(refusal.code, of: peer, name: policies.current.access.caller(for: peer)?.name)

@@ -12,14 +12,9 @@ final class RequestRates: Sendable {
         var burst: Int
     }
 
-    private struct Bucket {
-        var tokens: Double
-        var filledAt: ContinuousClock.Instant
-    }
-
     private let rate: Rate
     /// By the client's name: as many as the configuration has.
-    private let buckets = Mutex<[String: Bucket]>([:])
+    private let buckets = Mutex<[String: TokenBucket]>([:])
 
     init(_ rate: Rate) {
         self.rate = rate
@@ -28,10 +23,7 @@ final class RequestRates: Sendable {
     /// Takes one request's token. nil: it may be served; else the whole seconds after which another try makes sense.
     func secondsToWait(_ client: String, now: ContinuousClock.Instant = .now) -> Int? {
         buckets.withLock { buckets in
-            var bucket = buckets[client] ?? Bucket(tokens: Double(rate.burst), filledAt: now)
-            let gained = (now - bucket.filledAt).inSeconds * Double(rate.perSecond)
-            bucket.tokens = min(Double(rate.burst), bucket.tokens + max(gained, 0))
-            bucket.filledAt = max(now, bucket.filledAt)
+            var bucket = buckets[client]?.filled(now) ?? TokenBucket(full: rate, now)
             defer { buckets[client] = bucket }
             if bucket.tokens >= 1 {
                 bucket.tokens -= 1
@@ -39,5 +31,29 @@ final class RequestRates: Sendable {
             }
             return max(1, Int(((1 - bucket.tokens) / Double(rate.perSecond)).rounded(.up)))
         }
+    }
+}
+
+/// What is left of a rate, a token for each event.
+struct TokenBucket {
+    private let rate: RequestRates.Rate
+    private var filledAt: ContinuousClock.Instant
+    var tokens: Double
+
+    init(full rate: RequestRates.Rate, _ now: ContinuousClock.Instant) {
+        self.rate = rate
+        filledAt = now
+        tokens = Double(rate.burst)
+    }
+
+    var isFull: Bool { tokens >= Double(rate.burst) }
+
+    /// The bucket with what it has gained since it was last filled.
+    func filled(_ now: ContinuousClock.Instant) -> TokenBucket {
+        var bucket = self
+        let gained = (now - filledAt).inSeconds * Double(rate.perSecond)
+        bucket.tokens = min(Double(rate.burst), tokens + max(gained, 0))
+        bucket.filledAt = max(now, filledAt)
+        return bucket
     }
 }

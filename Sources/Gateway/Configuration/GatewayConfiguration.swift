@@ -70,6 +70,14 @@ extension GatewayConfiguration {
                 admin: AdminSettings(root.section("admin", keys: AdminSettings.keys)),
                 log: LogSettings(root.section("log", keys: LogSettings.keys)), warnings: [])
         }
+        if let limits = configuration?.limits,
+            clients.count * limits.maxConnectionsPerClient > limits.maxConnectionsOfClients
+        {
+            root.warning(
+                .clientConnections, "limits",
+                "\(clients.count) clients with max_connections_per_client \(limits.maxConnectionsPerClient) can have more than the \(limits.maxConnectionsOfClients) connections that max_connections leaves for known clients, so that some keep others out; raise it, or lower max_connections_per_client"
+            )
+        }
         if root.node("processors") == nil, let client = clients.first(where: { $0.has(.pay) }) {
             root.problem(
                 "processors", "is missing, and \(client.name) has the operation pay; name where payments are submitted")
@@ -93,6 +101,7 @@ extension ConfigurationWarning.Setting {
     static let sessionTrust = Self("session_trust")
     /// The metric of the certificate's end tells it, and alerts on it.
     static let certificateEnd = Self("certificate_end", isInsecure: false)
+    static let clientConnections = Self("client_connections")
 }
 
 /// `paytokend`: the daemon that this gateway calls.

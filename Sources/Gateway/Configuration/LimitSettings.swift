@@ -8,6 +8,8 @@ struct LimitSettings: Sendable, Equatable {
     /// Of one IPv4 address or one IPv6 network of 64 bits, while the client is not known. One that was known once is counted
     /// by its name.
     var maxConnectionsPerAddress: Int
+    /// TLS handshakes of one address that make no client known; at once, twice as many or as many as its connections.
+    var handshakes: RequestRates.Rate
     /// Of one client, once it is known.
     var maxConnectionsPerClient: Int
     var requests: RequestRates.Rate
@@ -19,14 +21,18 @@ struct LimitSettings: Sendable, Equatable {
     var requestTimeout: Duration
 
     static let keys = [
-        "max_connections", "max_connections_per_address", "max_connections_per_client", "requests_per_second",
-        "burst", "authentication_timeout", "idle_timeout", "request_timeout",
+        "max_connections", "max_connections_per_address", "max_connections_per_client",
+        "handshakes_per_second", "requests_per_second", "burst", "authentication_timeout", "idle_timeout",
+        "request_timeout",
     ]
 
     init(_ section: ConfigurationSection) {
         maxConnections = section.integer("max_connections", in: 1...60_000, default: 1_024)
         maxConnectionsPerAddress = section.integer("max_connections_per_address", in: 1...60_000, default: 64)
         maxConnectionsPerClient = section.integer("max_connections_per_client", in: 1...60_000, default: 256)
+        let handshakesPerSecond = section.integer("handshakes_per_second", in: 1...100_000, default: 50)
+        handshakes = RequestRates.Rate(
+            perSecond: handshakesPerSecond, burst: max(2 * handshakesPerSecond, maxConnectionsPerAddress))
         let perSecond = section.integer("requests_per_second", in: 1...100_000, default: 100)
         requests = RequestRates.Rate(
             perSecond: perSecond, burst: section.integer("burst", in: 1...100_000, default: 2 * perSecond))
@@ -37,4 +43,13 @@ struct LimitSettings: Sendable, Equatable {
         requestTimeout = section.duration(
             "request_timeout", in: .milliseconds(100)...Duration.seconds(60), default: .seconds(15))
     }
+}
+
+extension LimitSettings {
+    /// How many of `most` connections may be of clients that are not known yet: a quarter, and at most 1,024, since each new one
+    /// is compared with all of them when there are too many.
+    static func unidentifiedConnections(of most: Int) -> Int { max(1, min(most / 4, 1_024)) }
+
+    /// How many connections all known clients together may have.
+    var maxConnectionsOfClients: Int { max(1, maxConnections - Self.unidentifiedConnections(of: maxConnections)) }
 }

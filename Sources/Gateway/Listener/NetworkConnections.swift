@@ -5,7 +5,8 @@ import NIOTLS
 import Refusals
 
 /// The connections of merchants' backends: over TLS where the configuration has it, each counted by its address until its client
-/// is known.
+/// is known. An IPv6 address is part of three networks, of 64, 56 and 48 bits, each of which may have twice as much as the one
+/// before it.
 struct NetworkConnections: ConnectionService {
     let router: GatewayRouter
     /// Whether it is a Unix socket, whose peers are accounts of this host.
@@ -14,6 +15,7 @@ struct NetworkConnections: ConnectionService {
     let tls: TLSTermination?
     let connectionLimits: ConnectionLimits
     let limits: LimitSettings
+    let handshakeRates: HandshakeRates
     let instruments: GatewayInstruments
 
     func accept(_ channel: any Channel) throws -> AcceptedConnection {
@@ -26,14 +28,21 @@ struct NetworkConnections: ConnectionService {
             // It has left already.
             throw ChannelError.ioOnClosedChannel
         }
+        let settings = tls?.current
+        if settings != nil, !handshakeRates.take(peer.sources) {
+            instruments.refusedConnections.increment()
+            throw ChannelError.eof
+        }
         let handler = NetworkRequests(
             peer: peer, router: router, connection: channel, connectionLimits: connectionLimits,
-            perClient: limits.maxConnectionsPerClient)
-        let settings = tls?.current
+            handshakeRates: settings == nil ? nil : handshakeRates, perClient: limits.maxConnectionsPerClient)
         let timeout = TimeAmount(limits.authenticationTimeout)
         let instruments = instruments
         return AcceptedConnection(
-            source: peer.source, handler: handler, isCostly: settings != nil,
+            source: peer.source,
+            within: peer.wider.enumerated().map { index, network in
+                ConnectionBound(network, most: limits.maxConnectionsPerAddress << (index + 1))
+            }, handler: handler, isCostly: settings != nil,
             addTransport: { pipeline in
                 let handshake = settings?.handler(for: peer)
                 if let handshake { try pipeline.addHandler(handshake) }
@@ -54,6 +63,8 @@ private struct NetworkRequests: RequestHandler {
     let router: GatewayRouter
     let connection: any Channel
     let connectionLimits: ConnectionLimits
+    /// nil where there was no handshake.
+    let handshakeRates: HandshakeRates?
     let perClient: Int
 
     func admit(_ head: RequestHead) -> Admission {
@@ -63,6 +74,7 @@ private struct NetworkRequests: RequestHandler {
             guard connectionLimits.recount(connection, as: .client(client.name), atMost: perClient) else {
                 return false
             }
+            if peer.client == nil { handshakeRates?.giveBack(peer.sources) }
             peer.belongs(to: client.name)
             return true
         }

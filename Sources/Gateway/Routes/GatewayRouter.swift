@@ -36,7 +36,9 @@ struct GatewayRouter: Sendable {
             }
             guard takesPlace(client) else {
                 throw GatewayRefusal(
-                    .rateLimited, "This client has more connections than it may; use fewer, and keep them.")
+                    .rateLimited,
+                    "This client, or all clients together, have more connections than they may; use fewer, and keep them."
+                )
             }
             guard !here.isEmpty else {
                 throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path.")

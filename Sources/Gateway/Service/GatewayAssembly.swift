@@ -85,12 +85,15 @@ struct GatewayAssembly: Sendable {
             service: AdminConnections(router: adminRouter, instruments: instruments),
             connectionLimits: ConnectionLimits(AdminConnections.maximum), answersOnEventLoop: false, limits: requests)
         let connectionLimits = ConnectionLimits(
-            ConnectionLimits.Maximum(total: most, perSource: limits.maxConnectionsPerAddress))
+            ConnectionLimits.Maximum(
+                total: most, perSource: limits.maxConnectionsPerAddress,
+                unidentified: LimitSettings.unidentifiedConnections(of: most)))
         let merchants = ListeningSocket(
             name: configuration.listener.address.text, place: try place(inherited),
             service: NetworkConnections(
                 router: router, isLocal: configuration.listener.address.isUnix, tls: tls,
-                connectionLimits: connectionLimits, limits: limits, instruments: instruments),
+                connectionLimits: connectionLimits, limits: limits, handshakeRates: HandshakeRates(limits.handshakes),
+                instruments: instruments),
             connectionLimits: connectionLimits, answersOnEventLoop: false, limits: requests)
         do throws(ListenerError) {
             return try await Listener.start(

@@ -17,7 +17,7 @@ struct MetricsConnections: ConnectionService {
 
     /// Prometheus needs one connection, or one for each of a pair. An answer may have megabytes. Every account of a host has its
     /// address, so whoever holds connections would keep Prometheus out: the oldest gives way.
-    private static let connections = ConnectionLimits.Maximum(total: 16, perSource: 8, oldestGivesWay: true)
+    private static let connections = ConnectionLimits.Maximum(total: 16, perSource: 8, unidentified: 16)
     private static let limits = RequestLimits(idle: .seconds(30), request: .seconds(10))
 
     static func listen(

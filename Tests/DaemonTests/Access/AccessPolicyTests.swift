@@ -28,6 +28,17 @@ struct AccessPolicyTests {
         #expect(policy.caller(for: PeerCredentials(uid: 7, gid: 500))?.name == "two")
     }
 
+    @Test("accounts that a rule admits by a group, and those that no rule admits, are counted together")
+    func unnamedAccounts() {
+        let policy = policy(
+            AccessRule(name: "one", user: alice, roles: [.decrypt]),
+            AccessRule(name: "two", group: payments, roles: [.decrypt]),
+            AccessRule(user: Account(name: "bob", id: 1_002), group: payments, roles: [.admin]))
+        #expect(policy.unnamedAccounts(of: PeerCredentials(uid: 1_001, gid: 500)) == nil)
+        #expect(policy.unnamedAccounts(of: PeerCredentials(uid: 100_000, gid: 100_000, groups: [500])) == .group(500))
+        #expect(policy.unnamedAccounts(of: PeerCredentials(uid: 100_000, gid: 100_000)) == .unmatched)
+    }
+
     @Test("nobody whom no rule matches is served")
     func noMatch() {
         let policy = policy(AccessRule(user: alice, roles: [.decrypt]))

@@ -97,6 +97,46 @@ struct ConnectionLimitTests {
         }
     }
 
+    @Test(
+        "the accounts of a group take half of the places at most, with however many uids",
+        .enabled(if: geteuid() == 0, "only root can connect as several users"))
+    func keepsPlacesForNamedAccounts() async throws {
+        let directory = try FreshDirectory()
+        unsafe _ = chmod(directory.path, 0o755)
+        try await ListenerFixture(
+            directory: directory,
+            change: {
+                $0.mode = 0o666
+                $0.maxConnections = 16
+            }
+        ).use { fixture in
+            let first = EchoHandler.firstSubordinateUID
+            let holders = try (first..<first + 4).map { uid in
+                try RunningProgram(
+                    Program.installed("setpriv"),
+                    [
+                        "--reuid=\(uid)", "--regid=7", "--clear-groups", Program.installed("curl"), "--silent",
+                        "--no-progress-meter", "--parallel", "--parallel-immediate", "--write-out",
+                        "%{stderr}answer %{http_code}\n", "--output",
+                        "/dev/null",
+                        "--unix-socket", fixture.socket, "http://localhost/held?[1-8]",
+                    ])
+            }
+            defer { for holder in holders { holder.signal(SIGKILL) } }
+            try await wait(for: "the places of the group to be taken, and the rest to be refused") {
+                fixture.handler.latch.waiting == 8
+                    && holders.reduce(0) { $0 + $1.error.components(separatedBy: "answer 503").count - 1 } == 24
+            }
+            let other = try await Program.run(
+                Program.installed("setpriv"),
+                [
+                    "--reuid=12345", "--regid=7", "--clear-groups", Program.installed("curl"), "--silent",
+                    "--max-time", "10", "--unix-socket", fixture.socket, "http://localhost/whoami",
+                ])
+            #expect(other.output == "12345 7 []")
+        }
+    }
+
     @Test("draining closes idle connections, lets the busy one finish, and takes no new ones")
     func drains() async throws {
         let fixture = try await ListenerFixture()
@@ -207,26 +247,6 @@ struct ConnectionCountTests {
         #expect(arrive(0) == .refuse)
     }
 
-    @Test("where the oldest gives way, it is the oldest of the one who comes, or of whoever has the most")
-    func oldest() {
-        let limits = ConnectionLimits(ConnectionLimits.Maximum(total: 4, perSource: 3, oldestGivesWay: true))
-        let channels = (0..<7).map { _ in EmbeddedChannel() }
-        func served() -> [Int] {
-            let served = Set(limits.served.map { ObjectIdentifier($0) })
-            return channels.indices.filter { served.contains(ObjectIdentifier(channels[$0])) }
-        }
-        for channel in channels[..<3] { #expect(limits.admit(channel, from: .network("a")) == .serve) }
-        #expect(limits.admit(channels[3], from: .network("a")) == .serve)
-        #expect(served() == [1, 2, 3] && !channels[0].isActive)
-        #expect(limits.admit(channels[4], from: .network("b")) == .serve)
-        #expect(limits.admit(channels[5], from: .network("b")) == .serve)
-        #expect(served() == [2, 3, 4, 5], "all places are taken, and a has the most")
-        // Its end, which comes later, frees no place a second time.
-        for channel in channels[..<2] { limits.release(channel, decision: .serve) }
-        #expect(limits.admit(channels[6], from: .network("c")) == .serve)
-        #expect(served().count == 4 && served().contains(6))
-    }
-
     @Test("a place is free again when its connection ends")
     func departure() {
         let channels = (0..<3).map { _ in EmbeddedChannel() }
@@ -234,19 +254,5 @@ struct ConnectionCountTests {
         #expect(arrive(1000) == .refuse)
         limits.release(channels[1], decision: .serve)
         #expect(arrive(1000) == .serve)
-    }
-
-    @Test("a connection whose client becomes known is counted by the client, and no longer by where it comes from")
-    func recounted() {
-        let channels = (0..<3).map { _ in EmbeddedChannel() }
-        for channel in channels { #expect(limits.admit(channel, from: .network("a")) == .serve) }
-        #expect(limits.admit(EmbeddedChannel(), from: .network("a")) == .refuse)
-        #expect(limits.recount(channels[0], as: .client("shop"), atMost: 1))
-        #expect(limits.admit(EmbeddedChannel(), from: .network("a")) == .serve)
-        #expect(limits.recount(channels[0], as: .client("shop"), atMost: 1), "it is the client's already")
-        #expect(!limits.recount(channels[1], as: .client("shop"), atMost: 1))
-        limits.release(channels[0], decision: .serve)
-        #expect(limits.recount(channels[1], as: .client("shop"), atMost: 1))
-        #expect(!limits.recount(EmbeddedChannel(), as: .client("shop"), atMost: 9), "it is not served")
     }
 }

@@ -40,6 +40,13 @@ struct EchoHandler: PeerRequestHandler {
         }
     }
 
+    /// From here on uids are of accounts that no rule names.
+    static let firstSubordinateUID: UInt32 = 100_000
+
+    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
+        peer.uid >= Self.firstSubordinateUID ? .group(7) : nil
+    }
+
     func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
 }
 

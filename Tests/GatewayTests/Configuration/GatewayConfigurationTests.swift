@@ -63,6 +63,15 @@ struct GatewayConfigurationTests {
         #expect(client.operations == [.session] && client.domains == ["shop.example"])
     }
 
+    @Test("more connections of clients than there are places for them are a warning")
+    func clientConnections() throws {
+        #expect(try load(Self.minimum + "limits: { max_connections_per_client: 768 }\n").warnings.count == 1)
+        let warnings = try load(Self.minimum + "limits: { max_connections_per_client: 769 }\n").warnings
+        #expect(warnings.map(\.setting) == [.noTLS, .clientConnections])
+        #expect(warnings.last?.message.hasPrefix("1 clients with max_connections_per_client 769") == true)
+        #expect(warnings.last?.place.hasSuffix("c.yaml:7: limits") == true)
+    }
+
     @Test("the sample loads as it is, and says every default rightly")
     func sample() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent()

@@ -1,0 +1,68 @@
+import HTTPListener
+import Synchronization
+
+/// How many TLS handshakes of unknown clients each address and network may have: one costs its sender little and this host a
+/// signature. A token bucket for each source; a client that proves to be known gets its token back, so that only handshakes that
+/// led to nothing count.
+final class HandshakeRates: Sendable {
+    /// So many sources have a bucket of their own; all others share one.
+    static let mostSources = 16_384
+    private static let others = ConnectionSource.network("others")
+
+    private struct State {
+        var buckets: [ConnectionSource: TokenBucket] = [:]
+        /// When sources without a handshake of late were last removed.
+        var clearedAt: ContinuousClock.Instant?
+    }
+
+    private let rate: RequestRates.Rate
+    private let state = Mutex(State())
+
+    /// - Parameter rate: of the narrowest source; each wider one has twice as much.
+    init(_ rate: RequestRates.Rate) { self.rate = rate }
+
+    /// Takes a token of each source.
+    ///
+    /// - Parameter sources: the narrowest first.
+    /// - Returns: false, and takes nothing, where one has none left.
+    func take(_ sources: [ConnectionSource], now: ContinuousClock.Instant = .now) -> Bool {
+        state.withLock { state in
+            clear(&state, now)
+            // The widest first: a source of which nothing is taken gets no bucket.
+            for source in sources.reversed() {
+                guard let bucket = state.buckets[key(of: source, in: state)] else { continue }
+                guard bucket.filled(now).tokens >= 1 else { return false }
+            }
+            for (level, source) in sources.enumerated() {
+                let key = key(of: source, in: state)
+                var bucket = state.buckets[key]?.filled(now) ?? TokenBucket(full: rate(of: level), now)
+                bucket.tokens -= 1
+                state.buckets[key] = bucket
+            }
+            return true
+        }
+    }
+
+    /// A handshake of these sources was a known client's.
+    func giveBack(_ sources: [ConnectionSource]) {
+        state.withLock { state in
+            for source in sources { state.buckets[key(of: source, in: state)]?.tokens += 1 }
+        }
+    }
+
+    private func rate(of level: Int) -> RequestRates.Rate {
+        RequestRates.Rate(perSecond: rate.perSecond << level, burst: rate.burst << level)
+    }
+
+    private func key(of source: ConnectionSource, in state: State) -> ConnectionSource {
+        state.buckets[source] == nil && state.buckets.count >= Self.mostSources ? Self.others : source
+    }
+
+    /// Removes buckets that are full again; at most once a second, since all are read.
+    private func clear(_ state: inout State, _ now: ContinuousClock.Instant) {
+        guard state.buckets.count >= Self.mostSources, state.clearedAt.map({ now - $0 >= .seconds(1) }) ?? true
+        else { return }
+        state.clearedAt = now
+        state.buckets = state.buckets.filter { !$0.value.filled(now).isFull }
+    }
+}

@@ -1,0 +1,128 @@
+import NIOEmbedded
+import TestSupport
+import Testing
+
+@testable import Daemon
+@testable import HTTPListener
+
+@Suite("Places of connections whose client is not known")
+struct ConnectionPlacesTests {
+    /// Connections to one set of limits, by the order in which they came.
+    private struct Arrivals {
+        let limits: ConnectionLimits
+        let dismissed = Shared<[Int]>([])
+        var channels: [EmbeddedChannel] = []
+
+        init(_ maximum: ConnectionLimits.Maximum) { limits = ConnectionLimits(maximum) }
+
+        @discardableResult
+        mutating func arrive(
+            _ source: ConnectionSource, within wider: [ConnectionBound] = []
+        ) -> ConnectionLimits.Decision {
+            let number = channels.count
+            let channel = EmbeddedChannel(
+                handler: DismissalHandler { [dismissed] in dismissed.change { $0.append(number) } })
+            channels.append(channel)
+            return limits.admit(channel, from: source, within: wider)
+        }
+
+        /// One connection of an IPv6 address, with bounds of 4, 8 and 16.
+        mutating func arrive(_ prefixes: [String]) {
+            arrive(
+                .network(prefixes[0]),
+                within: [.init(.network(prefixes[1]), most: 8), .init(.network(prefixes[2]), most: 16)])
+        }
+
+        func isServed(_ number: Int) -> Bool { limits.served.contains { $0 === channels[number] } }
+    }
+
+    @Test("the oldest of the same source gives way, and when all places are taken, of the source that has the most")
+    func oldest() {
+        var arrivals = Arrivals(.init(total: 4, perSource: 3, unidentified: 4))
+        for _ in 0..<4 { #expect(arrivals.arrive(.network("a")) == .serve) }
+        #expect(arrivals.dismissed.current == [0])
+        for _ in 0..<2 { arrivals.arrive(.network("b")) }
+        #expect(arrivals.dismissed.current == [0, 1], "all places are taken, and a has the most")
+        // Its end, which comes later, frees no place a second time.
+        for channel in arrivals.channels[..<2] { arrivals.limits.release(channel, decision: .serve) }
+        arrivals.arrive(.network("c"))
+        #expect(arrivals.limits.served.count == 4 && arrivals.isServed(6))
+    }
+
+    @Test("however many connections others open, and from however many addresses, one from an address of its own stays")
+    func flood() {
+        var arrivals = Arrivals(.init(total: 1_024, perSource: 64, unidentified: 256))
+        for _ in 0..<64 { for address in 0..<16 { arrivals.arrive(.network("\(address)")) } }
+        let client = arrivals.channels.count
+        arrivals.arrive(.network("client"))
+        for _ in 0..<64 { for address in 0..<16 { arrivals.arrive(.network("\(address)")) } }
+        #expect(arrivals.isServed(client) && arrivals.limits.served.count == 256)
+        #expect(arrivals.limits.recount(arrivals.channels[client], as: .client("shop"), atMost: 1))
+        // Now one place more is free for those that are not known.
+        arrivals.arrive(.network("0"))
+        #expect(arrivals.limits.served.count == 257)
+    }
+
+    @Test("networks of 64, 56 and 48 bits have bounds of their own, and give way in their own")
+    func networks() {
+        var arrivals = Arrivals(.init(total: 100, perSource: 4, unidentified: 100))
+        for _ in 0..<5 { arrivals.arrive(["64 a", "56 a", "48 a"]) }
+        #expect(arrivals.dismissed.current == [0], "four of one /64")
+        for number in 0..<5 { arrivals.arrive(["64 b\(number)", "56 a", "48 a"]) }
+        #expect(arrivals.dismissed.current == [0, 1], "eight of one /56; its largest /64 gives way")
+        for number in 0..<9 { arrivals.arrive(["64 c\(number)", "56 c\(number)", "48 a"]) }
+        #expect(arrivals.dismissed.current == [0, 1, 2], "sixteen of one /48; its largest /56 and /64 give way")
+        #expect(arrivals.limits.served.count == 16)
+    }
+
+    @Test("all networks of 64 bits of one party give way before another party's single connection")
+    func manyNetworks() {
+        var arrivals = Arrivals(.init(total: 12, perSource: 4, unidentified: 12))
+        arrivals.arrive(["64 client", "56 client", "48 client"])
+        for number in 0..<1_000 { arrivals.arrive(["64 \(number)", "56 \(number / 4)", "48 other"]) }
+        #expect(arrivals.isServed(0) && arrivals.limits.served.count == 12)
+    }
+
+    @Test("a connection whose client becomes known is counted by the client, and no longer by where it comes from")
+    func recounted() {
+        let limits = ConnectionLimits(.init(total: 6, perSource: 3))
+        let channels = (0..<3).map { _ in EmbeddedChannel() }
+        for channel in channels { #expect(limits.admit(channel, from: .network("a")) == .serve) }
+        #expect(limits.admit(EmbeddedChannel(), from: .network("a")) == .refuse)
+        #expect(limits.recount(channels[0], as: .client("shop"), atMost: 1))
+        #expect(limits.admit(EmbeddedChannel(), from: .network("a")) == .serve)
+        #expect(limits.recount(channels[0], as: .client("shop"), atMost: 1), "it is the client's already")
+        #expect(!limits.recount(channels[1], as: .client("shop"), atMost: 1))
+        limits.release(channels[0], decision: .serve)
+        #expect(limits.recount(channels[1], as: .client("shop"), atMost: 1))
+        #expect(!limits.recount(EmbeddedChannel(), as: .client("shop"), atMost: 9), "it is not served")
+    }
+
+    @Test("known clients together leave the others' places free, and a known connection never gives way")
+    func identified() {
+        var arrivals = Arrivals(.init(total: 4, perSource: 4, unidentified: 1))
+        for number in 0..<3 {
+            arrivals.arrive(.network("a"))
+            #expect(arrivals.limits.recount(arrivals.channels[number], as: .client("shop"), atMost: 9))
+        }
+        for _ in 0..<9 { arrivals.arrive(.network("a")) }
+        #expect(!arrivals.limits.recount(arrivals.channels[11], as: .client("other"), atMost: 9))
+        #expect((0..<3).allSatisfy { arrivals.isServed($0) } && arrivals.limits.served.count == 4)
+    }
+
+    @Test("accounts that no rule names have places together, and the rest is for those that rules name")
+    func unnamedAccounts() {
+        let limits = ConnectionLimits(.init(total: 512, perSource: 128), ownUID: 100)
+        let shares = UnnamedShares(total: 512)
+        func arrive(_ uid: UInt32, _ accounts: UnnamedAccounts?) -> Int {
+            (0..<128).count { _ in
+                limits.admit(EmbeddedChannel(), from: .user(uid), within: shares.bounds(for: accounts)) == .serve
+            }
+        }
+        // Subordinate uids of one account in a group, then uids that no rule admits, and another group.
+        #expect((0..<5).map { arrive(100_000 + $0, .group(7)) } == [128, 128, 0, 0, 0])
+        #expect((0..<2).map { arrive(200_000 + $0, .unmatched) } == [128, 0])
+        #expect(arrive(300_000, .group(8)) == 0, "three quarters are all that these have")
+        #expect(arrive(1_000, nil) == 128)
+    }
+}
