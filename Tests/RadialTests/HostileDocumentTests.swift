@@ -130,6 +130,26 @@ struct HostileDocumentTests {
                 != nil)
     }
 
+    /// Each hides a tag from a reader that takes these for whole comments: for it, what follows is within a CDATA section.
+    @Test("a comment ends at its end, not within its beginning", arguments: ["<!-->", "<!--->"])
+    func overlappingComment(_ beginning: String) {
+        let hidden = beginning + "<![CDATA[-->"
+        // libxml2 would find that they have one name, had it read them.
+        let many = String(repeating: " x=''", count: 9_000)
+        #expect(refusal("\(hidden)<a\(many)/>") == .notXML(.tooManyAttributes(limit: 16)))
+        #expect(refusal("<a>\(hidden)<b\(many)/></a>") == .notXML(.tooManyAttributes(limit: 16)))
+        #expect(isRequest(Documents.request("<OrderId>", "\(hidden)<OrderId>")), "the comment is one")
+    }
+
+    @Test(
+        "nothing is read after the first error, a document type least of all",
+        arguments: ["<?xml version='1.0' x?>", "<!-- -- -->", "<?xml version='1.0'?><?xml version='1.0'?>", "<a b=c' "])
+    func afterError(_ error: String) {
+        // The last error would be that of the entity.
+        let declared = "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&undeclared;</a>"
+        #expect(refusal(error + declared) == .notXML(.notWellFormed))
+    }
+
     @Test("names, comments, CDATA sections and references as long as the document may be")
     func long() {
         let long = String(repeating: "x", count: 110_000)

@@ -3,9 +3,9 @@ import CLibxml2
 extension XMLElement {
     /// Reads a whole document: XML 1.0 with namespaces, in UTF-8.
     ///
-    /// libxml2 parses, and what it finds is counted while it parses: it is stopped at the first element too many, and at a
-    /// document type before it reads a declaration of it. So nothing is ever declared that could be expanded or fetched.
-    /// It prints nothing.
+    /// libxml2 parses, and what it finds is counted while it parses: it is stopped at the first error, at the first element too
+    /// many, and at a document type before it reads a declaration of it. So nothing is ever declared that could be expanded or
+    /// fetched. It prints nothing.
     ///
     /// - Throws: ``XMLReadError``, the first fault in the document.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(XMLReadError) {
@@ -23,15 +23,18 @@ extension XMLElement {
         self = try XMLReader(limits).read(bytes)
     }
 
-    /// Where a tag has more values in quotation marks than the limit. libxml2 compares each of a tag's attributes with each
-    /// before it hands them over, so that it must not see as many as fit into a document.
+    /// The position at which a tag has more values in quotation marks than the limit. libxml2 compares each of a tag's attributes
+    /// with each before it hands them over, so it must not see as many as fit into a document.
+    ///
+    /// Exact as far as the document is well-formed; libxml2 reads no further, nor past a processing instruction or document type.
     private static func tagWithTooManyAttributes(_ bytes: [UInt8], _ limit: Int) -> Int? {
         var rest = bytes[...]
         while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
             rest = rest[start...]
-            // What looks like a tag in these is none.
+            // What looks like a tag in these is none. An end does not overlap its beginning: <!--> and <!---> begin a comment.
             for (begin, end) in [("<!--", "-->"), ("<![CDATA[", "]]>")] where rest.starts(with: begin.utf8) {
-                rest = rest.firstRange(of: Array(end.utf8)).map { rest[$0.upperBound...] } ?? []
+                let inside = rest.dropFirst(begin.utf8.count)
+                rest = inside.firstRange(of: Array(end.utf8)).map { inside[$0.upperBound...] } ?? []
             }
             guard rest.first == UInt8(ascii: "<") else { continue }
             var (quote, values): (UInt8?, Int) = (nil, 0)
@@ -98,7 +101,9 @@ extension XMLElement {
         guard Self.isReady, let count = Int32(exactly: bytes.count) else { throw XMLReadError(.notWellFormed) }
         unsafe bytes.withUnsafeBytes { buffer in
             let text = unsafe buffer.baseAddress?.assumingMemoryBound(to: CChar.self)
-            guard let parser = unsafe xmlCreateMemoryParserCtxt(text, count) else { return }
+            // The push parser ends at the first error. xmlParseDocument goes on behind it without events, and so through a
+            // document type; and to stop it within an error is not safe, since it frees what the parser is reading.
+            guard let parser = unsafe xmlCreatePushParserCtxt(nil, nil, nil, 0, nil) else { return }
             unsafe self.parser = unsafe parser
             unsafe parser.pointee.sax.pointee = unsafe Self.events
             // The reader outlives the parser, which is freed below.
@@ -106,7 +111,7 @@ extension XMLElement {
             // No network. Without XML_PARSE_NOENT, XML_PARSE_DTDLOAD and XML_PARSE_HUGE nothing is expanded, loaded or unlimited.
             let options = XML_PARSE_NONET.rawValue | XML_PARSE_NOERROR.rawValue | XML_PARSE_NOWARNING.rawValue
             _ = unsafe xmlCtxtUseOptions(parser, Int32(options))
-            _ = unsafe xmlParseDocument(parser)
+            _ = unsafe xmlParseChunk(parser, text, count, 1)
             if fault == nil, let error = unsafe xmlCtxtGetLastError(parser), unsafe error.pointee.code != 0 {
                 // Warnings too: what libxml2 doubts, such as another version than 1.0 and a namespace that is no URI, no document
                 // of ours has.
