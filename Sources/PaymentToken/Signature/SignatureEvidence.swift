@@ -76,11 +76,28 @@ public struct SignatureEvidence: Sendable {
 enum SignerKey {
     /// EC_v1: ecdsa-with-SHA256 on P-256.
     case p256(P256.Signing.PublicKey)
-    /// RSA_v1: RSASSA-PKCS1-v1_5 with SHA-256, 2048 bits or more.
+    /// RSA_v1: RSASSA-PKCS1-v1_5 with SHA-256, 2048 to 4096 bits.
     case rsa(_RSA.Signing.PublicKey)
+
+    /// The longest RSA key with which a signature is checked. Anybody can present a signer of their own, and the check costs
+    /// four times as much for twice the bits; Apple's keys have 2048.
+    static let mostRSABits = 4_096
+
+    /// Returns true for an RSA key of more bits than ``mostRSABits``.
+    ///
+    /// - Parameter subjectPublicKeyInfo: DER, of any kind of key.
+    static func isTooLong(subjectPublicKeyInfo: ArraySlice<UInt8>) -> Bool {
+        // The key of 4,096 bits has 550 bytes: other kinds and shorter keys need not be read.
+        guard subjectPublicKeyInfo.count > mostRSABits / 8,
+            let key = try? _RSA.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo))
+        else { return false }
+        return key.keySizeInBits > mostRSABits
+    }
 
     /// - Parameter subjectPublicKeyInfo: of the signer's certificate, DER.
     init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: PaymentTokenVersion) throws {
+        guard !Self.isTooLong(subjectPublicKeyInfo: subjectPublicKeyInfo)
+        else { throw CMSDefect("the signer's key has more than \(Self.mostRSABits) bits") }
         do {
             switch version {
             case .ecV1:

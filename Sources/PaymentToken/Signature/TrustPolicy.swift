@@ -1,3 +1,4 @@
+internal import Encodings
 internal import Foundation
 public import Refusals
 internal import SwiftASN1
@@ -15,6 +16,8 @@ internal import Synchronization
 /// nothing.
 public final class TrustPolicy: Sendable {
     private let roots: CertificateStore
+    /// The roots' subjects, DER.
+    private let rootNames: Set<ArraySlice<UInt8>>
     private let distrusted: Set<[UInt8]>
     private let cache: Mutex<ChainCache>
 
@@ -24,6 +27,7 @@ public final class TrustPolicy: Sendable {
     ///   - chainCacheCapacity: how many accepted chains are remembered; Apple has a few leaves in service at a time.
     public init(roots: [Certificate], distrusted: Set<[UInt8]>, chainCacheCapacity: Int = 64) {
         self.roots = CertificateStore(roots)
+        rootNames = Set(roots.compactMap { root in try? CertificateFields(der: DER.bytes(of: root)).subject })
         self.distrusted = distrusted
         self.cache = Mutex(ChainCache(capacity: chainCacheCapacity))
     }
@@ -38,6 +42,7 @@ public final class TrustPolicy: Sendable {
             return chain
         }
 
+        try checkNamesAndKeys(of: evidence)
         guard let leaf = try? Certificate(derEncoded: evidence.leafDER),
             let intermediate = try? Certificate(derEncoded: evidence.intermediateDER)
         else { throw .certificateUntrusted("a certificate cannot be read") }
@@ -61,6 +66,21 @@ public final class TrustPolicy: Sendable {
         cache.withLock { cache in cache.insert(chain, for: key) }
         return chain
     }
+
+    /// Refuses what cannot be a chain to a root before anything costly is done with it: anybody can present certificates of their
+    /// own, in any number, and only chains to a root are remembered.
+    private func checkNamesAndKeys(of evidence: SignatureEvidence) throws(Refusal) {
+        guard let leaf = try? CertificateFields(der: evidence.leafDER),
+            let intermediate = try? CertificateFields(der: evidence.intermediateDER)
+        else { throw .certificateUntrusted("a certificate cannot be read") }
+        guard leaf.issuer == intermediate.subject, rootNames.contains(intermediate.issuer)
+        else { throw .certificateUntrusted(Self.noChain) }
+        guard !SignerKey.isTooLong(subjectPublicKeyInfo: intermediate.subjectPublicKeyInfo)
+        else { throw .certificateUntrusted("the intermediate's key has more than \(SignerKey.mostRSABits) bits") }
+    }
+
+    private static let noChain =
+        "the certificates do not form a chain from the signer to a trusted root (RFC 5280 §6)"
 
     /// Refuses a certificate when any encoding in which it verifies has a distrusted fingerprint.
     private func checkDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
@@ -87,8 +107,7 @@ public final class TrustPolicy: Sendable {
             let reasons = failures.map(\.policyFailureReason.description).filter { reason in
                 !reason.hasPrefix("RFC5280Policy")
             }
-            throw .certificateUntrusted(
-                reasons.first ?? "the certificates do not form a chain from the signer to a trusted root (RFC 5280 §6)")
+            throw .certificateUntrusted(reasons.first ?? Self.noChain)
         }
     }
 
@@ -102,6 +121,14 @@ public final class TrustPolicy: Sendable {
                 "The payment token's signer is not one that Apple uses for Apple Pay; do not use the token.",
                 details: "the \(name) certificate has no extension \(marker)")
         }
+    }
+}
+
+extension DER {
+    fileprivate static func bytes(of certificate: Certificate) throws -> [UInt8] {
+        var serializer = DER.Serializer()
+        try serializer.serialize(certificate)
+        return serializer.serializedBytes
     }
 }
 
