@@ -366,9 +366,8 @@ let package = Package(
             name: "GatewayTests",
             dependencies: [
                 "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener", "HostSystem",
-                "Payments",
-                "Processors", "paytoken-gateway", "Radial", "Refusals", "StrictJSON", "Telemetry",
-                "TestSupport", "TLSHandshake", "TokenForge",
+                "Payments", "Processors", "paytoken-gateway", "Radial", "Refusals", "SecretMemory", "StrictJSON",
+                "Telemetry", "TestSupport", "TLSHandshake", "TokenForge",
                 logging, nioCore, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
             ],
             swiftSettings: house),

@@ -3,6 +3,7 @@ import Encodings
 import Foundation
 import HostSystem
 import NIOSSL
+import Processors
 import X509
 
 /// `listener.tls`: the certificate that this server shows, its key, and whose client certificates count.
@@ -53,7 +54,7 @@ extension TLSFiles {
     func serverConfiguration(requestsCertificates: Bool) -> TLSConfiguration {
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(privateKey))
-        configuration.minimumTLSVersion = .tlsv12
+        configuration.restrictAlgorithms()
         configuration.cipherSuites = Self.cipherSuites
         configuration.renegotiationSupport = .none
         // For a peer that does not answer the end of TLS with its own: short, since a place is held meanwhile.

@@ -37,7 +37,6 @@ struct NetworkConnections: ConnectionService {
             peer: peer, router: router, connection: channel, connectionLimits: connectionLimits,
             handshakeRates: settings == nil ? nil : handshakeRates, perClient: limits.maxConnectionsPerClient)
         let timeout = TimeAmount(limits.authenticationTimeout)
-        let instruments = instruments
         return AcceptedConnection(
             source: peer.source,
             within: peer.wider.enumerated().map { index, network in
@@ -49,7 +48,7 @@ struct NetworkConnections: ConnectionService {
                 try pipeline.addHandler(
                     UnknownClientTimeout(
                         peer: peer, tls: handshake, resumed: { settings?.resumed($0) }, timeout: timeout,
-                        instruments: instruments))
+                        log: router.log))
             })
     }
 
@@ -95,19 +94,19 @@ final class UnknownClientTimeout: ChannelInboundHandler {
     /// What a certificate (DER) counts for that came with a resumed session.
     private let resumed: ([UInt8]) -> PresentedCertificate?
     private let timeout: TimeAmount
-    private let instruments: GatewayInstruments
+    private let log: GatewayRequestLog
     private var timer: Scheduled<Void>?
     private var isShakingHands: Bool
 
     init(
         peer: NetworkPeer, tls: NIOSSLServerHandler?, resumed: @escaping ([UInt8]) -> PresentedCertificate?,
-        timeout: TimeAmount, instruments: GatewayInstruments
+        timeout: TimeAmount, log: GatewayRequestLog
     ) {
         self.peer = peer
         self.tls = tls
         self.resumed = resumed
         self.timeout = timeout
-        self.instruments = instruments
+        self.log = log
         isShakingHands = tls != nil
     }
 
@@ -134,6 +133,7 @@ final class UnknownClientTimeout: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if isShakingHands {
+            log.failedHandshake(of: peer, error: error)
             endHandshake("failed")
             // Not TLS, too old a version, no common cipher: there is nobody to answer.
             context.close(promise: nil)
@@ -151,6 +151,6 @@ final class UnknownClientTimeout: ChannelInboundHandler {
     private func endHandshake(_ outcome: String) {
         guard isShakingHands else { return }
         isShakingHands = false
-        instruments.handshakes.increment([outcome])
+        log.instruments.handshakes.increment([outcome])
     }
 }

@@ -11,6 +11,7 @@ struct GatewayRequestLog: Sendable {
     let logger: Logger
     /// By what connections are counted by, so that a host with a network of addresses is one.
     let unauthorizedLines = BoundedLines<ConnectionSource>()
+    let handshakeLines = BoundedLines<ConnectionSource>()
 
     /// What is known of a request before it is answered.
     struct Entry: Sendable {
@@ -53,15 +54,29 @@ struct GatewayRequestLog: Sendable {
             refusal.code == .unauthorized || (entry.peer != nil && refusal.code == .daemon(.forbidden))
         guard let line = isBounded ? unauthorizedLines.next(from: entry.source) : .own(leftOut: 0) else { return }
         var metadata = metadata(entry, outcome: refusal.code.rawValue, took: took)
-        switch line {
-        case .own(leftOut: 0): break
-        case .own(let count): metadata["refusal.left_out"] = "\(count)"
-        case .shared(let count): metadata["refusal.left_out_of_others"] = "\(count)"
-        }
+        metadata.add(line)
         metadata["refusal.message"] = "\(refusal.message)"
         if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
         logger.log(
             level: refusal.code == .daemon(.internalError) ? .error : .info, "refused", metadata: metadata)
+    }
+
+    /// Logs a TLS handshake that failed, with BoringSSL's names of its errors.
+    func failedHandshake(of peer: NetworkPeer, error: any Error) {
+        guard let line = handshakeLines.next(from: peer.source) else { return }
+        var metadata: Logger.Metadata = [
+            "peer.address": "\(peer.address)", "refusal.details": "\(Self.reason(error))",
+        ]
+        metadata.add(line)
+        logger.info("TLS handshake failed", metadata: metadata)
+    }
+
+    /// The names in `error:100000b8:SSL routines:OPENSSL_internal:NO_SHARED_CIPHER at FILE`; another error as it describes itself.
+    private static func reason(_ error: any Error) -> String {
+        let text = String(describing: error)
+        let names = text.split(separator: "OPENSSL_internal:", omittingEmptySubsequences: false).dropFirst()
+            .map { $0.prefix { $0 == "_" || $0.isLetter || $0.isNumber } }
+        return names.isEmpty ? String(text.prefix(200)) : names.joined(separator: ", ")
     }
 
     /// For what never became a request with a path.
@@ -91,5 +106,16 @@ struct GatewayRequestLog: Sendable {
         }
         if let client = entry.client { metadata["client"] = .string(client) }
         return metadata
+    }
+}
+
+extension Logger.Metadata {
+    /// Says how many lines were left out before this one.
+    fileprivate mutating func add(_ line: BoundedLines<ConnectionSource>.Line) {
+        switch line {
+        case .own(leftOut: 0): break
+        case .own(let count): self["refusal.left_out"] = "\(count)"
+        case .shared(let count): self["refusal.left_out_of_others"] = "\(count)"
+        }
     }
 }

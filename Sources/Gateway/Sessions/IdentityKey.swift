@@ -1,5 +1,6 @@
 import NIOCore
 import NIOSSL
+import Processors
 import TLSHandshake
 
 /// A TLS client's private key that is in paytokend's tokens: every signature is asked for, and only for what TLS hands over.
@@ -72,14 +73,13 @@ struct IdentityTLS: Sendable {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .fullVerification
         configuration.trustRoots = endpoint.trustRoots.map { .certificates($0) } ?? .default
-        configuration.minimumTLSVersion = .tlsv12
+        configuration.restrictAlgorithms()
         configuration.cipherSuites = TLSFiles.cipherSuites
         // TLS 1.3 takes no PKCS#1 signature (RFC 8446 §4.2.3): a token without PSS can sign for 1.2 only.
         configuration.maximumTLSVersion = identity.algorithms.contains(.pssSHA256) ? .tlsv13 : .tlsv12
         configuration.renegotiationSupport = .none
         // A connection counts until it is closed; nobody waits long for the other side's word.
         configuration.shutdownTimeout = .seconds(1)
-        configuration.applicationProtocols = ["http/1.1"]
         configuration.certificateChain = try identity.certificateChain.map {
             .certificate(try NIOSSLCertificate(bytes: $0, format: .der))
         }

@@ -66,8 +66,7 @@ public struct ProcessorExchange: Sendable {
             return
         }
         var configuration = TLSConfiguration.makeClientConfiguration()
-        configuration.minimumTLSVersion = .tlsv12
-        configuration.applicationProtocols = ["http/1.1"]
+        configuration.restrictAlgorithms()
         if !trust.isEmpty {
             configuration.trustRoots = .certificates(try trust.map { try NIOSSLCertificate(bytes: $0, format: .der) })
         }

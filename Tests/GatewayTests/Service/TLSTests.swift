@@ -1,6 +1,7 @@
 import Foundation
 import NIOCore
 import NIOSSL
+import Telemetry
 import TestSupport
 import Testing
 
@@ -94,10 +95,42 @@ struct TLSTests {
         }
     }
 
-    private func offer(_ cipher: String, to gateway: GatewayFixture) async throws -> ProgramResult {
+    /// RFC 9155; and ALPN (RFC 7301).
+    @Test(
+        "neither side signs with SHA-1 in TLS 1.2, http/1.1 is the one protocol, and what fails is logged within bounds"
+    )
+    func signatures() async throws {
+        let files = try await SimulatedAppleCertificates.shared.value
+        for (file, name) in [(files.certificate(.rightRSA), "server.pem"), (files.key(.rightRSA), "server.key")] {
+            try directory.write(String(contentsOfFile: file, encoding: .utf8), to: name)
+        }
+        try await gateway().use { gateway in
+            let began = ContinuousClock.now
+            for algorithm in ["RSA+SHA1", "RSA+SHA1"] {
+                let refused = try await offer("DEFAULT@SECLEVEL=0", ["-sigalgs", algorithm], to: gateway)
+                #expect(refused.output.contains("Cipher is (NONE)"), "\(refused)")
+            }
+            let lines = gateway.log.current.filter { $0.contains("TLS handshake failed") }
+            let most = 1 + Int((ContinuousClock.now - began) / BoundedLines<ConnectionSource>.interval)
+            #expect(
+                (1...most).contains(lines.count) && lines[0].contains("refusal.details=NO_SHARED_CIPHER "), "\(lines)")
+            let good = try await offer("DEFAULT", ["-sigalgs", "RSA+SHA256", "-alpn", "h2,http/1.1"], to: gateway)
+            #expect(good.output.contains("Cipher is ECDHE-RSA"), "\(good)")
+            #expect(good.output.contains("ALPN protocol: http/1.1"))
+            let requested = good.output.split(separator: "\n").first { $0.hasPrefix("Requested Signature Algorithms:") }
+            #expect(requested?.contains("RSA+SHA256") == true && requested?.contains("SHA1") == false, "\(good)")
+            // It learns that its protocol is not spoken, and decides itself.
+            let other = try await offer("DEFAULT", ["-alpn", "h2"], to: gateway)
+            #expect(other.output.contains("No ALPN negotiated"), "\(other)")
+        }
+    }
+
+    private func offer(
+        _ cipher: String, _ arguments: [String] = [], to gateway: GatewayFixture
+    ) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("openssl"),
-            ["s_client", "-connect", "127.0.0.1:\(try gateway.port)", "-tls1_2", "-cipher", cipher])
+            ["s_client", "-connect", "127.0.0.1:\(try gateway.port)", "-tls1_2", "-cipher", cipher] + arguments)
     }
 
     @Test("a pinned certificate is its client, whoever issued it; no other is")

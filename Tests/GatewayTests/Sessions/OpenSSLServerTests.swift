@@ -1,4 +1,6 @@
 import Foundation
+import Processors
+import SecretMemory
 import TestSupport
 import Testing
 
@@ -43,6 +45,25 @@ import Testing
         #expect(heard.signatures.current.isEmpty)
     }
 
+    /// RFC 9155: the server says that the client offers nothing by which it may sign.
+    @Test(arguments: ["Apple", "a processor"])
+    func aServerThatSignsWithSHA1GetsNoConnection(peer: String) async throws {
+        let server = try await OpenSSLServer(
+            ["-tls1_2", "-cipher", "DEFAULT@SECLEVEL=0", "-sigalgs", "RSA+SHA1"], certificate: .rightRSA)
+        if peer == "Apple" {
+            let sessions = try await server.sessions(HeardSessions(), deadline: .seconds(20))
+            _ = await ending(of: sessions)
+        } else {
+            let endpoint = try #require(ProcessorEndpoint("https://127.0.0.1:\(server.port)/v1"))
+            let exchange = try ProcessorExchange(to: endpoint)
+            _ = await exchange.send("GET", "/", body: SecretBytes(count: 0), before: .now + .seconds(20))
+        }
+        try await wait(for: "the server to find no common algorithm") {
+            server.text.contains("no shared signature algorithms")
+                || server.text.contains("no suitable signature algorithm")
+        }
+    }
+
     /// A HelloRequest (RFC 5246 §7.4.1.1) once the connection stands.
     @Test func aRenegotiationEndsTheConnection() async throws {
         let server = try await OpenSSLServer(["-tls1_2"])
@@ -61,15 +82,15 @@ import Testing
 /// `openssl s_server -Verify` with a simulated Apple's certificate.
 struct OpenSSLServer {
     private let program: RunningProgram
-    private let port: Int
+    let port: Int
     private let directory: FreshDirectory
 
-    init(_ arguments: [String]) async throws {
+    init(_ arguments: [String], certificate: AppleCertificate = .right) async throws {
         let files = try await SimulatedAppleCertificates.shared.value
         let line =
             [
                 "s_server", "-accept", "127.0.0.1:0", "-Verify", "2", "-verify_return_error", "-CAfile",
-                files.clientAuthorities, "-cert", files.certificate(.right), "-key", files.key(.right),
+                files.clientAuthorities, "-cert", files.certificate(certificate), "-key", files.key(certificate),
             ] + arguments
         // s_server takes the end of its input for the wish to end: a pipe that it has open for writing too has none.
         directory = try FreshDirectory()
