@@ -110,6 +110,9 @@ let package = Package(
             ],
             swiftSettings: house),
 
+        // What every connection that a program makes needs: addresses of host names, bounds of HTTP answers.
+        .target(name: "OutgoingConnections", dependencies: [nioCore, nioPosix], swiftSettings: house),
+
         // A private key on its way to the worker, sealed by the command line and opened by the worker.
         .target(name: "KeySealing", dependencies: ["SecretMemory", crypto], swiftSettings: house),
 
@@ -145,7 +148,10 @@ let package = Package(
             name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto], swiftSettings: house),
         .target(
             name: "DaemonAPI",
-            dependencies: ["Encodings", "Refusals", "StrictJSON", "TLSHandshake", nioCore, nioPosix, nioHTTP1],
+            dependencies: [
+                "Encodings", "OutgoingConnections", "Refusals", "StrictJSON", "TLSHandshake", nioCore, nioPosix,
+                nioHTTP1,
+            ],
             exclude: ["openapi.json"], swiftSettings: house),
         // The assessor's page: what an export counts, and its HTML.
         .target(
@@ -186,8 +192,8 @@ let package = Package(
         .target(
             name: "Processors",
             dependencies: [
-                "Encodings", "Payments", "Radial", "SecretMemory", "StrictJSON", nioCore, nioPosix, nioHTTP1, nioSSL,
-                nioTLS, crypto,
+                "Encodings", "OutgoingConnections", "Payments", "Radial", "SecretMemory", "StrictJSON", nioCore,
+                nioPosix, nioHTTP1, nioSSL, nioTLS, crypto,
             ],
             swiftSettings: house),
 
@@ -196,9 +202,8 @@ let package = Package(
             name: "Gateway",
             dependencies: [
                 "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener",
-                "Payments",
-                "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON",
-                "Telemetry", "TLSHandshake", nioCore, nioPosix,
+                "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON",
+                "Telemetry", "TLSHandshake", nioCore, nioPosix, "OutgoingConnections",
                 nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
             ],
             exclude: ["openapi.json"], swiftSettings: house),
@@ -356,10 +361,14 @@ let package = Package(
             name: "RadialTests", dependencies: ["Payments", "Radial", "SecretMemory", "StrictJSON"],
             swiftSettings: house),
         .testTarget(
+            name: "OutgoingConnectionsTests",
+            dependencies: ["OutgoingConnections", "TestSupport", nioCore, nioEmbedded, nioPosix], swiftSettings: house),
+        .testTarget(
             name: "ProcessorsTests",
             dependencies: [
-                "Payments", "Processors", "SecretMemory", "StrictJSON", "TestSupport", "TokenForge", nioCore, nioHTTP1,
-                nioPosix,
+                "OutgoingConnections", "Payments", "Processors", "SecretMemory", "StrictJSON", "TestSupport",
+                "TokenForge",
+                nioCore, nioHTTP1, nioPosix,
             ],
             swiftSettings: house),
         .testTarget(
@@ -367,7 +376,7 @@ let package = Package(
             dependencies: [
                 "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener", "HostSystem",
                 "Payments", "Processors", "paytoken-gateway", "Radial", "Refusals", "SecretMemory", "StrictJSON",
-                "Telemetry", "TestSupport", "TLSHandshake", "TokenForge",
+                "Telemetry", "TestSupport", "TLSHandshake", "TokenForge", "OutgoingConnections",
                 logging, nioCore, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
             ],
             swiftSettings: house),

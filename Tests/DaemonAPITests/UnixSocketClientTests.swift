@@ -59,6 +59,21 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
+    @Test(
+        "An answer that never comes to its body is not read to the deadline",
+        arguments: [
+            ("", "HTTP/1.1 102 Processing\r\n\r\n"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "extension=of-a-chunk;"),
+        ])
+    func endless(head: String, more: String) async throws {
+        let server = try await ScriptedServer(head + String(repeating: more, count: 5000), closes: false)
+        let client = server.client(maximumAnswerBytes: 1000, deadline: .seconds(600))
+        await #expect(throws: UnixSocketClientError.answerTooLarge(limit: 1000)) {
+            _ = try await client.send(.get("/"))
+        }
+        try await server.stop()
+    }
+
     @Test("An answer of exactly the limit is taken")
     func atTheLimit() async throws {
         let server = try await ScriptedServer(

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOPosix
+import OutgoingConnections
 import SecretMemory
 import TestSupport
 import Testing
@@ -90,6 +91,63 @@ func text(_ secret: borrowing SecretBytes) -> String {
         #expect(peer.heard.current.contains("X-Key: k\r\n"))
     }
 
+    @Test(
+        "an answer that never comes to its body is not read to the deadline",
+        arguments: [
+            ("HTTP/1.1 102 Processing\r\n\r\n", ""),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "extension=of-a-chunk;"),
+            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "A: trailer\r\n"),
+        ])
+    func endless(first: String, more: String) async throws {
+        let again = String(repeating: more.isEmpty ? first : more, count: 20_000)
+        let peer = try await Peer(first + again, closes: false)
+        #expect(try await peer.post() == "unknown: answer_too_large")
+    }
+
+    @Test("a processor whose name is not resolved delays no other")
+    func hangingName() async throws {
+        let hang = Hang()
+        hang.begin()
+        let names = HostNames { name in
+            if name == "hangs.example" { hang.pass() }
+            return [try SocketAddress(ipAddress: "127.0.0.1", port: 0)]
+        }
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        Answerer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Shared(""), closes: true))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = try #require(server.localAddress?.port)
+        @Sendable func send(to host: String, within limit: Duration) async throws -> ProcessorExchange.Result {
+            var exchange = try ProcessorExchange(
+                to: ProcessorEndpoint(place: .loopback(host: host, port: port)))
+            exchange.names = names
+            return await exchange.send(
+                "POST", "/p", body: SecretBytes(copying: Array("payment".utf8)), before: .now + limit)
+        }
+        // Connections to it wait on every event loop.
+        let waiting = (0..<16).map { _ in Begun { try? await send(to: "hangs.example", within: .seconds(120)) } }
+        try await hang.hold()
+        for _ in 0..<16 {
+            guard case .answer = try await send(to: "other.example", within: .seconds(60)) else {
+                Issue.record("no answer")
+                break
+            }
+        }
+        #expect(waiting.allSatisfy { !$0.hasEnded })
+        hang.end()
+        for one in waiting {
+            guard case .answer? = try await one.value() else {
+                Issue.record("no answer after the look-up")
+                break
+            }
+        }
+        try await server.close()
+    }
+
     @Test("a silent processor is waited for until the deadline")
     func silent() async throws {
         let peer = try await Peer("", closes: false)
@@ -113,7 +171,9 @@ func text(_ secret: borrowing SecretBytes) -> String {
             if !hasBoth { try? await second?.close() }
             heard.change { $0 = [] }
             var exchange = try ProcessorExchange(to: #require(ProcessorEndpoint("http://localhost:\(port)")))
-            exchange.resolver = TwoAddresses()
+            exchange.names = HostNames { _ in
+                [try SocketAddress(ipAddress: "127.0.0.1", port: 0), try SocketAddress(ipAddress: "::1", port: 0)]
+            }
             let sending = exchange
             let results = await withTaskGroup(of: String.self) { group in
                 for _ in 0..<50 {
@@ -133,18 +193,6 @@ func text(_ secret: borrowing SecretBytes) -> String {
             #expect(heard.current.count == 50)
         }
         try await first.close()
-    }
-
-    /// Every name is of this host, by IPv6 and by IPv4.
-    private struct TwoAddresses: Resolver {
-        func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> { resolved("127.0.0.1", port) }
-        func initiateAAAAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> { resolved("::1", port) }
-        func cancelQueries() {}
-
-        private func resolved(_ address: String, _ port: Int) -> EventLoopFuture<[SocketAddress]> {
-            let loop = MultiThreadedEventLoopGroup.singleton.next()
-            return loop.makeCompletedFuture { [try SocketAddress(ipAddress: address, port: port)] }
-        }
     }
 
     /// Counts requests, and says nothing.

@@ -1,6 +1,7 @@
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import OutgoingConnections
 
 #if canImport(Glibc)
     import Glibc
@@ -38,9 +39,11 @@ struct Exchange: Sendable {
                 .channelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         let pipeline = channel.pipeline.syncOperations
+                        let receiver = AnswerReceiver(
+                            client: client, request: request, delivery: delivery, answer: answer)
+                        try pipeline.addHandler(receiver.count)
                         try pipeline.addHTTPClientHandlers()
-                        try pipeline.addHandler(
-                            AnswerReceiver(client: client, request: request, delivery: delivery, answer: answer))
+                        try pipeline.addHandler(receiver)
                     }
                 }
                 .connect(to: address)
@@ -110,6 +113,8 @@ private final class AnswerReceiver: ChannelInboundHandler {
     private let request: ClientRequest
     private let delivery: Exchange.Delivery
     private let answer: EventLoopPromise<StreamedAnswer>
+    /// Goes in front of the HTTP decoder.
+    let count: AnswerByteCount
     private var state = State.waiting
     private var gathered: [UInt8] = []
     private var wantsMore = true
@@ -124,6 +129,7 @@ private final class AnswerReceiver: ChannelInboundHandler {
         self.request = request
         self.delivery = delivery
         self.answer = answer
+        count = AnswerByteCount(mostBodyBytes: client.maximumAnswerBytes)
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -185,6 +191,9 @@ private final class AnswerReceiver: ChannelInboundHandler {
     // An early refusal may break our own sending and stand in the socket all the same: so an error is kept, and
     // counts only when the connection ends without an answer.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if error is AnswerByteCount.Exceeded {
+            return answer.fail(UnixSocketClientError.answerTooLarge(limit: client.maximumAnswerBytes))
+        }
         if failure == nil { failure = client.failure(of: error) }
         if error is HTTPParserError { context.close(promise: nil) }
     }
@@ -221,8 +230,10 @@ private final class AnswerReceiver: ChannelInboundHandler {
         guard head.status.code >= 200 else { return }
         guard case .streamed = delivery, (200..<300).contains(head.status.code) else {
             state = .gathering(head)
+            count.headHasEnded()
             return
         }
+        count.stop()
         let pieces = AnswerBody.Pieces.makeSequence(
             backPressureStrategy: .init(lowWatermark: 2, highWatermark: 8), finishOnDeinit: true,
             delegate: StreamReader(

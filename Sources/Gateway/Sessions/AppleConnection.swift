@@ -2,6 +2,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
+import OutgoingConnections
 import Synchronization
 
 /// An answer of Apple's host, whole.
@@ -40,6 +41,7 @@ final class AppleConnection: Sendable {
         let ready = loop.makePromise(of: AppleConnection.self)
         let bootstrap = ClientBootstrap(group: loop)
             .connectTimeout(max(progress.origin.deadline - .now(), .milliseconds(1)))
+            .resolver(endpoint.names.resolver(on: loop))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let exchange = AppleExchange(host: endpoint.host.name, progress: progress)
@@ -53,7 +55,7 @@ final class AppleConnection: Sendable {
                     let addTLS: (ChannelPipeline.SynchronousOperations) throws -> Void = { pipeline in
                         try pipeline.addHandler(
                             NIOSSLClientHandler(context: tls.context, serverHostname: endpoint.host.name))
-                        let count = AnswerByteCount(exchange)
+                        let count = AnswerByteCount(mostBodyBytes: AppleExchange.mostBodyBytes)
                         try pipeline.addHandler(count)
                         exchange.count = count
                         try pipeline.addHTTPClientHandlers()

@@ -1,5 +1,6 @@
 import NIOCore
 import NIOSSL
+import OutgoingConnections
 import TLSHandshake
 
 /// Where merchant sessions are asked for, and by which way: the environment's exact host, never a name from a request.
@@ -9,6 +10,8 @@ struct AppleEndpoint: Sendable {
     /// Who may have issued the server's certificate; nil: the roots that the system trusts.
     let trustRoots: [NIOSSLCertificate]?
     let route: Route
+    /// By which its name, or the proxy's, is resolved.
+    var names = HostNames.shared
 
     /// How the host is reached.
     enum Route: Sendable, Equatable {

@@ -2,6 +2,7 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 import NIOTLS
+import OutgoingConnections
 
 /// The end of a connection's pipeline: waits for TLS, then sends requests and gathers answers, each within its deadline and
 /// its bounds. Whatever is unexpected closes the connection.
@@ -9,8 +10,7 @@ final class AppleExchange: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
 
-    /// Bytes of an answer's status line and header fields, and of its body; sessions have about 5,000.
-    static let mostHeadBytes = 16 << 10
+    /// Bytes of an answer's body; sessions have about 5,000.
     static let mostBodyBytes = 64 << 10
 
     private enum State {
@@ -158,6 +158,7 @@ final class AppleExchange: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if error is AnswerByteCount.Exceeded { return fail(.answerTooLarge, context.channel) }
         fail(TLSFault.failure(error, identityWasAsked: identityWasAsked, during: phase), context.channel)
     }
 
@@ -187,33 +188,6 @@ final class AppleExchange: ChannelInboundHandler {
         case .gathering: .answer
         case .idle, .waiting, .closed: .request
         }
-    }
-}
-
-/// Stands between TLS and HTTP and counts what an answer has, so that its head is bounded too.
-final class AnswerByteCount: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-
-    private unowned let exchange: AppleExchange
-    private var bytes = 0
-    private var most = AppleExchange.mostHeadBytes
-
-    init(_ exchange: AppleExchange) { self.exchange = exchange }
-
-    func begin() {
-        bytes = 0
-        most = AppleExchange.mostHeadBytes
-    }
-
-    func headHasEnded() {
-        // Chunks' lengths and trailers count, too: twice the body leaves room for the smallest that make sense.
-        most = AppleExchange.mostHeadBytes + 2 * AppleExchange.mostBodyBytes
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        bytes += unwrapInboundIn(data).readableBytes
-        context.fireChannelRead(data)
-        if bytes > most { exchange.fail(.answerTooLarge, context.channel) }
     }
 }
 

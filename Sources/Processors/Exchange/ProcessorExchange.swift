@@ -4,6 +4,7 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 import NIOTLS
+import OutgoingConnections
 public import SecretMemory
 
 /// What went wrong between the gateway and a processor; a fixed word for records and metrics.
@@ -51,8 +52,8 @@ public struct ProcessorExchange: Sendable {
     /// With each request; may be secret.
     public let headers: [(name: String, value: String)]
     private let tls: NIOSSLContext?
-    /// Instead of the system's, for tests.
-    var resolver: (any Resolver & Sendable)?
+    /// By which the endpoint's name is resolved.
+    var names = HostNames.shared
 
     /// - Parameter trust: DER certificates of the roots instead of the system's.
     /// - Throws: NIOSSL's errors, where the roots cannot be read.
@@ -67,6 +68,8 @@ public struct ProcessorExchange: Sendable {
         }
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.restrictAlgorithms()
+        // A server that goes on sending is not listened to for long.
+        configuration.shutdownTimeout = .seconds(1)
         if !trust.isEmpty {
             configuration.trustRoots = .certificates(try trust.map { try NIOSSLCertificate(bytes: $0, format: .der) })
         }
@@ -104,7 +107,7 @@ public struct ProcessorExchange: Sendable {
         let done = loop.makePromise(of: Result.self)
         // Nothing is in the pipeline while it connects: a name with several addresses is tried on several connections, of which
         // more than one may come to stand. Only the one that is chosen gets the request.
-        let bootstrap = ClientBootstrap(group: loop).connectTimeout(TimeAmount(left)).resolver(resolver)
+        let bootstrap = ClientBootstrap(group: loop).connectTimeout(TimeAmount(left)).resolver(names.resolver(on: loop))
         let connected =
             switch endpoint.place {
             case .https(let host, let port), .loopback(let host, let port): bootstrap.connect(host: host, port: port)
@@ -134,6 +137,7 @@ public struct ProcessorExchange: Sendable {
                 let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
                 try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host))
             }
+            try pipeline.addHandler(handler.count)
             try pipeline.addHTTPClientHandlers()
             try pipeline.addHandler(handler)
         } catch {
@@ -153,6 +157,8 @@ private final class SubmissionHandler: ChannelInboundHandler {
     private let waitsForTLS: Bool
     private let deadline: ContinuousClock.Instant
     private let done: EventLoopPromise<ProcessorExchange.Result>
+    /// Goes in front of the HTTP decoder.
+    let count = AnswerByteCount(mostBodyBytes: ProcessorExchange.mostAnswerBytes)
     private var isDone = false
     /// From just before the first byte is written.
     private var isSent = false
@@ -210,6 +216,7 @@ private final class SubmissionHandler: ChannelInboundHandler {
             if (100..<200).contains(head.status.code) { return }
             guard isSent, answer == nil else { return fail(.notHTTP, context.channel) }
             answer = head
+            count.headHasEnded()
         case .body(let part):
             guard body.count + part.readableBytes <= ProcessorExchange.mostAnswerBytes else {
                 return fail(.answerTooLarge, context.channel)
@@ -233,6 +240,7 @@ private final class SubmissionHandler: ChannelInboundHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         let fault: ExchangeFault
         switch error {
+        case is AnswerByteCount.Exceeded, HTTPParserError.headerOverflow: fault = .answerTooLarge
         case HTTPParserError.invalidEOFState: fault = .connectionLost
         case is HTTPParserError: fault = .notHTTP
         default: fault = isSent ? .connectionLost : (waitsForTLS ? .handshakeFailed : .notConnected)

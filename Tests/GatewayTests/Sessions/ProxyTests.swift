@@ -1,4 +1,6 @@
 import Foundation
+import NIOCore
+import OutgoingConnections
 import TLSHandshake
 import TestSupport
 import Testing
@@ -25,6 +27,39 @@ import Testing
             proxy.requests == [
                 "CONNECT apple-pay-gateway.apple.com:443 HTTP/1.1\r\nHost: apple-pay-gateway.apple.com:443\r\n\r\n"
             ])
+    }
+
+    /// NIO's own resolver has one look-up at a time on an event loop.
+    @Test func aProxysNameThatIsNotResolvedDelaysNoOtherSession() async throws {
+        let apple = try await SimulatedApple()
+        let proxy = try await ConnectProxy(.tunnels(toPort: apple.port))
+        let hang = Hang()
+        hang.begin()
+        let names = HostNames { name in
+            if name == "hangs.example" { hang.pass() }
+            return [try SocketAddress(ipAddress: "127.0.0.1", port: 0)]
+        }
+        func sessions(_ host: String) async throws -> MerchantSessions {
+            var settings = SessionSettings()
+            settings.trust = [try await SimulatedAppleCertificates.shared.value.root]
+            settings.proxy = SessionSettings.Proxy(host: host, port: proxy.port)
+            var endpoint = try AppleEndpoint(settings)
+            endpoint.names = names
+            return MerchantSessions(
+                endpoint: endpoint, identities: try await SoftwareIdentities.usual(), observer: HeardSessions(),
+                deadline: .seconds(120))
+        }
+        let hanging = try await sessions("hangs.example")
+        let waiting = (0..<16).map { _ in Begun { try? await hanging.session(SessionBench.request).body } }
+        try await hang.hold()
+        let other = try await sessions("proxy.example")
+        for _ in 0..<8 {
+            let session = try await other.session(SessionBench.request, other.begin(), reuses: false)
+            #expect(session.body == Array(SimulatedApple.session.utf8))
+        }
+        #expect(waiting.allSatisfy { !$0.hasEnded })
+        hang.end()
+        for one in waiting { #expect(try await one.value() == Array(SimulatedApple.session.utf8)) }
     }
 
     @Test func aProxyThatOpensTLSIsNotTrusted() async throws {

@@ -1,0 +1,213 @@
+import Foundation
+package import NIOCore
+package import NIOPosix
+import Synchronization
+
+/// The addresses of the hosts that this process connects to.
+///
+/// NIO's own resolver calls getaddrinfo(3) on one serial queue per event loop: a name server that does not answer for one host
+/// holds up the connections to all others. Here each name has at most one look-up at a time, on a thread of its own. Found
+/// addresses are kept for a while, so that most connections need no look-up.
+///
+/// No name comes from a request: those of Apple, of the proxy and of the processors are configuration. Literal addresses are
+/// never looked up.
+package final class HostNames: Sendable {
+    package struct Limits: Sendable {
+        /// The age up to which found addresses need no new look-up. getaddrinfo gives no time to live.
+        package var fresh = Duration.seconds(30)
+        /// The age up to which they are used while a new look-up does not end, or fails.
+        package var stale = Duration.seconds(600)
+        /// The time that a connection gives a new look-up before it uses older addresses.
+        package var patience = Duration.milliseconds(250)
+        /// Look-ups at a time, each with a thread of its own.
+        package var lookUps = 64
+
+        package init() {}
+    }
+
+    /// Why a name has no addresses.
+    package enum Failure: Error, Equatable {
+        /// getaddrinfo's code.
+        case notFound(Int32)
+        case tooManyLookUps
+        /// The connection is no longer wanted.
+        case cancelled
+    }
+
+    private struct Found {
+        let addresses: [SocketAddress]
+        let time: ContinuousClock.Instant
+    }
+
+    private struct LookUp {
+        let began: ContinuousClock.Instant
+        var waiting: [Int: EventLoopPromise<[SocketAddress]>] = [:]
+    }
+
+    private struct State {
+        var found: [String: Found] = [:]
+        var running: [String: LookUp] = [:]
+        var lastNumber = 0
+    }
+
+    /// This process's own.
+    package static let shared = HostNames()
+
+    private let limits: Limits
+    private let lookUp: @Sendable (String) throws -> [SocketAddress]
+    private let state = Mutex(State())
+
+    /// - Parameter lookUp: blocks until it has a name's addresses, whose port does not matter.
+    package init(
+        _ limits: Limits = Limits(),
+        lookUp: @escaping @Sendable (String) throws -> [SocketAddress] = HostNames.addresses(of:)
+    ) {
+        self.limits = limits
+        self.lookUp = lookUp
+    }
+
+    /// The resolver of one connection on this event loop.
+    package func resolver(on eventLoop: any EventLoop) -> any Resolver & Sendable {
+        ConnectionResolver(names: self, eventLoop: eventLoop)
+    }
+
+    /// - Returns: the addresses, and what ends the wait for them.
+    fileprivate func ask(
+        _ host: String, on eventLoop: any EventLoop
+    ) -> (addresses: EventLoopFuture<[SocketAddress]>, cancel: @Sendable () -> Void) {
+        let answer = eventLoop.makePromise(of: [SocketAddress].self)
+        if let literal = try? SocketAddress(ipAddress: host, port: 0) {
+            answer.succeed([literal])
+            return (answer.futureResult, {})
+        }
+        let name = host.lowercased()
+        let now = ContinuousClock.now
+        var startsLookUp = false
+        var number: Int?
+        let immediate: Result<[SocketAddress], Failure>? = state.withLock { state in
+            let known = state.found[name]
+            if let known, now - known.time <= limits.fresh { return .success(known.addresses) }
+            let usable = known.flatMap { now - $0.time <= limits.stale ? $0.addresses : nil }
+            if state.running[name] == nil {
+                guard state.running.count < limits.lookUps else {
+                    return usable.map { .success($0) } ?? .failure(.tooManyLookUps)
+                }
+                state.running[name] = LookUp(began: now)
+                startsLookUp = true
+            } else if let usable, let began = state.running[name]?.began, now - began >= limits.patience {
+                return .success(usable)
+            }
+            state.lastNumber += 1
+            number = state.lastNumber
+            state.running[name]?.waiting[state.lastNumber] = answer
+            if let usable {
+                // A promise that is fulfilled already stays as it is.
+                eventLoop.scheduleTask(in: TimeAmount(limits.patience)) { answer.succeed(usable) }
+            }
+            return nil
+        }
+        if startsLookUp { start(name) }
+        guard let number else {
+            if let immediate { answer.completeWith(immediate.mapError { $0 as any Error }) }
+            return (answer.futureResult, {})
+        }
+        return (
+            answer.futureResult,
+            { [self] in
+                let waiting = state.withLock { $0.running[name]?.waiting.removeValue(forKey: number) }
+                waiting?.fail(Failure.cancelled)
+            }
+        )
+    }
+
+    private func start(_ name: String) {
+        let thread = Thread { [self] in
+            let result = Result { try lookUp(name) }
+            finish(name, result)
+        }
+        thread.name = "host-name"
+        thread.stackSize = 512 << 10
+        thread.start()
+    }
+
+    private func finish(_ name: String, _ result: Result<[SocketAddress], any Error>) {
+        let now = ContinuousClock.now
+        let (waiting, answer) = state.withLock { state in
+            state.found = state.found.filter { now - $0.value.time <= limits.stale }
+            var answer = result
+            if case .success(let addresses) = result {
+                state.found[name] = Found(addresses: addresses, time: now)
+            } else if let known = state.found[name] {
+                answer = .success(known.addresses)
+            }
+            return (state.running.removeValue(forKey: name)?.waiting ?? [:], answer)
+        }
+        for promise in waiting.values { promise.completeWith(answer) }
+    }
+
+    /// Asks getaddrinfo(3), in whose order the addresses are (RFC 6724 §6). Blocks for as long as that takes.
+    package static func addresses(of name: String) throws -> [SocketAddress] {
+        var hints = unsafe addrinfo()
+        unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        unsafe hints.ai_protocol = Int32(IPPROTO_TCP)
+        var first: UnsafeMutablePointer<addrinfo>?
+        let code = unsafe getaddrinfo(name, nil, &hints, &first)
+        guard code == 0 else { throw Failure.notFound(code) }
+        defer { unsafe freeaddrinfo(first) }
+        var found: [SocketAddress] = []
+        var next = unsafe first
+        while let entry = unsafe next {
+            if let address = unsafe UnsafeRawPointer(entry.pointee.ai_addr) {
+                switch unsafe entry.pointee.ai_family {
+                case AF_INET: unsafe found.append(SocketAddress(address.load(as: sockaddr_in.self)))
+                case AF_INET6: unsafe found.append(SocketAddress(address.load(as: sockaddr_in6.self)))
+                default: break
+                }
+            }
+            unsafe next = entry.pointee.ai_next
+        }
+        return found
+    }
+}
+
+/// One connection's questions.
+private final class ConnectionResolver: Resolver, Sendable {
+    private let names: HostNames
+    private let eventLoop: any EventLoop
+    private let cancellations = Mutex<[@Sendable () -> Void]>([])
+
+    init(names: HostNames, eventLoop: any EventLoop) {
+        self.names = names
+        self.eventLoop = eventLoop
+    }
+
+    func initiateAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
+        addresses(of: host, port) { if case .v4 = $0 { true } else { false } }
+    }
+
+    func initiateAAAAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
+        addresses(of: host, port) { if case .v6 = $0 { true } else { false } }
+    }
+
+    func cancelQueries() {
+        let cancellations = cancellations.withLock { all in
+            defer { all = [] }
+            return all
+        }
+        for cancel in cancellations { cancel() }
+    }
+
+    private func addresses(
+        of host: String, _ port: Int, _ isOfFamily: @escaping @Sendable (SocketAddress) -> Bool
+    ) -> EventLoopFuture<[SocketAddress]> {
+        let (addresses, cancel) = names.ask(host, on: eventLoop)
+        cancellations.withLock { $0.append(cancel) }
+        return addresses.map { all in
+            all.filter(isOfFamily).map { address in
+                var address = address
+                address.port = port
+                return address
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import OutgoingConnections
+
+@Suite struct AnswerByteCountTests {
+    private static func channel(_ count: AnswerByteCount) throws -> EmbeddedChannel {
+        let channel = EmbeddedChannel()
+        try channel.pipeline.syncOperations.addHandler(count)
+        return channel
+    }
+
+    private static let bytes = ByteBuffer(repeating: 0x20, count: 10)
+
+    @Test("what comes in front of the body is bounded, and then the body with what frames it")
+    func bounds() throws {
+        let count = AnswerByteCount(mostHeadBytes: 20, mostBodyBytes: 5)
+        let channel = try Self.channel(count)
+        for _ in 0..<2 { try channel.writeInbound(Self.bytes) }
+        count.headHasEnded()
+        try channel.writeInbound(Self.bytes)
+        #expect(throws: AnswerByteCount.Exceeded.self) { try channel.writeInbound(Self.bytes) }
+        // Reported once, and the bytes themselves were passed on.
+        try channel.writeInbound(Self.bytes)
+        for _ in 0..<5 { #expect(try channel.readInbound(as: ByteBuffer.self) == Self.bytes) }
+        count.begin()
+        try channel.writeInbound(Self.bytes)
+        count.stop()
+        for _ in 0..<10 { try channel.writeInbound(Self.bytes) }
+        _ = try channel.finish()
+    }
+}
