@@ -53,8 +53,9 @@ final class AppleConnection: Sendable {
                         }
                     }
                     let addTLS: (ChannelPipeline.SynchronousOperations) throws -> Void = { pipeline in
-                        try pipeline.addHandler(
-                            NIOSSLClientHandler(context: tls.context, serverHostname: endpoint.host.name))
+                        let serverName = ServerNameCheck(endpoint.host.name)
+                        try pipeline.addHandler(serverName.tls(tls.context))
+                        exchange.serverName = serverName
                         let count = AnswerByteCount(mostBodyBytes: AppleExchange.mostBodyBytes)
                         try pipeline.addHandler(count)
                         exchange.count = count

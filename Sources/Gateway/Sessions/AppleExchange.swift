@@ -33,6 +33,7 @@ final class AppleExchange: ChannelInboundHandler {
     /// it for ever.
     var ready: (Result<AppleExchange, SessionFailure>) -> Void = { _ in }
     var count: AnswerByteCount?
+    var serverName: ServerNameCheck?
 
     init(host: String, progress: SessionProgress) {
         self.host = host
@@ -159,6 +160,7 @@ final class AppleExchange: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if error is AnswerByteCount.Exceeded { return fail(.answerTooLarge, context.channel) }
+        if serverName?.isWrong == true { return fail(.serverNameWrong, context.channel) }
         fail(TLSFault.failure(error, identityWasAsked: identityWasAsked, during: phase), context.channel)
     }
 

@@ -18,10 +18,23 @@ import Testing
         #expect(bench.apple.requests.isEmpty)
     }
 
-    @Test func aServerOfAnotherNameGetsNoRequest() async throws {
-        let bench = try await SessionBench(certificate: .another)
+    @Test(arguments: [2, 3])
+    func aServerOfAnotherNameGetsNoSignatureAndNoRequest(version: Int) async throws {
+        let bench = try await SessionBench(certificate: .another, versions: version...version)
         #expect(await bench.failure() == .serverNameWrong)
+        #expect(bench.identities.inputs.current.isEmpty)
+        #expect(bench.heard.signatures.current.isEmpty)
         #expect(bench.apple.requests.isEmpty)
+    }
+
+    @Test(arguments: [
+        ("apple-pay-gateway.apple.com", true), ("Apple-Pay-Gateway.APPLE.com", true), ("*.apple.com", true),
+        ("apple-pay-gateway.apple.com.example", false), ("apple.com", false), ("*.com", false), ("*", false),
+        ("*-gateway.apple.com", false), ("a.*.com", false), ("x.apple-pay-gateway.apple.com", false), ("", false),
+        ("apple-pay-gateway.apple.com\0.example", false),
+    ])
+    func aCertificatesNameIsTheHostsOrAWildcardOfItsDomain(name: String, isRight: Bool) {
+        #expect(ServerNameCheck.matches(name, "apple-pay-gateway.apple.com") == isRight)
     }
 
     @Test func theSystemsRootsAreNotTheTests() async throws {

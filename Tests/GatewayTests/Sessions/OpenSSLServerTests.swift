@@ -26,6 +26,19 @@ import Testing
         #expect(try await failure.value() == .connectionLost)
     }
 
+    /// Its certificate is trusted, and for another name.
+    @Test(arguments: ["-tls1_2", "-tls1_3"])
+    func aServerOfAnotherNameDoesNotSeeTheMerchantsCertificate(version: String) async throws {
+        let server = try await OpenSSLServer([version], certificate: .another)
+        let heard = HeardSessions()
+        let sessions = try await server.sessions(heard)
+        #expect(await ending(of: sessions) == .serverNameWrong)
+        try await wait(for: "the alert to arrive") { server.text.contains("alert") }
+        // s_server tells each certificate that it verifies.
+        #expect(!server.text.contains("depth="))
+        #expect(heard.signatures.current.isEmpty)
+    }
+
     private func ending(of sessions: MerchantSessions) async -> SessionFailure? {
         do throws(SessionFailure) {
             _ = try await sessions.session(SessionBench.request)

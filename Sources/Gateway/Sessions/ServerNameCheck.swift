@@ -1,0 +1,67 @@
+import NIOSSL
+import X509
+
+/// The check that a server's certificate is for Apple's host, in the middle of the handshake: before the server sees the merchant's
+/// certificate, and before the token signs.
+///
+/// NIOSSL compares the name too, but only when the handshake has ended; the client's certificate and signature are sent by then.
+/// This check runs within BoringSSL's verification of the chain, which precedes both in TLS 1.2 and 1.3, and never accepts what
+/// BoringSSL refused.
+final class ServerNameCheck {
+    private let host: String
+    private weak var handler: NIOSSLClientHandler?
+    /// The chain is trusted, and the certificate is for another name.
+    private(set) var isWrong = false
+
+    init(_ host: String) { self.host = host }
+
+    /// TLS for one connection to the host. Lives on its event loop.
+    func tls(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
+        let maker: any VerifyingTLS.Type = CallbackTLS.self
+        let handler = try maker.handler(context, host) { [self] result, certificate in
+            guard result == .certificateVerified else { return .failed }
+            // Called for each certificate of the chain, the server's own one last.
+            guard let own = self.handler?.peerCertificate else { return .failed }
+            guard certificate == own else { return .certificateVerified }
+            isWrong = !Self.names(certificate).contains { Self.matches($0, host) }
+            return isWrong ? .failed : .certificateVerified
+        }
+        self.handler = handler
+        return handler
+    }
+
+    private static func names(_ certificate: NIOSSLCertificate) -> [String] {
+        guard let bytes = try? certificate.toDERBytes(), let parsed = try? Certificate(derEncoded: bytes),
+            let alternatives = try? parsed.extensions.subjectAlternativeNames
+        else { return [] }
+        return alternatives.compactMap { if case .dnsName(let name) = $0 { name } else { nil } }
+    }
+
+    /// RFC 6125 §6.4: without regard to case; `*` alone stands for the first label.
+    static func matches(_ name: String, _ host: String) -> Bool {
+        let (labels, wanted) = (parts(name), parts(host))
+        guard labels.count == wanted.count, labels.count > 2 else { return false }
+        return labels.dropFirst() == wanted.dropFirst() && (labels[0] == "*" || labels[0] == wanted[0])
+    }
+
+    private static func parts(_ name: String) -> [Substring] {
+        name.lowercased().split(separator: ".", omittingEmptySubsequences: false)
+    }
+}
+
+/// NIOSSL calls the initializer deprecated, since its callback is per certificate. Its successors replace BoringSSL's verification
+/// instead of adding to it. The protocol is what a deprecated function can be called through.
+private protocol VerifyingTLS {
+    static func handler(
+        _ context: NIOSSLContext, _ host: String, _ verify: @escaping NIOSSLVerificationCallback
+    ) throws -> NIOSSLClientHandler
+}
+
+private enum CallbackTLS: VerifyingTLS {
+    @available(*, deprecated, message: "by NIOSSL")
+    static func handler(
+        _ context: NIOSSLContext, _ host: String, _ verify: @escaping NIOSSLVerificationCallback
+    ) throws -> NIOSSLClientHandler {
+        try NIOSSLClientHandler(context: context, serverHostname: host, verificationCallback: verify)
+    }
+}
