@@ -62,6 +62,12 @@ int paytokend_await_end(pid_t process) {
     return 0;
 }
 
+int paytokend_has_ended(pid_t process) {
+    siginfo_t information;
+    information.si_pid = 0;
+    return waitid(P_PID, (id_t)process, &information, WEXITED | WNOHANG | WNOWAIT) != 0 || information.si_pid != 0;
+}
+
 int paytokend_reap(pid_t process, int *status) {
     while (waitpid(process, status, 0) < 0) {
         if (errno != EINTR) return errno;

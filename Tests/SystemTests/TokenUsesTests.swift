@@ -16,7 +16,7 @@ import TokenForge
         var uses: String { directory.path("uses") }
 
         /// - Parameter command: what the use_log runs; `$0.uses` is the token's log.
-        init(_ command: (_ uses: String) -> String) async throws {
+        init(timeout: String = "5s", _ command: (_ uses: String) -> String) async throws {
             directory = try FreshDirectory()
             hsmToken = try ScriptedToken(try await TokenDirectory())
             try hsmToken.play("uses \(directory.path("uses"))")
@@ -24,7 +24,7 @@ import TokenForge
             try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: program)
             var configuration = DaemonConfiguration()
             configuration.hsmTokens = [
-                TokenEntry("primary", hsmToken, ["use_log: [\(program)]", "use_log_timeout: 5s"])
+                TokenEntry("primary", hsmToken, ["use_log: [\(program)]", "use_log_timeout: \(timeout)"])
             ]
             harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         }
@@ -142,6 +142,42 @@ import TokenForge
         let ended = try await place.harness.stop()
         #expect(ended.status == 0)
         #expect(logged.isEmpty || ended.error.contains(logged), "\(ended.error)")
+    }
+
+    @Test("a caller that leaves ends the command, however many come and leave; more than one at a time is refused")
+    func left() async throws {
+        let place = try await Place(timeout: "1h") { "echo $$ >> '\($0).pids'; echo line; exec sleep 600\n" }
+        let (harness, pids) = (place.harness, place.uses + ".pids")
+        let descriptors = "/proc/\(try harness.daemon.processIdentifier)/fd"
+        func open() throws -> Int { try FileManager.default.contentsOfDirectory(atPath: descriptors).count }
+        func processes() throws -> [Substring] {
+            try String(contentsOfFile: pids, encoding: .utf8).split(separator: "\n")
+        }
+        let target = "/v1/tokens/primary/uses?since=2026-01-01T00:00:00Z&until=2026-02-01T00:00:00Z"
+        #expect(try await harness.admin("/v1/tokens/none/uses").status == 404)
+        let before = try open()
+        for round in 1...3 {
+            let connection = try await RawConnection(harness.adminSocket)
+            try await connection.send("GET \(target) HTTP/1.1\r\nHost: d\r\n\r\n")
+            try await wait(for: "the command's first line") { connection.text.contains("line") }
+            let answers = try await withThrowingTaskGroup(of: String.self) { group in
+                for _ in 0..<10 {
+                    group.addTask {
+                        let answer = try await harness.admin(target)
+                        return "\(answer.status) \(answer.code ?? "")"
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(answers == Array(repeating: "503 overloaded", count: 10))
+            await connection.close()
+            #expect(try processes().count == round)
+            try await wait(for: "the command to be gone") {
+                try processes().allSatisfy { !FileManager.default.fileExists(atPath: "/proc/\($0)") }
+            }
+        }
+        try await wait(for: "all of its descriptors to be closed") { try open() <= before }
+        #expect(try await harness.stop().status == 0)
     }
 
     @Test("a token without a use_log is left out, and asked for by its name it is not found")

@@ -19,6 +19,9 @@ int paytokend_spawn(
 // Blocks. Returns 0 or an errno.
 int paytokend_await_end(pid_t process);
 
+// Tells without waiting whether the process has ended, and leaves it to be reaped. Returns 1 or 0.
+int paytokend_has_ended(pid_t process);
+
 // Reaps the ended process and gives its wait status. Returns 0 or an errno.
 int paytokend_reap(pid_t process, int *status);
 

@@ -1,11 +1,10 @@
 import AuditChain
-import Dispatch
 import HTTPListener
 import Logging
 import Refusals
 
-/// `GET /v1/tokens/{name}/uses`: what a token's own counter or log says, as the configured command prints it. That somebody looked
-/// is recorded before the command runs.
+/// `GET /v1/tokens/{name}/uses`: what a token's own counter or log says, as the configured command prints it. The look is recorded
+/// before the command runs. A caller that leaves ends the command.
 struct TokenUseRoutes: Sendable {
     let node: String
     let programs: [String: UseLogProgram]
@@ -44,9 +43,12 @@ struct TokenUseRoutes: Sendable {
         }
         let (since, until) = (try time("since"), try time("until"))
         // It may have been changed since the configuration was read.
-        if let objection = UseLogProgram.objection(to: program.path) {
-            logger.error("a token's use_log is not run", metadata: ["token": "\(name)", "reason": "it \(objection)"])
-            throw Refusal(.hsmUnavailable, "The token's use_log is not run: its program \(objection).")
+        let executable: TrustedExecutable
+        do throws(TrustedExecutable.Objection) {
+            executable = try TrustedExecutable(path: program.path)
+        } catch {
+            logger.error("a token's use_log is not run", metadata: ["token": "\(name)", "reason": "it \(error)"])
+            throw Refusal(.hsmUnavailable, "The token's use_log is not run: its program \(error).")
         }
         guard let lease = isRunning.take() else {
             throw Refusal(.overloaded, "Another look at a token's uses is under way; try again when it is done.")
@@ -58,32 +60,19 @@ struct TokenUseRoutes: Sendable {
         ]
         let run: UseLogRun
         do throws(UseLogRun.Failure) {
-            run = try UseLogRun(program, variables: variables)
+            run = try UseLogRun(program, executable, variables: variables)
         } catch {
             throw refusal(error, name)
         }
-        let (pieces, ending) = AsyncThrowingStream.makeStream(of: [UInt8].self, bufferingPolicy: .bufferingOldest(4))
-        let room = DispatchSemaphore(value: 3)
-        // Commands block; tasks' threads are not for that.
-        DispatchQueue.global().async {
-            do {
-                try run.read { piece in
-                    room.wait()
-                    if case .terminated = ending.yield(piece) { throw CancellationError() }
-                }
-                ending.finish()
-            } catch {
-                ending.finish(throwing: error)
-            }
-        }
+        // Until the command is reaped no other runs.
+        let pieces = run.pieces(keeping: lease)
         return EndpointAnswer(
             http: HTTPAnswer(
                 status: 200, headers: [HTTPAnswer.Header(name: "Content-Type", value: "application/jsonl")],
-                stream: BodyStream(ended: { _ in room.signal() }) { [logger] writer in
-                    defer { withExtendedLifetime(lease) {} }
+                stream: BodyStream(ended: { _ in run.stop() }) { [logger] writer in
                     do {
                         for try await piece in pieces {
-                            room.signal()
+                            run.took()
                             try await writer.write(piece)
                         }
                     } catch let failure as UseLogRun.Failure {

@@ -9,10 +9,18 @@ struct UseLogProgramTests {
     private func run(
         _ script: String, timeout: Duration = .seconds(60), _ take: ([UInt8]) throws -> Void = { _ in }
     ) throws {
+        try started(script, timeout: timeout).read(take)
+    }
+
+    private func started(_ script: String, timeout: Duration = .seconds(60)) throws -> UseLogRun {
         let program = UseLogProgram(
             path: "/bin/sh", arguments: ["-c", script], timeout: timeout, environment: ["VENDOR": "configured"])
-        try UseLogRun(program, variables: ["PAYTOKEND_TOKEN": "primary"]).read(take)
+        return try UseLogRun(
+            program, TrustedExecutable(path: program.path), variables: ["PAYTOKEND_TOKEN": "primary"])
     }
+
+    /// Whether there is a process of this identifier, a zombie included.
+    private func exists(_ process: Int32) -> Bool { FileManager.default.fileExists(atPath: "/proc/\(process)") }
 
     @Test("What it prints comes whole, and its environment and descriptors are what it is given")
     func prints() throws {
@@ -22,8 +30,8 @@ struct UseLogProgramTests {
         }
         let lines = text.split(separator: "\n").map(String.init)
         #expect(lines.prefix(2) == ["primary configured .", "/"])
-        // Standard input, output and error, and the directory that ls reads.
-        #expect(lines.dropFirst(2) == ["0", "1", "2", "3"])
+        // Standard input, output and error, the program's own file, and the directory that ls reads.
+        #expect(lines.dropFirst(2) == ["0", "1", "2", "3", "4"])
         var count = 0
         try run("head -c 5000000 /dev/zero") { count += $0.count }
         #expect(count == 5_000_000)
@@ -47,6 +55,62 @@ struct UseLogProgramTests {
         #expect(throws: Left.self) { try run("yes") { _ in throw Left() } }
     }
 
+    @Test("Stopped in the middle, it and what it started are gone and reaped, and its lease is given back")
+    func stopped() async throws {
+        let use = SingleUse()
+        let lease = try #require(use.take())
+        // The program prints its own identifier and that of what it started, which keeps the output open.
+        let run = try started("sleep 600 & echo $$ $!; exec sleep 600", timeout: .seconds(3600))
+        var pieces = run.pieces(keeping: lease).makeAsyncIterator()
+        let first = try #require(try await pieces.next())
+        let processes = String(decoding: first, as: UTF8.self).split(whereSeparator: \.isWhitespace).compactMap {
+            Int32($0)
+        }
+        #expect(processes.count == 2 && processes.allSatisfy(exists))
+        run.stop()
+        await #expect(throws: UseLogRun.Failure.stopped) { _ = try await pieces.next() }
+        #expect(!exists(processes[0]))
+        // Its parent being gone, init reaps the other.
+        try await wait(for: "what it started to be gone") { !exists(processes[1]) || isZombie(processes[1]) }
+    }
+
+    private func isZombie(_ process: Int32) -> Bool {
+        (try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8))?.contains(") Z ") ?? true
+    }
+
+    @Test("A reader that takes nothing holds the program up, and its time runs all the same")
+    func slowReader() async throws {
+        let run = try started("exec yes", timeout: .milliseconds(500))
+        let pieces = run.pieces(keeping: 0)
+        var count = 0
+        await #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(500))) {
+            for try await _ in pieces { count += 1 }
+        }
+        // What was read ahead, and nothing more.
+        #expect((1...4).contains(count))
+    }
+
+    @Test("Standard error that is kept open by a process of another group delays the end for a moment only")
+    func keptOpen() throws {
+        #expect(throws: UseLogRun.Failure.ended(.status(3), said: "broken")) {
+            try run("echo broken >&2; setsid sleep 20 >&- & exit 3", timeout: .seconds(3600))
+        }
+    }
+
+    @Test("What was checked is what runs: a script by its descriptor, whatever has its name by then")
+    func replaced() throws {
+        let directory = try FreshDirectory()
+        let path = try directory.write("#!/bin/sh\necho checked $1\n", to: "uses")
+        try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: path)
+        let executable = try TrustedExecutable(path: path)
+        try FileManager.default.moveItem(atPath: path, toPath: directory.path("moved"))
+        try directory.write("#!/bin/sh\necho replaced\n", to: "uses")
+        let program = UseLogProgram(path: path, arguments: ["one"], timeout: .seconds(60), environment: [:])
+        var text = ""
+        try UseLogRun(program, executable, variables: [:]).read { text += String(decoding: $0, as: UTF8.self) }
+        #expect(text == "checked one\n")
+    }
+
     @Test("A program that others could change is not run")
     func objections() throws {
         let directory = try FreshDirectory()
@@ -65,6 +129,17 @@ struct UseLogProgramTests {
         #expect(UseLogProgram.objection(to: own.path("uses"))?.contains("written by others") == true)
         try mode(0o755, path)
         #expect(UseLogProgram.objection(to: own.path("uses")) == nil)
+        // A link in the middle of the path, in a directory that others can write.
+        let (open, safe) = (try FreshDirectory(), try FreshDirectory())
+        try FileManager.default.createSymbolicLink(atPath: open.path("link"), withDestinationPath: directory.path)
+        try FileManager.default.createSymbolicLink(
+            atPath: safe.path("way"),
+            withDestinationPath: "\(open.path)/../\(URL(filePath: open.path).lastPathComponent)/link")
+        #expect(UseLogProgram.objection(to: safe.path("way/uses")) == nil)
+        try mode(0o777, open.path)
+        #expect(UseLogProgram.objection(to: safe.path("way/uses"))?.contains("written by others") == true)
+        try FileManager.default.createSymbolicLink(atPath: safe.path("loop"), withDestinationPath: "loop")
+        #expect(UseLogProgram.objection(to: safe.path("loop"))?.contains("no program") == true)
         try mode(0o777, directory.path)
         #expect(UseLogProgram.objection(to: path)?.contains("written by others") == true)
         #expect(UseLogProgram.objection(to: directory.path("none")) != nil)

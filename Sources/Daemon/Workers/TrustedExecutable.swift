@@ -1,0 +1,98 @@
+import CLinux
+import Glibc
+
+/// A program that only root and the daemon's account can change, opened once: what was checked is what runs.
+///
+/// Each component of the path is opened without following links and checked by its descriptor: every directory, every link
+/// that leads on, and the file. A link's target is walked in the same way.
+final class TrustedExecutable: Sendable {
+    /// Why a path is not run; continues a sentence that begins with the program.
+    struct Objection: Error, Equatable, CustomStringConvertible {
+        let description: String
+
+        static let noProgram = Objection(description: "is no program that can be run")
+        static let unreadable = Objection(description: "or a directory above it cannot be read")
+        static let foreign = Objection(
+            description: "or a directory above it belongs to neither root nor the daemon's account")
+        static let writable = Objection(
+            description: "or a directory above it can be written by others; use chmod go-w")
+    }
+
+    private static let mostLinks = 40
+
+    private let file: Descriptor
+    /// For execution by `/proc/self/fd`.
+    var descriptor: CInt { file.number }
+
+    /// - Parameter path: absolute.
+    init(path: String) throws(Objection) {
+        var place = try Self.root()
+        // The next component is the last.
+        var rest = Self.components(path)
+        var links = 0
+        while let name = rest.popLast() {
+            let next = Descriptor(unsafe paytokend_open_place(place.number, name))
+            guard next.isOpen else { throw next.number == -EACCES ? .unreadable : .noProgram }
+            let status = try Self.status(next)
+            switch status.st_mode & S_IFMT {
+            case S_IFLNK:
+                links += 1
+                guard links <= Self.mostLinks, let target = Self.target(of: next) else { throw .noProgram }
+                if target.hasPrefix("/") { place = try Self.root() }
+                rest += Self.components(target)
+            case S_IFDIR:
+                try Self.check(status)
+                place = next
+            case S_IFREG:
+                guard rest.isEmpty, unsafe access("/proc/self/fd/\(next.number)", X_OK) == 0 else { throw .noProgram }
+                try Self.check(status)
+                file = next
+                return
+            default: throw .noProgram
+            }
+        }
+        throw .noProgram
+    }
+
+    private static func components(_ path: String) -> [String] {
+        path.split(separator: "/").map(String.init).reversed()
+    }
+
+    private static func root() throws(Objection) -> Descriptor {
+        let root = Descriptor(unsafe paytokend_open_place(AT_FDCWD, "/"))
+        guard root.isOpen else { throw .unreadable }
+        try check(status(root))
+        return root
+    }
+
+    /// Of what belongs to root or to the daemon's account.
+    private static func status(_ place: Descriptor) throws(Objection) -> stat {
+        var status = stat()
+        guard unsafe fstat(place.number, &status) == 0 else { throw .unreadable }
+        guard status.st_uid == 0 || status.st_uid == geteuid() else { throw .foreign }
+        return status
+    }
+
+    private static func check(_ status: stat) throws(Objection) {
+        // In a directory such as /tmp only the owner of an entry, or of the directory, replaces it.
+        let isSticky = status.st_mode & S_IFMT == S_IFDIR && status.st_mode & UInt32(S_ISVTX) != 0
+        guard status.st_mode & 0o022 == 0 || isSticky else { throw .writable }
+    }
+
+    private static func target(of link: Descriptor) -> String? {
+        var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = unsafe readlinkat(link.number, "", &bytes, bytes.count)
+        guard count > 0, count < bytes.count else { return nil }
+        return String(decoding: bytes.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}
+
+/// A file descriptor that is closed with its last user; negative for none.
+final class Descriptor: Sendable {
+    let number: CInt
+    var isOpen: Bool { number >= 0 }
+
+    init(_ number: CInt) { self.number = number }
+
+    deinit { if isOpen { close(number) } }
+}

@@ -1,0 +1,230 @@
+import CLinux
+import Foundation
+import Glibc
+import Synchronization
+
+/// One run of a ``UseLogProgram``. Its output is taken as it comes; the first bytes that it writes to standard error go to the log.
+///
+/// ``read(_:)`` runs it to its end, on the thread that calls it. However it ends, by then the program and its process group are
+/// gone, it is reaped and its pipes are closed. A member that left the group lives on.
+final class UseLogRun: Sendable {
+    enum Failure: Error, Equatable, CustomStringConvertible {
+        case notStarted
+        case tooLong(limit: Int)
+        case timedOut(Duration)
+        case ended(WorkerExit, said: String)
+        /// By ``stop()``.
+        case stopped
+
+        var description: String {
+            switch self {
+            case .notStarted: "it cannot be started"
+            case .tooLong(let limit): "it printed more than \(limit >> 20) MiB"
+            case .timedOut(let timeout): "it did not end within \(timeout)"
+            case .ended(let exit, let said): exit.description + (said.isEmpty ? "" : ": \(said)")
+            case .stopped: "it was stopped"
+            }
+        }
+    }
+
+    /// Of standard output. A million uses have about 130 MB.
+    static let maximumBytes = 1 << 30
+    /// Pieces that were read and not taken yet.
+    private static let mostPieces = 4
+    /// How long standard error is read after the program's end.
+    private static let grace = Duration.seconds(1)
+
+    private let process: pid_t
+    /// Taken out by ``read(_:)``.
+    private let pipes: Mutex<UseLogPipes?>
+    /// Has the thread look at `state`.
+    private let wake: WakePipe
+    private let timeout: Duration
+    private let state = Mutex((pieces: 0, isStopped: false))
+
+    /// Starts it in a process group of its own, with nothing of this process's but its three standard files and, as descriptor 3,
+    /// its own file.
+    init(
+        _ program: UseLogProgram, _ executable: TrustedExecutable, variables: [String: String]
+    ) throws(Failure) {
+        timeout = program.timeout
+        guard let wake = WakePipe() else { throw .notStarted }
+        self.wake = wake
+        let environment = ["PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"]
+            .merging(program.environment) { _, own in own }.merging(variables) { _, own in own }
+        var (child, output, errors): (pid_t, CInt, CInt) = (0, -1, -1)
+        let error = unsafe withCStrings([program.path] + program.arguments) { arguments in
+            unsafe withCStrings(environment.map { "\($0.key)=\($0.value)" }.sorted()) { environment in
+                unsafe paytokend_spawn_command(
+                    executable.descriptor, arguments, environment, &child, &output, &errors)
+            }
+        }
+        guard error == 0 else { throw .notStarted }
+        process = child
+        pipes = Mutex(UseLogPipes(output: Descriptor(output), errors: Descriptor(errors), wake: wake))
+    }
+
+    /// Ends the program, from any thread. Does nothing once it has ended.
+    func stop() {
+        state.withLock { $0.isStopped = true }
+        wake.signal()
+    }
+
+    /// Runs the program to its end on a thread of its own.
+    ///
+    /// - Parameter lease: kept until then.
+    /// - Returns: its output, read no faster than ``took()`` says that it is taken. Without a reader the run is stopped.
+    func pieces(keeping lease: some Sendable) -> AsyncThrowingStream<[UInt8], any Error> {
+        let (stream, continuation) = AsyncThrowingStream.makeStream(of: [UInt8].self)
+        continuation.onTermination = { [weak self] _ in self?.stop() }
+        let thread = Thread { [self] in
+            defer { withExtendedLifetime(lease) {} }
+            do {
+                try read { piece in
+                    state.withLock { $0.pieces += 1 }
+                    continuation.yield(piece)
+                }
+                continuation.finish()
+            } catch {
+                continuation.finish(throwing: error)
+            }
+        }
+        thread.name = "use-log"
+        thread.stackSize = 512 << 10
+        thread.start()
+        return stream
+    }
+
+    /// A piece was taken out of the stream.
+    func took() {
+        state.withLock { $0.pieces -= 1 }
+        wake.signal()
+    }
+
+    /// Blocks until it has ended.
+    ///
+    /// - Parameter take: called with each piece of the output; when it throws, the program is ended.
+    func read(_ take: ([UInt8]) throws -> Void) throws {
+        guard var pipes = pipes.withLock({ $0.take() }) else { throw Failure.notStarted }
+        let deadline = ContinuousClock.now + timeout
+        var total = 0
+        do {
+            while pipes.hasOutput {
+                let wantsMore = try state.withLock { state in
+                    guard !state.isStopped else { throw Failure.stopped }
+                    return state.pieces < Self.mostPieces
+                }
+                guard let data = try pipes.next(takesOutput: wantsMore, within: left(until: deadline)) else { continue }
+                total += data.count
+                guard total <= Self.maximumBytes else { throw Failure.tooLong(limit: Self.maximumBytes) }
+                try take(data)
+            }
+            // It has closed its output, and may go on all the same.
+            while paytokend_has_ended(process) == 0 {
+                guard !state.withLock({ $0.isStopped }) else { throw Failure.stopped }
+                _ = try pipes.next(takesOutput: false, within: min(.milliseconds(10), left(until: deadline)))
+            }
+        } catch {
+            killGroup()
+            _ = reap()
+            throw error
+        }
+        // Before it is reaped: until then its identifier is that of no other process or group.
+        killGroup()
+        let end = ContinuousClock.now + Self.grace
+        while pipes.hasErrors, let left = try? left(until: end) {
+            _ = try? pipes.next(takesOutput: false, within: left)
+        }
+        let exit = reap()
+        guard exit != .status(0) else { return }
+        let line = String(decoding: pipes.said.prefix { $0 != 0x0A }, as: UTF8.self)
+        throw Failure.ended(exit, said: line)
+    }
+
+    private func left(until deadline: ContinuousClock.Instant) throws(Failure) -> Duration {
+        let left = ContinuousClock.now.duration(to: deadline)
+        guard left > .zero else { throw .timedOut(timeout) }
+        return left
+    }
+
+    private func killGroup() { _ = kill(-process, SIGKILL) }
+
+    private func reap() -> WorkerExit {
+        var status: CInt = 0
+        _ = unsafe paytokend_reap(process, &status)
+        return WorkerExit(waitStatus: status)
+    }
+}
+
+/// What the thread of a run waits for.
+private struct UseLogPipes {
+    private static let (piece, mostSaid) = (64 * 1024, 512)
+
+    private var output: Descriptor?
+    private var errors: Descriptor?
+    private let wake: WakePipe
+    /// The first bytes of standard error.
+    private(set) var said: [UInt8] = []
+
+    var hasOutput: Bool { output != nil }
+    var hasErrors: Bool { errors != nil }
+
+    init(output: Descriptor, errors: Descriptor, wake: WakePipe) {
+        (self.output, self.errors, self.wake) = (output, errors, wake)
+    }
+
+    /// Waits for something to happen, but not for longer than that.
+    ///
+    /// - Returns: output, if that came.
+    mutating func next(takesOutput: Bool, within limit: Duration) throws -> [UInt8]? {
+        // poll(2) passes over what is negative.
+        var waited = [takesOutput ? output?.number ?? -1 : -1, errors?.number ?? -1, wake.reading.number]
+            .map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+        let milliseconds = limit.components.seconds * 1000 + limit.components.attoseconds / 1_000_000_000_000_000 + 1
+        guard unsafe poll(&waited, nfds_t(waited.count), Int32(min(milliseconds, 60_000))) > 0 else { return nil }
+        if waited[2].revents != 0 { wake.drain() }
+        if waited[1].revents != 0, let descriptor = errors {
+            let data = Self.read(from: descriptor)
+            if data.isEmpty { errors = nil }
+            said += data.prefix(Self.mostSaid - said.count)
+        }
+        guard waited[0].revents != 0, let descriptor = output else { return nil }
+        let data = Self.read(from: descriptor)
+        if data.isEmpty { output = nil }
+        return data.isEmpty ? nil : data
+    }
+
+    /// Empty at the end, and where it cannot be read.
+    private static func read(from descriptor: Descriptor) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: piece)
+        let count = unsafe Glibc.read(descriptor.number, &bytes, piece)
+        return Array(bytes.prefix(max(count, 0)))
+    }
+}
+
+/// Wakes a thread that waits in poll(2).
+private final class WakePipe: Sendable {
+    let reading: Descriptor
+    private let writing: Descriptor
+
+    init?() {
+        var ends: [CInt] = [-1, -1]
+        guard unsafe pipe(&ends) == 0 else { return nil }
+        for end in ends {
+            _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+            _ = fcntl(end, F_SETFL, O_NONBLOCK)
+        }
+        (reading, writing) = (Descriptor(ends[0]), Descriptor(ends[1]))
+    }
+
+    func signal() {
+        var byte: UInt8 = 0
+        // A full pipe wakes as well.
+        _ = unsafe write(writing.number, &byte, 1)
+    }
+
+    func drain() {
+        var bytes = [UInt8](repeating: 0, count: 256)
+        while unsafe read(reading.number, &bytes, bytes.count) == bytes.count {}
+    }
+}
