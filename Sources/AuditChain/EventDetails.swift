@@ -1,6 +1,7 @@
 public import Refusals
 
-/// Refusals of one uid, before its requests were read whole, within one minute.
+/// Refusals of one uid within one minute that are not recorded one by one: before its requests were read whole, and floods of what
+/// can be made without Apple's signature.
 public struct RefusalSummary: Sendable, Equatable {
     /// When the minute began.
     public let since: AuditTime

@@ -81,7 +81,7 @@ struct UseSection {
         }
         let codes = Set(byCode.keys).union(builder.uses.floods.keys).sorted()
         page.table(
-            ["Reason", "Requests to open or sign", "By caller", "Counted before a request was read"],
+            ["Reason", "Requests to open or sign", "By caller", "Counted in summary"],
             codes.map { code in
                 [
                     .code(code), .figure(byCode[code] ?? RecordReferences(), "decrypt or tls_signature, \(code)"),

@@ -24,7 +24,7 @@ public struct KeyUses: Sendable {
     }
 
     public private(set) var uses: [Pair: Use] = [:]
-    /// Refusals before a request was read whole, which are counted in records of `refusals`: by their code.
+    /// Refusals that records of `refusals` count in summary: by their code.
     public private(set) var floods: [String: Int] = [:]
     public private(set) var floodRecords = RecordReferences()
     /// Released, repeated and signed on each day since 1970, by key, and by caller.

@@ -5,9 +5,21 @@ import Ledger
 import Refusals
 import Synchronization
 
-/// Counts refusals before a request was read whole: a flood becomes one record a uid and minute, whatever its size. One for
+/// Counts refusals that are not recorded one by one: those before a request was read whole, and, beyond a rate, an authorised caller's
+/// of what can be made without Apple's signature. A flood becomes one record a uid and minute, whatever its size. One for
 /// each rule, where the groups of a uid's processes match several.
 final class RefusalTally: Sendable {
+    /// Of each caller's forgeries in a minute. A backend that passes on what anybody sends it stays below this in quiet times, so that
+    /// each is found by its transaction.
+    static let mostRecorded = 60
+
+    /// What a refusal says of a request for which no payment token of Apple's is needed.
+    private static let forgeable: Set<RefusalCode> = [
+        .malformedRequest, .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted,
+        .markerOIDMissing,
+    ]
+    private static let forgeableIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
+
     private struct Bucket: Hashable {
         /// Seconds since 1970, a whole minute's.
         let minute: Int
@@ -21,7 +33,14 @@ final class RefusalTally: Sendable {
         var codes: [RefusalCode: Int]
     }
 
+    /// A caller's minute, by the name that the rule gives it: many uids can have one.
+    private struct Recorded {
+        var minute = 0
+        var callers: [String: Int] = [:]
+    }
+
     private let counts = Mutex<[Bucket: Count]>([:])
+    private let recorded = Mutex(Recorded())
     private let clock: WallClock
 
     init(clock: WallClock) {
@@ -35,6 +54,22 @@ final class RefusalTally: Sendable {
             $0[Bucket(minute: minute, uid: peer.uid, name: name), default: Count(peer: peer, codes: [:])]
                 .codes[code, default: 0] += 1
         }
+    }
+
+    /// Counts a refusal of an authorised caller if its records of forgeries are too many in this minute.
+    ///
+    /// - Returns: true if it was counted, and is not to be recorded by itself.
+    func counts(_ code: RefusalCode, of event: AuditEvent.Name, by caller: Caller) -> Bool {
+        guard Self.forgeable.contains(code), Self.forgeableIn.contains(event) else { return false }
+        let minute = Int(clock.now().timeIntervalSince1970 / 60)
+        let isRecorded = recorded.withLock { recorded in
+            if recorded.minute != minute { recorded = Recorded(minute: minute) }
+            recorded.callers[caller.name, default: 0] += 1
+            return recorded.callers[caller.name, default: 0] <= Self.mostRecorded
+        }
+        guard !isRecorded else { return false }
+        count(code, of: caller.peer, name: caller.name)
+        return true
     }
 
     /// Takes what was counted in minutes that have ended.

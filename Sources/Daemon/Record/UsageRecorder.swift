@@ -7,7 +7,7 @@ import Refusals
 // The key-usage record: who did what with which key, as a hash chain in the ledger that the HSM token's audit key seals.
 //
 // Every request carries an AuditDraft, which fills up as the request becomes known. UsageRecorder turns it into an audit
-// record and writes that before the answer leaves; RefusalTally counts what is refused before anybody is known. Checkpoints
+// record and writes that before the answer leaves; RefusalTally counts what is refused before the caller is known, and floods. Checkpoints
 // has the HSM token sign the chain's end, and LedgerGate releases nothing before ledger and HSM token have been compared
 // (LedgerEvidence). AuditExports and LedgerCopy are what leaves: the record, and a copy of the whole ledger. NodeChains are the
 // records of all nodes of a shared ledger; ExportPart and MergedRecords are one's part of an export and a list of all, and
@@ -38,9 +38,11 @@ struct UsageRecorder: AuditLooking {
 
     /// Records that a caller who may call this was refused.
     ///
-    /// A refusal keeps its own code when its record cannot be written; the ledger counts what it could not take.
+    /// Beyond a rate what can be forged is counted and recorded in summary (``RefusalTally``). A refusal keeps its own code when its
+    /// record cannot be written; the ledger counts what it could not take.
     func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
         if let sequence = draft.sequence { return reference(sequence) }
+        guard !tally.counts(code, of: draft.facts.event.name, by: caller) else { return nil }
         let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
         // Nobody waits for a disk that is known to be full.
         guard !faults.isOngoing(FaultLog.ledger) else {

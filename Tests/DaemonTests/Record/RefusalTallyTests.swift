@@ -1,8 +1,10 @@
 import AccessControl
 import AuditChain
+import DaemonAPI
 import Foundation
 import Refusals
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Daemon
@@ -60,6 +62,37 @@ import Testing
             if case .refusals(let summary) = auditRecord.event { summary.counts[.forbidden] } else { nil }
         }
         #expect(counts == [1, 2, 1])
+    }
+
+    @Test("of a caller's forgeries sixty a minute are recorded one by one, the rest in one record; nothing else is")
+    func forgeries() async throws {
+        let directory = try FreshDirectory()
+        let fixture = try await RecordFixture(
+            ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken(), clock: time.clock)
+        let recorder = fixture.recorder
+        func refuse(_ code: RefusalCode, by name: String, event: AuditEvent = .verify) async -> AuditReference? {
+            let draft = AuditDraft()
+            draft.is(event)
+            let rule = AccessRule(name: name, group: .init(name: "payments", id: 100), roles: [.decrypt])
+            let caller = Caller(rule: rule, peer: PeerCredentials(uid: 1000, gid: 100))
+            return await recorder.refused(draft, by: caller, code)
+        }
+        for number in 1...200 {
+            let code: RefusalCode = number.isMultiple(of: 2) ? .signatureInvalid : .certificateUntrusted
+            #expect((await refuse(code, by: "shop") != nil) == (number <= RefusalTally.mostRecorded))
+        }
+        // What takes one of Apple's, another caller, and administration are not part of the flood.
+        #expect(await refuse(.transactionReplayed, by: "shop", event: .decrypt(reference: nil)) != nil)
+        #expect(await refuse(.signatureInvalid, by: "reports") != nil)
+        #expect(await refuse(.malformedRequest, by: "shop", event: .csrCreate) != nil)
+        #expect(try await fixture.ledger.head().sequence == RefusalTally.mostRecorded + 3)
+        time.pass(60)
+        let records = recorder.tally.take()
+        #expect(records.count == 1 && records[0].caller?.name?.text == "shop")
+        guard case .refusals(let summary)? = records.first?.event else { return }
+        #expect(summary.counts == [.signatureInvalid: 70, .certificateUntrusted: 70])
+        // A new minute.
+        #expect(await refuse(.signatureInvalid, by: "shop") != nil)
     }
 
     @Test("a stopping daemon records the present minute too")
