@@ -21,6 +21,9 @@ struct PaymentMetrics: Sendable {
     private let oldest = Gauge(
         "paytoken_gateway_oldest_pending_payment_seconds",
         help: "The age of the oldest payment whose fate is not known; 0 when there is none.")
+    private let unreadable = Gauge(
+        "paytoken_gateway_unreadable_payments",
+        help: "Payments that the gateway skips because their rows hold what this version does not know.")
     /// `outcome` is what the processor said, `no_trace`, or `not_answered`.
     private let questions = Counter(
         "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",
@@ -38,7 +41,8 @@ struct PaymentMetrics: Sendable {
         paymentSeconds.observe(duration)
     }
 
-    func show(_ pending: PendingPayments, at now: Date) {
+    func show(_ pending: PendingPayments, unreadable: Int, at now: Date) {
+        self.unreadable.set(to: Double(unreadable))
         self.pending.set(to: Double(pending.count))
         oldest.set(to: max(0, pending.oldest.map { now.timeIntervalSince($0) } ?? 0).rounded())
     }

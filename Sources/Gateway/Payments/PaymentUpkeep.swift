@@ -19,6 +19,7 @@ final class PaymentUpkeep: Sendable {
     private let questions: [PendingQuestions]
     /// As the store said last.
     private let pendingCount = Atomic(0)
+    private let unreadableCount = Atomic(0)
 
     static let interval = Duration.seconds(1)
 
@@ -67,7 +68,13 @@ final class PaymentUpkeep: Sendable {
             }
             let pending = try await store.pending()
             pendingCount.store(pending.count, ordering: .relaxed)
-            metrics.show(pending, at: now)
+            let unreadable = store.unreadablePayments
+            metrics.show(pending, unreadable: unreadable, at: now)
+            if unreadable > unreadableCount.exchange(unreadable, ordering: .relaxed) {
+                logger.error(
+                    "payments are skipped, because their rows hold what this version does not know; run the newest version",
+                    metadata: ["count": "\(unreadable)"])
+            }
             metrics.pruned(try await store.prune())
         } catch { failed(error) }
     }

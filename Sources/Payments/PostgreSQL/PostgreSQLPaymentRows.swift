@@ -162,6 +162,13 @@ enum PostgreSQLPaymentRows {
         return state
     }
 
+    static func listed(_ row: PostgreSQLRow) throws -> ListedPayment {
+        ListedPayment(
+            place: .init(
+                receivedAt: StoredTime.date(try row.integer(18)),
+                key: .init(client: try row.text(0), tokenDigest: try row.bytes(1))), payment: try? payment(row))
+    }
+
     static func payment(_ row: PostgreSQLRow) throws -> Payment {
         guard let purpose = Payment.Purpose(rawValue: try row.text(2)) else {
             throw PaymentStoreError.damaged(reason: "a purpose")

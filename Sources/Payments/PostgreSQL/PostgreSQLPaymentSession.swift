@@ -98,11 +98,12 @@ struct PostgreSQLPaymentSession: Sendable {
         ]
     }
 
-    /// A commit that is answered has reached the disk, whatever the role or the database chose; a stricter choice stays.
+    /// A commit that is answered has reached the disk, the standby's too where one is named, whatever the role or the database chose
+    /// (`remote_write` waits for the standby's memory only); a stricter choice stays.
     private static let synchronous = PostgreSQLStatement(
         """
         SELECT set_config('synchronous_commit', 'on', false)
-        WHERE current_setting('synchronous_commit') IN ('off', 'local')
+        WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
         """)
 
     private static let version = PostgreSQLStatement(

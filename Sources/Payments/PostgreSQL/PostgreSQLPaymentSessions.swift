@@ -39,13 +39,16 @@ final class PostgreSQLPaymentSessions: Sendable {
 
     /// One thread's session: made when it is needed and again when it was dropped.
     final class Connections {
+        /// One for all threads.
+        let doubt: CommitDoubt
         private let session: PostgreSQLPaymentSession
         private var current: PostgreSQLConnection?
         /// Whether it was used before: then it may have ended since.
         private var isOld = false
 
-        init(_ session: PostgreSQLPaymentSession, _ first: PostgreSQLConnection?) {
+        init(_ session: PostgreSQLPaymentSession, _ first: PostgreSQLConnection?, _ doubt: CommitDoubt) {
             self.session = session
+            self.doubt = doubt
             current = first
         }
 
@@ -91,6 +94,7 @@ final class PostgreSQLPaymentSessions: Sendable {
 
     private let session: PostgreSQLPaymentSession
     private let timeout: Duration
+    private let doubt = CommitDoubt()
     private let state: Mutex<State>
     private let arrived = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
@@ -107,7 +111,7 @@ final class PostgreSQLPaymentSessions: Sendable {
                     defer { given = nil }
                     return given
                 }
-                work(Connections(session, first))
+                work(Connections(session, first, doubt))
             }
         }
     }

@@ -12,6 +12,8 @@ public final class PostgreSQLPaymentStore: PaymentStore {
     public let place: String
     /// What was permitted and insecure about the server, and the role, when the store was opened.
     public let insecureSettings: Set<InsecureStoreSetting>
+    public var unreadablePayments: Int { unreadable.count }
+    private let unreadable = UnreadablePayments()
     private let sessions: PostgreSQLPaymentSessions
 
     /// Opens the store; blocks until `timeout`, in the resolver perhaps longer.
@@ -107,8 +109,9 @@ public final class PostgreSQLPaymentStore: PaymentStore {
 
     public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.milliseconds(now.addingTimeInterval(-Payment.clockMargin))
-        return try await change([PostgreSQLPaymentRows.abandoned(before: latest)]) { results in
-            let pending = try results[0].rows.map { try PostgreSQLPaymentRows.payment($0).interrupted(at: now) }
+        return try await change([PostgreSQLPaymentRows.abandoned(before: latest)]) { [unreadable] results in
+            let rows = try results[0].rows.map(PostgreSQLPaymentRows.listed)
+            let pending = try unreadable.readable(rows).map { try $0.interrupted(at: now) }
             return (pending.count, pending.flatMap { Self.writing($0, reason: $0.outcome?.reason) })
         }
     }
@@ -123,7 +126,9 @@ public final class PostgreSQLPaymentStore: PaymentStore {
     }
 
     public func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment] {
-        try await read(PostgreSQLPaymentRows.payments(filter)) { try $0.rows.map(PostgreSQLPaymentRows.payment) }
+        try await unreadable.list(filter) { filter throws(PaymentStoreError) in
+            try await read(PostgreSQLPaymentRows.payments(filter)) { try $0.rows.map(PostgreSQLPaymentRows.listed) }
+        }
     }
 
     public func history(of key: Payment.Key) async throws(PaymentStoreError) -> [PaymentChange] {
@@ -139,8 +144,11 @@ public final class PostgreSQLPaymentStore: PaymentStore {
     }
 
     public func probe() async throws(PaymentStoreError) {
-        // A server that takes no writes, a standby say, refuses the transaction.
-        _ = try await change([PostgreSQLPaymentRows.pending]) { _ in ((), []) }
+        try await sessions.perform { connections, deadline in
+            let probe = { try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline) }
+            guard try !connections.doubt.settle(probe) else { return }
+            try probe()
+        }
     }
 
     public func close() async {

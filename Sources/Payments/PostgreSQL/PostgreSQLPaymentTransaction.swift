@@ -19,6 +19,11 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         for number in 1... {
             do {
                 return try once(on: connections, until: deadline)
+            } catch is Doubtful where number < Self.mostTries {
+                // What only reads goes on meanwhile.
+                _ = try connections.doubt.settle {
+                    try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline)
+                }
             } catch let fault as Undone {
                 guard case .refused(let state, _) = fault.failure, state.passesByItself, number < Self.mostTries,
                     ContinuousClock.now < deadline
@@ -33,8 +38,13 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         let failure: PostgreSQLFailure
     }
 
+    /// Another commit is in doubt. Nothing was changed.
+    private struct Doubtful: Error {}
+
+    /// - Parameter provesCommits: for the one that finds out whether the server acknowledges commits again.
     private func once(
-        on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
+        on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant,
+        provesCommits: Bool = false
     ) throws -> Value {
         let (connection, read): (PostgreSQLConnection, [PostgreSQLResult])
         do {
@@ -52,6 +62,10 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             rollBack(connections, until: deadline)
             return decided.value
         }
+        guard provesCommits || !connections.doubt.isOpen else {
+            rollBack(connections, until: deadline)
+            throw Doubtful()
+        }
         do throws(PostgreSQLFailure) {
             let results = try connection.exchange(decided.writing + [Self.commit], until: deadline)
             // The server says ROLLBACK where it could not commit, and warns where it did and a standby may not have it.
@@ -59,6 +73,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         } catch {
             // Of what the server refused nothing stands. Of what it did not answer anything may.
             guard case .refused = error else {
+                connections.doubt.began()
                 connections.drop()
                 throw PaymentStoreError.inDoubt(reason: error.reason)
             }
@@ -66,6 +81,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             throw Undone(failure: error)
         }
         guard !connection.hasWarned else {
+            connections.doubt.began()
             throw PaymentStoreError.inDoubt(reason: "PostgreSQL warned at the commit: a standby may not have it.")
         }
         return decided.value
@@ -85,6 +101,32 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     }
     private static var commit: PostgreSQLStatement { PostgreSQLStatement("COMMIT", prepared: "commit") }
     private static var rollback: PostgreSQLStatement { PostgreSQLStatement("ROLLBACK", prepared: "rollback") }
+}
+
+extension PostgreSQLPaymentTransaction<Void> {
+    /// Proves that commits are acknowledged, by the standby too where one is named. It changes no row: its log record is empty.
+    ///
+    /// One gateway's at a time: one whose commit waits on the server keeps the lock until that ends, and the next one is refused
+    /// after the lock's time-out, before it sends a commit.
+    static var probe: Self {
+        Self(
+            reading: [
+                PostgreSQLStatement(
+                    "SELECT pg_advisory_xact_lock(hashtext('paytoken_gateway probe'))", prepared: "lock_probe")
+            ],
+            decide: { _ in
+                ((), [PostgreSQLStatement("SELECT pg_logical_emit_message(true, 'paytoken_gateway', '')")])
+            })
+    }
+
+    /// - Throws: where a commit is not acknowledged, or is with a warning.
+    func prove(
+        on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
+    ) throws {
+        do { try once(on: connections, until: deadline, provesCommits: true) } catch let fault as Undone {
+            throw PaymentStoreError.unavailable(reason: fault.failure.reason)
+        }
+    }
 }
 
 extension SQLState {

@@ -110,7 +110,7 @@ enum SQLitePaymentRows {
         }
     }
 
-    static func list(_ filter: PaymentFilter, _ db: Database) throws -> [Payment] {
+    static func list(_ filter: PaymentFilter, _ db: Database) throws -> [ListedPayment] {
         var (conditions, arguments): ([String], StatementArguments) = ([], [])
         if let client = filter.client {
             conditions.append("client = ?")
@@ -141,7 +141,7 @@ enum SQLitePaymentRows {
                 ORDER BY received_at \(order), client \(order), token_digest \(order) LIMIT ?
                 """,
             arguments: arguments + [filter.limit]
-        ).map(read)
+        ).map(listed)
     }
 
     static func pending(_ db: Database) throws -> PendingPayments {
@@ -152,12 +152,12 @@ enum SQLitePaymentRows {
         return PendingPayments(count: try row?.value("count") ?? 0, oldest: oldest.map(StoredTime.date))
     }
 
-    static func abandoned(before deadline: Int64, _ db: Database) throws -> [Payment] {
+    static func abandoned(before deadline: Int64, _ db: Database) throws -> [ListedPayment] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: "SELECT \(columns) FROM payment WHERE state = 'submitting' AND deadline < ? LIMIT 1000"),
             arguments: [deadline]
-        ).map(read)
+        ).map(listed)
     }
 
     /// Those that can be removed. SQLite would take the index of transactions, and read every row without one.
@@ -192,6 +192,14 @@ enum SQLitePaymentRows {
             throw PaymentStoreError.damaged(reason: "a state")
         }
         return state
+    }
+
+    private static func listed(_ row: Row) throws -> ListedPayment {
+        ListedPayment(
+            place: .init(
+                receivedAt: StoredTime.date(try row.value("received_at")),
+                key: .init(client: try row.value("client"), tokenDigest: Array(try row.value("token_digest") as Data))),
+            payment: try? read(row))
     }
 
     private static func read(_ row: Row) throws -> Payment {

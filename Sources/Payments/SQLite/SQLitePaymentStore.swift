@@ -7,6 +7,8 @@ import Synchronization
 /// Payments in one SQLite file, for one gateway. A lock beside the file (`.lock`) keeps a second one out.
 public final class SQLitePaymentStore: PaymentStore {
     public let engine = "sqlite"
+    public var unreadablePayments: Int { unreadable.count }
+    private let unreadable = UnreadablePayments()
     /// Absolute.
     public let path: String
     private let lock: Mutex<DatabaseFileLock?>
@@ -119,9 +121,10 @@ public final class SQLitePaymentStore: PaymentStore {
     public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.milliseconds(now.addingTimeInterval(-Payment.clockMargin))
         // Looked for first without the lock on writing: nearly always there is none.
-        guard try await read({ db in try !SQLitePaymentRows.abandoned(before: latest, db).isEmpty }) else { return 0 }
-        return try await commits.write { db in
-            let abandoned = try SQLitePaymentRows.abandoned(before: latest, db)
+        let found = try await read { db in try SQLitePaymentRows.abandoned(before: latest, db) }
+        guard !unreadable.readable(found).isEmpty else { return 0 }
+        return try await commits.write { [unreadable] db in
+            let abandoned = unreadable.readable(try SQLitePaymentRows.abandoned(before: latest, db))
             for payment in abandoned {
                 let pending = try payment.interrupted(at: now)
                 _ = try Self.write(pending, pending.outcome ?? PaymentOutcome(), db)
@@ -142,7 +145,9 @@ public final class SQLitePaymentStore: PaymentStore {
     }
 
     public func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment] {
-        try await read { db in try SQLitePaymentRows.list(filter, db) }
+        try await unreadable.list(filter) { filter throws(PaymentStoreError) in
+            try await read { db in try SQLitePaymentRows.list(filter, db) }
+        }
     }
 
     public func history(of key: Payment.Key) async throws(PaymentStoreError) -> [PaymentChange] {

@@ -73,11 +73,18 @@ public protocol PaymentStore: Sendable {
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
     /// Checks that the store takes changes: a file gets what a payment's arrival writes, synced, and taken back in the same commit;
-    /// a server begins a transaction that may write, which does not show that it would commit.
+    /// a server commits a log record that changes no row, and acknowledges it.
     func probe() async throws(PaymentStoreError)
+
+    /// How many payments lists and ``takeOverAbandoned(at:)`` have skipped, because their rows hold what this version does not know.
+    var unreadablePayments: Int { get }
 
     /// What is under way is finished first.
     func close() async
+}
+
+extension PaymentStore {
+    public var unreadablePayments: Int { 0 }
 }
 
 /// A client's request, before anything is known of its token.
@@ -153,7 +160,9 @@ public struct PaymentFilter: Sendable {
         public let receivedAt: Date
         public let key: Payment.Key
 
-        public init(of payment: Payment) { (receivedAt, key) = (payment.receivedAt, payment.key) }
+        public init(of payment: Payment) { self.init(receivedAt: payment.receivedAt, key: payment.key) }
+
+        init(receivedAt: Date, key: Payment.Key) { (self.receivedAt, self.key) = (receivedAt, key) }
     }
 
     public init(

@@ -41,6 +41,15 @@ struct PostgreSQLPaymentDoubtTests {
                 """) == "t"
         }
 
+        /// How many of the gateway's sessions wait for the standby.
+        func waitingSessions() async throws -> String {
+            try await server.sql(
+                """
+                SELECT count(*) FROM pg_stat_activity
+                WHERE usename = '\(PaymentDatabases.gateway)' AND wait_event = 'SyncRep'
+                """)
+        }
+
         func releaseCommits() async throws {
             try await server.sql("ALTER SYSTEM RESET synchronous_standby_names")
             try await server.sql("SELECT pg_reload_conf()")
@@ -91,6 +100,88 @@ struct PostgreSQLPaymentDoubtTests {
             ])
         // Nothing was sent, so that the other gateway may try, and tells paytokend whose attempt came to nothing.
         #expect(try await other.begun(other.arrival(), at: later).after == [payment.attempt.identifier])
+    }
+
+    @Test("while commits are in doubt changes leave no further session waiting on the server, and reads go on")
+    func leftSessions() async throws {
+        let waiting = try await Waiting()
+        let fixture = try await waiting.fixture(timeout: .seconds(1))
+        let known = try await fixture.submitting(fixture.arrival("known"))
+        try await waiting.holdCommits()
+        await #expect { try await fixture.begun(fixture.arrival("0")) } throws: { isInDoubt($0) }
+        for number in 1...6 {
+            await #expect { try await fixture.begun(fixture.arrival("\(number)")) } throws: {
+                isInDoubt($0) || isUnavailable($0)
+            }
+            // What is known is answered, also to the client that brings its token again.
+            #expect(try await fixture.store.payment(transaction: known.transaction?.identifier ?? []) == known)
+            let beginning = try await fixture.store.begin(fixture.arrival("known"), at: fixture.now)
+            #expect([.underWay(known), .known(known)].contains(beginning))
+        }
+        // The change that was under way, and one probe.
+        #expect(["1", "2"].contains(try await waiting.waitingSessions()))
+        try await waiting.releaseCommits()
+        try await wait(for: "the end of the doubt") { (try? await fixture.begun(fixture.arrival("last"))) != nil }
+        #expect(try await waiting.waitingSessions() == "0")
+    }
+
+    @Test("a probe proves a commit: it fails while the standby is away, and leaves one session on the server at most")
+    func probe() async throws {
+        let waiting = try await Waiting()
+        let fixture = try await waiting.fixture(timeout: .seconds(1))
+        try await fixture.store.probe()
+        let before = try await waiting.database.sql("SELECT count(*) FROM payment")
+        try await waiting.holdCommits()
+        for _ in 0..<3 {
+            await #expect { try await fixture.store.probe() } throws: { isInDoubt($0) || isUnavailable($0) }
+        }
+        #expect(try await waiting.waitingSessions() == "1")
+        try await waiting.releaseCommits()
+        try await wait(for: "the probe") { (try? await fixture.store.probe()) != nil }
+        #expect(try await waiting.database.sql("SELECT count(*) FROM payment") == before, "no row is written")
+    }
+
+    @Test(
+        "commits wait for the standby's disk, whatever the role says; a stricter choice stays",
+        arguments: [
+            ("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on"), ("remote_apply", "remote_apply"),
+        ])
+    func synchronousCommit(ofRole: String, ofSession: String) async throws {
+        let database = try await PaymentDatabases.shared.make()
+        try await database.server.sql(
+            "ALTER ROLE \(PaymentDatabases.gateway) IN DATABASE \(database.name) SET synchronous_commit = \(ofRole)")
+        let session = PostgreSQLPaymentSession(try database.url(), passwordFile: nil, timeout: .seconds(60))
+        let connection = try session.open(until: .now + .seconds(60))
+        let shown = try connection.exchange(
+            [PostgreSQLStatement("SHOW synchronous_commit")], until: .now + .seconds(60))
+        #expect(try shown[0].rows.first?.text(0) == ofSession)
+    }
+
+    @Test("one row that this version cannot read is skipped and counted, and stops no other payment")
+    func unreadable() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let fixture = try await StoreFixture(on: database.store())
+        var payments: [Payment] = []
+        for name in ["a", "b", "c"] {
+            payments.append(try await fixture.submitting(fixture.arrival(name, deadline: 1), name))
+        }
+        payments.sort { $0.key.tokenDigest.lexicographicallyPrecedes($1.key.tokenDigest) }
+        let digest = payments[1].key.tokenDigest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
+            .joined()
+        let row = "WHERE token_digest = '\\x\(digest)'"
+        try await database.sql("UPDATE payment SET currency = 'of a later version' \(row)")
+        let (store, later) = (fixture.store, fixture.now.addingTimeInterval(3600))
+        #expect(try await store.takeOverAbandoned(at: later) == 2)
+        #expect(store.unreadablePayments == 1)
+        // Neither is a page with it taken for the last one.
+        let filter = PaymentFilter(states: [.pending, .submitting], limit: 2, oldestFirst: true)
+        #expect(try await store.payments(filter).map(\.key) == [payments[0].key, payments[2].key])
+        await #expect(throws: PaymentStoreError.self) {
+            try await store.payment(transaction: payments[1].transaction?.identifier ?? [])
+        }
+        try await database.sql("UPDATE payment SET currency = 'USD' \(row)")
+        #expect(try await store.takeOverAbandoned(at: later) == 1)
+        #expect(store.unreadablePayments == 0)
     }
 
     @Test("a commit whose wait for a standby somebody ended is in doubt: only the one server is sure to have it")

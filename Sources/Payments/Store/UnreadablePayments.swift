@@ -1,0 +1,45 @@
+import Synchronization
+
+/// A row of a list.
+struct ListedPayment {
+    let place: PaymentFilter.Place
+    /// Nil where the row holds what this version does not know.
+    let payment: Payment?
+}
+
+/// Rows that lists and the upkeep skip, because they hold what this version does not know: one such row stops no other payment.
+final class UnreadablePayments: Sendable {
+    /// More are not told apart.
+    private static let most = 10_000
+
+    private let keys = Mutex<Set<Payment.Key>>([])
+
+    /// Those that were found and have not been read since.
+    var count: Int { keys.withLock { $0.count } }
+
+    /// The rows that can be read; the others are counted.
+    func readable(_ rows: [ListedPayment]) -> [Payment] {
+        keys.withLock { keys in
+            for row in rows where row.payment == nil && keys.count < Self.most { keys.insert(row.place.key) }
+            if !keys.isEmpty { for row in rows where row.payment != nil { keys.remove(row.place.key) } }
+        }
+        return rows.compactMap(\.payment)
+    }
+
+    /// As many payments as the filter asks for, or all that there are: a list that is shorter than its limit is the last.
+    ///
+    /// - Parameter page: the rows of a filter, at most as many as its limit.
+    func list(
+        _ filter: PaymentFilter,
+        _ page: (PaymentFilter) async throws(PaymentStoreError) -> [ListedPayment]
+    ) async throws(PaymentStoreError) -> [Payment] {
+        var (filter, found, limit) = (filter, [Payment](), filter.limit)
+        while true {
+            let rows = try await page(filter)
+            found += readable(rows)
+            guard rows.count == filter.limit, found.count < limit, let last = rows.last else { return found }
+            filter.after = last.place
+            filter.limit = limit - found.count
+        }
+    }
+}
