@@ -130,6 +130,9 @@ extension ConfigurationSection {
             return nil
         }
         if key == "certificate_san" {
+            guard !text.contains("*") else {
+                return fault("is a pattern, which no certificate matches; give the whole DNS name or URI, without *")
+            }
             guard hasCertificateAuthorities else {
                 return fault("needs listener.tls.client_ca, which says whose certificates count")
             }

@@ -305,6 +305,10 @@ struct GatewayConfigurationTests {
             ("key_sha256: \"", "since: yesterday\n    key_sha256: \"", "3 clients[0].since: must be a date or a time"),
             ("key_sha256: \"", "since: 2226-01-01\n    key_sha256: \"", "3 clients[0].since: is in the future"),
             ("key_sha256: \"", "certificate_san: \"x", "3 clients[0].certificate_san: needs listener.tls.client_ca"),
+            (
+                "key_sha256: \"", "certificate_san: \"*.",
+                "3 clients[0].certificate_san: is a pattern, which no certificate"
+            ),
             ("key_sha256: \"", "certificate_sha256: \"", "2 clients: shop proves itself by a certificate"),
             ("name: shop", "name: \"s h o p\"", "2 clients[0].name: must be 1 to 64 letters"),
             (
