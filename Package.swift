@@ -209,8 +209,9 @@ let package = Package(
             exclude: ["openapi.json"], swiftSettings: house),
 
         // The command line's side.
-        // Tables, how wide they are, and text that is safe for a terminal.
-        .target(name: "CommandOutput", dependencies: [arguments], swiftSettings: house),
+        // Standard output and error, tables, how wide they are, text that is safe for a terminal, and how a program ends.
+        .target(
+            name: "CommandOutput", dependencies: ["DaemonAPI", "Encodings", arguments], swiftSettings: house),
         .target(
             name: "KeyFiles", dependencies: ["CLibcrypto", "Encodings", "SecretMemory", x509, asn1],
             swiftSettings: house),
@@ -230,7 +231,8 @@ let package = Package(
 
         // Programs.
         .executableTarget(
-            name: "paytokend", dependencies: ["Daemon", "DaemonAPI", "ProductVersion", arguments], swiftSettings: house),
+            name: "paytokend", dependencies: ["CommandOutput", "Daemon", "DaemonAPI", "ProductVersion", arguments],
+            swiftSettings: house),
         .executableTarget(
             name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", arguments], swiftSettings: house),
         .executableTarget(
@@ -386,8 +388,8 @@ let package = Package(
         .testTarget(
             name: "PaytokenctlTests",
             dependencies: [
-                "paytokenctl", "AuditChain", "CommandOutput", "DaemonAPI", "Encodings", "KeySealing", "SecretMemory",
-                "StrictJSON",
+                "paytoken-gateway", "paytokenctl", "paytokend", "AuditChain", "CommandOutput", "DaemonAPI", "Encodings",
+                "KeySealing", "SecretMemory", "StrictJSON",
                 "TestSupport",
                 "TokenForge", arguments, crypto, nioCore, nioPosix, nioHTTP1, "HTTPListener",
             ],

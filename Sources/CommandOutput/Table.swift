@@ -30,15 +30,17 @@ package struct Table {
     /// All of it, every line with a newline at its end.
     package var text: String { Self.text(rows.map { $0.map(Printable.text) }) }
 
-    /// Lines of at most `width` characters, as far as the columns allow that.
+    /// Lines of at most `width` columns of a terminal, as far as the table's columns allow that.
     ///
     /// Cells are shortened first, those of the columns that matter least before others, and only as much as is needed. Where
     /// that is not enough, the column that matters least goes, and the others are tried again at their full widths. The columns
-    /// that always stay are shortened when all others have gone.
+    /// that always stay are shortened when all others have gone, and then, where even that is not enough, to the least that
+    /// tells their values apart. Of names and values, the values continue on further lines.
     ///
     /// - Returns: the text, and the names of the columns that it does not have.
     package func fitted(to width: Int) -> (text: String, omitted: [String]) {
         let safe = rows.map { $0.map(Printable.text) }
+        guard hasHeader else { return (Self.text(Self.wrapped(safe, to: width)), []) }
         // The least important first; of equal ones the last.
         let leaving = columns.indices.filter { columns[$0].importance != nil }
             .sorted { (columns[$0].importance ?? 0, -$0) < (columns[$1].importance ?? 0, -$1) }
@@ -46,10 +48,14 @@ package struct Table {
             let omitted = Set(leaving.prefix(count))
             let kept = columns.indices.filter { !omitted.contains($0) }
             let cells = safe.map { row in kept.map { $0 < row.count ? row[$0] : "" } }
-            let (narrowed, isNarrowEnough) = Self.narrow(
-                cells, kept.map { columns[$0] }, to: width, shortensAll: count == leaving.count)
-            if isNarrowEnough || count == leaving.count {
-                return (Self.text(narrowed), columns.indices.filter(omitted.contains).map { columns[$0].name })
+            let columns = kept.map { self.columns[$0] }
+            let isLast = count == leaving.count
+            var (narrowed, isNarrowEnough) = Self.narrow(cells, columns, to: width, shortensAll: isLast)
+            if isLast, !isNarrowEnough {
+                narrowed = Self.narrow(cells, columns, to: width, shortensAll: true, most: true).rows
+            }
+            if isNarrowEnough || isLast {
+                return (Self.text(narrowed), omitted.sorted().map { self.columns[$0].name })
             }
         }
         return (text, [])
@@ -66,7 +72,7 @@ package struct Table {
     }
 
     private static func narrow(
-        _ rows: [[String]], _ columns: [Column], to width: Int, shortensAll: Bool
+        _ rows: [[String]], _ columns: [Column], to width: Int, shortensAll: Bool, most: Bool = false
     ) -> (rows: [[String]], isNarrowEnough: Bool) {
         var rows = rows
         func excess() -> Int { widths(rows).reduce(0, +) + 2 * max(0, columns.count - 1) - width }
@@ -77,20 +83,51 @@ package struct Table {
             let excess = excess()
             guard excess > 0 else { break }
             let values = rows.dropFirst().map { $0[index] }
-            guard let least = columns[index].leastWidth(of: values) else { continue }
-            let limit = max(least, widths(rows)[index] - excess, columns[index].name.count)
-            for row in rows.indices.dropFirst() { rows[row][index] = shortened(rows[row][index], to: limit) }
+            guard let (least, cut) = columns[index].least(of: values, most: most) else { continue }
+            let limit = max(least, widths(rows)[index] - excess, DisplayWidth.of(columns[index].name))
+            for row in rows.indices.dropFirst() { rows[row][index] = cut.shortened(rows[row][index], to: limit) }
         }
         return (rows, excess() <= 0)
     }
 
-    fileprivate static func shortened(_ text: String, to limit: Int) -> String {
-        text.count <= limit ? text : text.prefix(limit - 1) + "…"
+    /// Values broken at blanks, to what the names leave of the width; never narrower than `leastValues`.
+    private static func wrapped(_ rows: [[String]], to width: Int) -> [[String]] {
+        let leastValues = 24
+        let room = max(leastValues, width - 2 - (widths(rows).first ?? 0))
+        return rows.flatMap { row -> [[String]] in
+            guard row.count == 2, DisplayWidth.of(row[1]) > room else { return [row] }
+            var lines: [String] = []
+            for word in row[1].split(separator: " ", omittingEmptySubsequences: false).map(String.init) {
+                if let last = lines.last, DisplayWidth.of(last) + 1 + DisplayWidth.of(word) <= room {
+                    lines[lines.count - 1] = last + " " + word
+                } else {
+                    lines.append(word)
+                }
+            }
+            return lines.enumerated().map { [$0 == 0 ? row[0] : "", $1] }
+        }
+    }
+
+    /// The end at which a text that is too long is cut.
+    fileprivate enum Cut: CaseIterable {
+        case end, beginning
+
+        func shortened(_ text: String, to limit: Int) -> String {
+            guard DisplayWidth.of(text) > limit else { return text }
+            var part = ""
+            var room = limit - 1
+            for character in self == .end ? Array(text) : text.reversed() {
+                room -= DisplayWidth.of(character)
+                guard room >= 0 else { break }
+                part.append(character)
+            }
+            return self == .end ? part + "…" : "…" + String(part.reversed())
+        }
     }
 
     private static func widths(_ rows: [[String]]) -> [Int] {
         (0..<(rows.map(\.count).max() ?? 0)).map { column in
-            rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
+            rows.map { column < $0.count ? DisplayWidth.of($0[column]) : 0 }.max() ?? 0
         }
     }
 
@@ -103,7 +140,7 @@ package struct Table {
                 line += cell
                 // The last cell that says anything ends the line.
                 guard row[(column + 1)...].contains(where: { !$0.isEmpty }) else { break }
-                line += String(repeating: " ", count: widths[column] - cell.count + 2)
+                line += String(repeating: " ", count: widths[column] - DisplayWidth.of(cell) + 2)
             }
             text += line + "\n"
         }
@@ -136,20 +173,27 @@ extension Table {
 
         package init(stringLiteral name: String) { self.init(name) }
 
-        /// Characters that are shown at least, the ellipsis among them.
+        /// Columns of the terminal that are shown at least, the ellipsis among them.
         private static let (leastBeginning, leastWords) = (9, 16)
 
-        /// How narrow the column may become with these values; nil: not narrower than it is.
-        func leastWidth(of values: [String]) -> Int? {
+        /// How narrow the column may become with these values, and where they are then cut; nil: not narrower than it is.
+        ///
+        /// - Parameter most: when nothing else is left to leave out. Words then show as little as identifiers, and
+        ///   identifiers that begin alike, as those of one company do, show their ends.
+        fileprivate func least(of values: [String], most: Bool) -> (width: Int, cut: Table.Cut)? {
             switch shortening {
             case .none: return nil
-            case .words: return Self.leastWords
+            case .words: return (most ? Self.leastBeginning : Self.leastWords, .end)
             case .beginning:
                 let distinct = Set(values)
-                let longest = distinct.map(\.count).max() ?? 0
-                return (Self.leastBeginning...max(Self.leastBeginning, longest)).first { width in
-                    Set(distinct.map { Table.shortened($0, to: width) }).count == distinct.count
+                let longest = max(Self.leastBeginning, distinct.map(DisplayWidth.of).max() ?? 0)
+                for width in Self.leastBeginning...longest {
+                    for cut in most ? Table.Cut.allCases : [.end]
+                    where Set(distinct.map { cut.shortened($0, to: width) }).count == distinct.count {
+                        return (width, cut)
+                    }
                 }
+                return nil
             }
         }
     }

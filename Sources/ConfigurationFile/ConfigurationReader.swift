@@ -73,6 +73,13 @@ extension ConfigurationReader {
             problem("", line: nil, "cannot be read: \(error)")
             return nil
         }
+        // libyaml takes it, and then finds the first line's keys a column further right than all others.
+        guard !text.unicodeScalars.starts(with: ["\u{FEFF}"]) else {
+            problem(
+                "", line: 1,
+                "begins with a byte order mark (BOM), as some editors write one; save the file as UTF-8 without a BOM")
+            return nil
+        }
         let document = YAMLDocument.root(of: text, reader: self)
         guard problems.isEmpty else { return nil }
         return (ConfigurationSection(document, path: "", keys: keys, reader: self), text)
@@ -167,16 +174,40 @@ package enum YAMLDocument {
         }
     }
 
+    /// Names the place of a mistake. What is opened and not closed is found out where it cannot go on, in a later line or at the
+    /// file's end; the mistake is where it begins.
+    private static func report(
+        _ problem: String, _ context: YamlError.Context?, _ mark: Mark, of text: String, to reader: ConfigurationReader
+    ) {
+        let opened = [
+            "quoted scalar": "a quoted text", "flow sequence": "a list in [ ]", "flow mapping": "a section in { }",
+        ]
+        if let context, let (_, what) = opened.first(where: { context.text.contains($0.key) }),
+            context.mark.line != mark.line
+        {
+            reader.problem(
+                "", line: context.mark.line,
+                "is not YAML: \(what) begins here and is not closed before line \(mark.line); close it, or quote what is in it "
+                    + "(\(problem))")
+        } else {
+            let lines = text.split(separator: "\n", omittingEmptySubsequences: false).count
+            reader.problem("", line: min(mark.line, lines), "is not YAML: \(problem)")
+        }
+    }
+
     private static func report(_ error: YamlError, to reader: ConfigurationReader) {
         switch error {
-        case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
-            .composer(_, let problem, let mark, _):
-            reader.problem("", line: mark.line, "is not YAML: \(problem)")
+        case .scanner(let context, let problem, let mark, let text),
+            .parser(let context, let problem, let mark, let text),
+            .composer(let context, let problem, let mark, let text):
+            report(problem, context, mark, of: text, to: reader)
         case .duplicatedKeysInMapping(let duplicates, let context):
             reader.problem(
                 duplicates.first ?? "", line: context.mark.line,
                 "duplicate key: it is here and again further down in the same section; keep one of them")
-        case .reader(let problem, _, _, _): reader.problem("", line: nil, "is not YAML: \(problem)")
+        case .reader(let problem, let offset, _, let text):
+            let line = offset.map { text.prefix($0).count(where: \.isNewline) + 1 }
+            reader.problem("", line: line, "is not YAML: \(problem)")
         default: reader.problem("", line: nil, "is not YAML")
         }
     }

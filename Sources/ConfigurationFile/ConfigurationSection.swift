@@ -1,3 +1,4 @@
+import Encodings
 package import Yams
 
 /// A value in the file with the place it stands at.
@@ -37,7 +38,7 @@ package struct ConfigurationSection {
             let key = keyNode.scalar?.string ?? ""
             guard keys.contains(key) else {
                 let printable = key.isEmpty ? "?" : ConfigurationText.shown(key)
-                let suggestion = NearestKey.suggestion(for: key, among: keys).map { "; did you mean \($0)?" }
+                let suggestion = NearestName.suggestion(for: key, among: keys).map { "; did you mean \($0)?" }
                 reader.problem(
                     Self.join(path, printable), line: keyNode.mark?.line,
                     "unknown key" + (suggestion ?? "; known here: \(keys.joined(separator: ", "))"))
@@ -98,7 +99,7 @@ package struct ConfigurationSection {
     package func choices(_ name: String, among known: [String]) -> [Located<String>] {
         (texts(name) ?? []).filter { element in
             guard !known.contains(element.value) else { return true }
-            let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "; did you mean \($0)?" }
+            let suggestion = NearestName.suggestion(for: element.value, among: known).map { "; did you mean \($0)?" }
             reader.problem(
                 element.key, line: element.line,
                 "“\(ConfigurationText.shown(element.value))” is not known"

@@ -96,7 +96,7 @@ extension ConfigurationSection {
         guard let text = written(name) else { return standard }
         guard let value = Value(rawValue: text) else {
             let known = Value.allCases.map(\.rawValue)
-            let suggestion = NearestKey.suggestion(for: text, among: known).map { "; did you mean \($0)?" } ?? ""
+            let suggestion = NearestName.suggestion(for: text, among: known).map { "; did you mean \($0)?" } ?? ""
             problem(name, "must be one of \(known.joined(separator: ", "))" + suggestion)
             return standard
         }
@@ -165,34 +165,5 @@ package enum ConfigurationText {
     package static func shown(_ text: String) -> String {
         let scalars = text.unicodeScalars.prefix(64).map { $0.value >= 0x20 && $0.value != 0x7F ? Character($0) : "?" }
         return String(scalars) + (text.unicodeScalars.count > 64 ? "…" : "")
-    }
-}
-
-/// The known key that an unknown one was probably meant to be.
-package enum NearestKey {
-    /// nil when nothing is near: more than a third of the longer one's letters would have to change.
-    package static func suggestion(for text: String, among keys: [String]) -> String? {
-        guard text.utf8.count <= 64 else { return nil }
-        let candidates = keys.map { (key: $0, distance: distance(text.lowercased(), $0)) }
-        guard let nearest = candidates.min(by: { $0.distance < $1.distance }),
-            nearest.distance * 3 <= max(text.count, nearest.key.count)
-        else { return nil }
-        return nearest.key
-    }
-
-    /// Levenshtein's distance in bytes.
-    private static func distance(_ first: String, _ second: String) -> Int {
-        let second = Array(second.utf8)
-        var row = Array(0...second.count)
-        for (index, byte) in first.utf8.enumerated() {
-            var diagonal = row[0]
-            row[0] = index + 1
-            for column in second.indices {
-                let substitution = diagonal + (byte == second[column] ? 0 : 1)
-                diagonal = row[column + 1]
-                row[column + 1] = min(substitution, row[column] + 1, diagonal + 1)
-            }
-        }
-        return row[second.count]
     }
 }

@@ -7,6 +7,8 @@ package enum SmallFile {
         case notRegular
         case tooLarge(maximumBytes: Int)
         case notUTF8
+        /// It begins with UTF-16's byte order mark.
+        case isUTF16
 
         /// Follows "cannot be read: ".
         package var description: String {
@@ -15,6 +17,7 @@ package enum SmallFile {
             case .notRegular: "it is no regular file"
             case .tooLarge(let maximumBytes): "it has more than \(maximumBytes) bytes"
             case .notUTF8: "it is not UTF-8"
+            case .isUTF16: "it is UTF-16; save it as UTF-8 without a byte order mark (BOM)"
             }
         }
     }
@@ -50,8 +53,9 @@ package enum SmallFile {
 
     /// The file as UTF-8 text.
     package static func text(at path: String, maximumBytes: Int) throws(Failure) -> String {
-        guard let text = String(validating: try bytes(at: path, maximumBytes: maximumBytes), as: UTF8.self) else {
-            throw .notUTF8
+        let bytes = try bytes(at: path, maximumBytes: maximumBytes)
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) ? .isUTF16 : .notUTF8
         }
         return text
     }

@@ -211,9 +211,11 @@ extension ASN1ObjectIdentifier {
 
 /// What Apple calls a merchant: `merchant.com.example`.
 public enum MerchantIdentifier {
-    /// Whether a text may be one: 1 to 255 bytes of UTF-8 without control characters. Apple's form is not insisted on.
+    /// Returns true for 1 to 255 bytes of UTF-8 without control characters, not all of them blank. Other forms than Apple's
+    /// are taken.
     public static func isPossible(_ text: String) -> Bool {
         (1...255).contains(text.utf8.count)
             && text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
+            && text.unicodeScalars.contains { !$0.properties.isWhitespace && $0.properties.generalCategory != .format }
     }
 }

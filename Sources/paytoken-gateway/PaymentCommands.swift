@@ -2,7 +2,6 @@ import ArgumentParser
 import CommandOutput
 import DaemonAPI
 import Encodings
-import Foundation
 
 /// Payments, for people.
 struct PaymentCommand: AsyncParsableCommand {
@@ -54,15 +53,15 @@ struct PaymentOptions: ParsableArguments {
         return (decoded, answer.body)
     }
 
-    func show(_ json: [UInt8], _ text: @autoclosure () -> String) {
+    func show(_ json: [UInt8], _ text: @autoclosure () -> String) throws {
         switch output {
-        case .json: print(String(decoding: json, as: UTF8.self))
-        case .table: print(text(), terminator: "")
+        case .json: try StandardOutput.write(json: json)
+        case .table: try StandardOutput.write(text())
         }
     }
 
     static func failure(_ status: ExitStatus, _ message: String) -> ExitCode {
-        FileHandle.standardError.write(Data((Printable.text(message) + "\n").utf8))
+        StandardError.write(message)
         return ExitCode(status.rawValue)
     }
 }
@@ -123,10 +122,10 @@ struct PaymentListCommand: AsyncParsableCommand {
             ])
         }
         let (text, remark) = table.shown(isWide: width.isWide || options.output == .json)
-        options.show(bytes, text)
-        if let remark { FileHandle.standardError.write(Data((remark + "\n").utf8)) }
+        try options.show(bytes, text)
+        if let remark { StandardError.write(remark) }
         if list.items.count == limit {
-            FileHandle.standardError.write(Data("These are \(limit); there may be more (--limit).\n".utf8))
+            StandardError.write("These are \(limit); there may be more (--limit).")
         }
     }
 }
@@ -150,7 +149,7 @@ struct PaymentShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (payment, bytes) = try await options.ask(.get("/v1/payments/\(transaction)"), for: PaymentSummary.self)
-        options.show(bytes, Self.text(payment))
+        try options.show(bytes, Self.text(payment))
     }
 
     static func amount(_ payment: PaymentSummary) -> String? {
@@ -206,6 +205,6 @@ struct PaymentResolveCommand: AsyncParsableCommand {
         let body = try JSONCoding.encode(PaymentResolution(status: status, reason: reason))
         let (payment, bytes) = try await options.ask(
             .post("/v1/payments/\(transaction)/resolve", body: body), for: PaymentSummary.self)
-        options.show(bytes, PaymentShowCommand.text(payment))
+        try options.show(bytes, PaymentShowCommand.text(payment))
     }
 }

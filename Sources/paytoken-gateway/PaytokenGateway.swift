@@ -1,6 +1,7 @@
 // The gateway's executable: its command line. All that it does is in the target Gateway; begin with GatewayProgram there.
 
 import ArgumentParser
+import CommandOutput
 import DaemonAPI
 import Gateway
 import ProductVersion
@@ -26,6 +27,7 @@ struct PaytokenGateway: AsyncParsableCommand {
             EXIT STATUS
               0   stopped by a signal, or --check found nothing wrong
               64  wrong usage
+              66  standard output cannot be written (75 where its disk is full)
               70  a defect
               75  another gateway serves the admin socket or the address, or uses the \
             store's file, or the store's database is away: try again
@@ -37,7 +39,7 @@ struct PaytokenGateway: AsyncParsableCommand {
 
     static func main() async {
         GatewayProgram.forbidNewPrivileges()
-        await main(nil)
+        await runProcess()
     }
 }
 
@@ -77,11 +79,11 @@ struct NewKey: ParsableCommand {
     @Option(help: "table or json.")
     var output = Output.table
 
-    func run() {
+    func run() throws {
         let key = NewBearerKey()
         switch output {
-        case .json: print(key.json)
-        case .table: print("key         \(key.key)\nkey_sha256  \(key.keySHA256)")
+        case .json: try StandardOutput.write(json: Array(key.json.utf8))
+        case .table: try StandardOutput.write("key         \(key.key)\nkey_sha256  \(key.keySHA256)\n")
         }
     }
 }

@@ -1,7 +1,6 @@
 import ArgumentParser
 import CommandOutput
 import DaemonAPI
-import Foundation
 import Payments
 import PostgreSQLClient
 import SecretMemory
@@ -91,13 +90,12 @@ struct StoreCreateCommand: AsyncParsableCommand {
             throw PaymentOptions.failure(Self.status(of: error), "\(error)")
         }
         if outcome.isUnverified {
-            FileHandle.standardError.write(
-                Data("warning: the server is reached over TCP with less than sslmode=verify-full.\n".utf8))
+            StandardError.write("warning: the server is reached over TCP with less than sslmode=verify-full.")
         }
-        show(outcome)
+        try show(outcome)
     }
 
-    private func show(_ outcome: PostgreSQLPaymentSchema.Outcome) {
+    private func show(_ outcome: PostgreSQLPaymentSchema.Outcome) throws {
         let status =
             outcome.found == outcome.version ? "unchanged" : outcome.found == nil ? "created" : "upgraded"
         switch output {
@@ -111,14 +109,14 @@ struct StoreCreateCommand: AsyncParsableCommand {
             json.member("version", outcome.version)
             json.member("granted", outcome.granted)
             json.endObject()
-            print(String(decoding: json.bytes, as: UTF8.self))
+            try StandardOutput.write(json: json.bytes)
         case .table:
             let table = Table(pairs: [
                 ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
                 ("Schema found", outcome.found.map(String.init) ?? "none"), ("Schema", String(outcome.version)),
                 ("Granted to", outcome.granted ?? "nobody"),
             ])
-            print(table.text, terminator: "")
+            try StandardOutput.write(table.text)
         }
     }
 

@@ -1,3 +1,4 @@
+import CommandOutput
 import DaemonAPI
 import Encodings
 import KeyFiles
@@ -30,6 +31,10 @@ struct CommandFailure: Error, Equatable {
             .tryAgainLater,
             "pending: a second person must permit this before \(RFC3339.string(pending.expires)): "
                 + NextStep.approve(pending.approval), more: note.map { [$0] } ?? [])
+    }
+
+    init(_ lost: LostOutput) {
+        self.init(lost.exitStatus, lost.description)
     }
 
     /// - Parameter program: whose socket it is.

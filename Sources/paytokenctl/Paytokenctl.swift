@@ -13,6 +13,7 @@
 // shown; nothing is retried. Begin with `main` below, then read a command, KeyStateCommands.swift for one.
 
 import ArgumentParser
+import CommandOutput
 import DaemonAPI
 import ProductVersion
 
@@ -86,19 +87,9 @@ struct Paytokenctl: AsyncParsableCommand {
 
     /// What is left is ArgumentParser's: help, version, wrong usage; anything else is a defect.
     private static func end(unexpected error: any Error) -> Never {
-        switch exitCode(for: error) {
-        case .success:
-            do {
-                try Console.output(fullMessage(for: error) + "\n")
-            } catch {
-                end(error)
-            }
-            exit(withError: ExitCode.success)
-        case .failure:
-            Console.error("internal_error: \(type(of: error)). This is a defect of paytokenctl; please report it.")
-            exit(withError: ExitCode(ExitStatus.defect.rawValue))
-        default: exit(withError: error)
-        }
+        guard exitCode(for: error) == .failure else { endProcess(error) }
+        Console.error("internal_error: \(type(of: error)). This is a defect of paytokenctl; please report it.")
+        exit(withError: ExitCode(ExitStatus.defect.rawValue))
     }
 
     private static func end(_ failure: CommandFailure) -> Never {

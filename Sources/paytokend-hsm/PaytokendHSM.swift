@@ -84,6 +84,9 @@ struct InitializeToken: ParsableCommand {
         encoder.outputFormatting = .sortedKeys
         let line = Line(label: outcome.label, serialNumber: outcome.serialNumber, slot: outcome.slot)
         guard let json = try? encoder.encode(line) else { return }
-        BlockingDescriptor.write(json + [UInt8(ascii: "\n")], to: STDOUT_FILENO)
+        guard BlockingDescriptor.write(json + [UInt8(ascii: "\n")], to: STDOUT_FILENO) else {
+            StandardError.write("Standard output cannot be written. The token is initialised all the same.")
+            _exit(66)
+        }
     }
 }

@@ -1,6 +1,7 @@
 // The daemon's executable: its command line. All that it does is in the target Daemon; begin with DaemonProgram there.
 
 import ArgumentParser
+import CommandOutput
 import Daemon
 import DaemonAPI
 import Foundation
@@ -47,7 +48,7 @@ struct Paytokend: AsyncParsableCommand {
 
     static func main() async {
         DaemonProgram.forbidNewPrivileges()
-        await main(nil)
+        await runProcess()
     }
 
     func run() async throws {

@@ -11,6 +11,16 @@ import TokenForge
 struct MerchantCertificateTests {
     private static let merchant = "merchant.com.example.shop"
 
+    @Test("A merchant identifier is 1 to 255 bytes without control characters, not all of them blank")
+    func possibleIdentifiers() {
+        for text in ["merchant.com.example", "x", "商店", "a b", String(repeating: "x", count: 255)] {
+            #expect(MerchantIdentifier.isPossible(text))
+        }
+        for text in ["", " ", "\u{A0}\u{3000}", "\u{200B}", "a\n", String(repeating: "x", count: 256)] {
+            #expect(!MerchantIdentifier.isPossible(text))
+        }
+    }
+
     @Test("A Payment Processing Certificate for P-256 is read with its merchant, hash and validity")
     func ellipticCurve() throws {
         let forged = try SharedForge.ecMerchant

@@ -191,6 +191,21 @@ struct AdministrationTranscripts {
         #expect(result.error == "warning: One person approves alone.\n")
     }
 
+    // In full the tokens' line has 102 columns.
+    @Test("status keeps to a terminal's width, says what it leaves out, and shows all of it with --wide")
+    func fitted() async throws {
+        let daemon = try await FakeDaemon(["GET /v1/status": .ok(Sample.status())])
+        let full = try await Command.paytokenctl(["status"], socket: daemon.path)
+        for columns in [80, 60] {
+            let fitted = try await Command.inTerminal(columns: columns, ["status"], socket: daemon.path)
+            #expect(fitted.status == 0)
+            #expect(fitted.output.split(separator: "\n").allSatisfy { $0.count <= columns }, "\(fitted)")
+            #expect(fitted.error.contains("Left out, as the terminal is narrow: "), "\(fitted)")
+        }
+        let wide = try await Command.inTerminal(columns: 60, ["status", "--wide"], socket: daemon.path)
+        #expect(wide.output == full.output && wide.error == full.error)
+    }
+
     @Test("status says how far the record reaches, is sealed and is archived")
     func record() async throws {
         let parts: [(String, String)] = [

@@ -3,14 +3,16 @@ import Testing
 
 @Suite("Transcripts: output that nobody gets")
 struct LostOutputTranscripts {
-    private static func shell(_ script: String, _ arguments: [String], socket: String) async throws -> ProgramResult {
+    private static func shell(
+        _ script: String, _ arguments: [String], socket: String, program: String = "paytokenctl"
+    ) async throws -> ProgramResult {
         try await Program.run(
-            Program.installed("bash"), ["-o", "pipefail", "-c", script, try Program.built("paytokenctl")] + arguments,
+            Program.installed("bash"), ["-o", "pipefail", "-c", script, try Program.built(program)] + arguments,
             environment: ["PAYTOKEND_ADMIN_SOCKET": socket])
     }
 
     @Test(
-        "a full disk behind standard output is 75, and said",
+        "a full disk after standard output is 75, and said",
         arguments: [
             ["key", "list"], ["key", "list", "--output", "json"], ["status"], ["audit", "export"], ["--version"],
             ["--help"], ["audit", "--help"], ["--generate-completion-script", "bash"],
@@ -25,6 +27,24 @@ struct LostOutputTranscripts {
         let result = try await Self.shell("\"$0\" \"$@\" > /dev/full", arguments, socket: daemon.path)
         #expect(result.status == 75)
         #expect(result.error.hasPrefix("Standard output cannot be written: No space left on device. "))
+    }
+
+    @Test(
+        "a full disk after standard output of the other programs is 75, and said",
+        arguments: [
+            ("paytoken-gateway", ["new-key"]), ("paytoken-gateway", ["new-key", "--output", "json"]),
+            ("paytoken-gateway", ["payment", "list"]), ("paytoken-gateway", ["payment", "list", "--output", "json"]),
+            ("paytoken-gateway", ["--version"]), ("paytoken-gateway", ["payment", "--help"]),
+            ("paytokend", ["--version"]), ("paytokend", ["--help"]),
+        ])
+    func full(program: String, arguments: [String]) async throws {
+        let gateway = try await FakeDaemon(["POST /v1/payments/list": .ok(#"{"items":[]}"#)])
+        let result = try await Self.shell(
+            "\"$0\" \"$@\" > /dev/full",
+            arguments + (arguments.contains("list") ? ["--socket", gateway.path] : []), socket: gateway.path,
+            program: program)
+        #expect(result.status == 75)
+        #expect(result.error.hasPrefix("Standard output cannot be written: No space left on device. "), "\(result)")
     }
 
     @Test("a closed standard output is 66")

@@ -55,7 +55,63 @@ struct OutputTests {
         table.add(["a sentence of thirty characters", "fixed", "less"])
         #expect(table.fitted(to: 23).text == "WORDS             FIXED\na sentence of t…  fixed\n")
         #expect(table.fitted(to: 23).omitted == ["LESS"])
-        #expect(table.fitted(to: 1).text == table.fitted(to: 23).text)
+        // Below that, words show as little as identifiers do.
+        #expect(table.fitted(to: 1).text == "WORDS      FIXED\na senten…  fixed\n")
+        #expect(table.fitted(to: 1).omitted == ["LESS"])
+    }
+
+    @Test("wide characters take two columns, combining ones none")
+    func displayWidth() {
+        var table = Table(columns: ["NAME", "ID"])
+        table.add(["商店", "1"])
+        table.add(["e\u{301}t\u{e9}", "2"])
+        table.add(["ｼｮｯﾌﾟ", "3"])
+        table.add(["가게🛒", "4"])
+        #expect(
+            table.text == """
+                NAME    ID
+                商店    1
+                e\u{301}té     2
+                ｼｮｯﾌﾟ   3
+                가게🛒  4
+
+                """)
+        var narrow = Table(columns: [Table.Column("WORDS", shortening: .words)])
+        narrow.add(["一二三四五六七八九"])
+        // Seven characters of two columns and the ellipsis; an eighth would need one column more than there is.
+        #expect(narrow.fitted(to: 16).text == "WORDS\n一二三四五六七…\n")
+    }
+
+    @Test("keys of one company fit into 80 columns: where all else has gone, the ends of what begins alike are shown")
+    func keysInEightyColumns() throws {
+        let keys = try ["shop", "rail", "post"].map { name in
+            try JSONCoding.decode(
+                KeySummary.self,
+                from: Array(
+                    Sample.key(
+                        merchant: "merchant.com.example.\(name)", notAfter: nil, daysLeft: nil, state: "deactivated"
+                    ).utf8))
+        }
+        let table = MerchantKeyTable.several(keys, now: Date(timeIntervalSince1970: 0))
+        for columns in [66, 72, 80] {
+            let fitted = table.fitted(to: columns)
+            let lines = fitted.text.split(separator: "\n")
+            #expect(lines.count == 4 && lines.allSatisfy { $0.count <= columns }, "\(fitted)")
+            #expect(["shop", "rail", "post"].allSatisfy { fitted.text.contains($0) || columns == 80 }, "\(fitted)")
+        }
+    }
+
+    @Test("long values continue on further lines below themselves")
+    func wrappedValues() {
+        let pairs = Table(pairs: [("Name", "one two three four five six seven"), ("Other", "x")])
+        #expect(
+            pairs.fitted(to: 31).text == """
+                Name   one two three four five
+                       six seven
+                Other  x
+
+                """)
+        #expect(pairs.fitted(to: 40).text == pairs.text)
     }
 
     @Test("what would move a terminal's cursor, colour or reorder text is shown as its code point")

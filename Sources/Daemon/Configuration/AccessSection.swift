@@ -17,7 +17,12 @@ extension AccessPolicy {
         _ root: ConfigurationSection, namesCallers: Bool, gateway: Accounts.User? = Accounts.user("paytoken-gateway")
     ) {
         guard root.node("access") != nil else {
-            if namesCallers {
+            if root.isEmpty("access") {
+                root.problem(
+                    "access",
+                    "has no value; list a rule for each caller, as in [{ user: payments, roles: [decrypt] }], or leave the key "
+                        + "out: then the daemon's own user and root may do everything")
+            } else if namesCallers {
                 root.reader.problem(
                     "access", line: root.node("ledger")?.mark?.line,
                     "is missing; with a ledger in PostgreSQL give each rule with the role decrypt a name, since uids differ "

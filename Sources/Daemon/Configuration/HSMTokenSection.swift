@@ -150,7 +150,7 @@ extension HSMTokenSettings {
         for element in section.texts("deny_system_calls") ?? [] where !names.contains(element.value) {
             guard DeniableSystemCalls.names.contains(element.value) else {
                 let known = DeniableSystemCalls.names
-                let suggestion = NearestKey.suggestion(for: element.value, among: known).map { "did you mean \($0)?" }
+                let suggestion = NearestName.suggestion(for: element.value, among: known).map { "did you mean \($0)?" }
                 section.reader.problem(
                     element.key, line: element.line,
                     "\(ConfigurationText.shown(element.value)) cannot be denied; "

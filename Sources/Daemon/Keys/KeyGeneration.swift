@@ -103,7 +103,7 @@ extension KeyAdministration {
     static func requireMerchantIdentifier(_ merchant: String) throws(Refusal) {
         guard MerchantIdentifier.isPossible(merchant) else {
             throw Refusal(
-                .malformedRequest, "A merchant identifier has 1 to 255 bytes and no control characters.",
+                .malformedRequest, "A merchant identifier has 1 to 255 bytes, no control characters, and is not blank.",
                 details: "merchantIdentifier")
         }
     }

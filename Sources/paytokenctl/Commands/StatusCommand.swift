@@ -14,10 +14,19 @@ struct StatusCommand: AsyncParsableCommand {
               until paytokenctl status > /dev/null; do sleep 1; done
             """)
 
+    @OptionGroup var width: WideOption
     @OptionGroup var look: LookOptions
 
     func run() async throws {
-        let status = try await look.show(.get("/v1/status"), as: StatusAnswer.self, text: Self.text)
+        var remarks: [String] = []
+        let status = try await look.show(.get("/v1/status"), as: StatusAnswer.self) { status in
+            Self.text(status) { table in
+                let (text, remark) = table.shown(isWide: width.isWide)
+                if let remark { remarks.append(remark) }
+                return text
+            }
+        }
+        for remark in remarks { Console.error(remark) }
         if look.format.output == .table {
             for warning in status.warnings { Console.error("warning: \(warning)") }
         }
@@ -31,7 +40,8 @@ struct StatusCommand: AsyncParsableCommand {
         "\(reason.code): \(reason.component): \(reason.message)"
     }
 
-    static func text(_ status: StatusAnswer) -> String {
+    /// - Parameter shown: a table as the terminal takes it.
+    static func text(_ status: StatusAnswer, shown: (Table) -> String) -> String {
         let ledger = [status.ledger.engine, status.ledger.condition, status.ledger.message].compactMap { $0 }
         let roots = status.trust.roots.map(\.subject).joined(separator: "; ")
         let daemon = Table(
@@ -47,8 +57,12 @@ struct StatusCommand: AsyncParsableCommand {
                 ("Window", status.trust.signingTimeWindow),
             ])
         var hsmTokens = Table(columns: [
-            "TOKEN", "CONDITION", "LABEL", "SERIAL", "MODEL", Table.Column("FIRMWARE", importance: 1), "SESSIONS",
-            "EC_v1", "RSA_v1", "TLS", "KEYS",
+            Table.Column("TOKEN", shortening: .beginning), "CONDITION",
+            Table.Column("LABEL", importance: 5, shortening: .beginning),
+            Table.Column("SERIAL", importance: 3, shortening: .beginning),
+            Table.Column("MODEL", importance: 2, shortening: .words), Table.Column("FIRMWARE", importance: 1),
+            Table.Column("SESSIONS", importance: 4), "EC_v1", "RSA_v1", Table.Column("TLS", importance: 6),
+            Table.Column("KEYS", importance: 7),
         ])
         for hsmToken in status.tokens {
             hsmTokens.add([
@@ -59,17 +73,20 @@ struct StatusCommand: AsyncParsableCommand {
                 hsmToken.keys.map(String.init) ?? "-",
             ])
         }
-        var text = daemon.text
+        var text = shown(daemon)
         if let nodes = status.ledger.nodes {
-            var table = Table(columns: ["NODE", "VERSION", "LAST COMMIT", "NAME HELD"])
+            var table = Table(columns: [
+                Table.Column("NODE", shortening: .beginning), Table.Column("VERSION", importance: 2), "LAST COMMIT",
+                Table.Column("NAME HELD", importance: 1),
+            ])
             for node in nodes {
                 table.add([
                     node.name, node.version, RFC3339.string(node.lastSeen), node.isLeased ? "yes" : "no",
                 ])
             }
-            text += "\n" + table.text
+            text += "\n" + shown(table)
         }
-        if !hsmTokens.isEmpty { text += "\n" + hsmTokens.text }
+        if !hsmTokens.isEmpty { text += "\n" + shown(hsmTokens) }
         let notes = status.tokens.flatMap { hsmToken in
             ([hsmToken.message].compactMap { $0 } + hsmToken.shortcomings).map { "\(hsmToken.name): \($0)\n" }
         }

@@ -1,3 +1,4 @@
+import CommandOutput
 import Glibc
 
 /// How far something is, on standard error: one line that is written over again in a terminal, and elsewhere a line now

@@ -110,6 +110,17 @@ struct ConfigurationProblemTests {
             WrongSection(
                 "access:\n  - user: root\n    group: ~\n    roles: [decrypt]", "8 access[0].group: has no value"),
             WrongSection("access: []", "6 access: is empty"),
+            WrongSection("access:", "6 access: has no value; list a rule for each caller"),
+            WrongSection(
+                "log:\n  level: 'info\nlistener: {}\n",
+                "7 : is not YAML: a quoted text begins here and is not closed before line"),
+            WrongSection(
+                "access:\n  - user: root\n    roles: [decrypt, verify\nlistener:\n  max_connections: 5",
+                "8 : is not YAML: a list in [ ] begins here and is not closed before line"),
+            WrongSection(
+                "log: { level: info\nlistener: {}", "6 : is not YAML: a section in { } begins here and is not closed"),
+            WrongSection("log:\n  level: \u{1}info", "7 : is not YAML: control characters are not allowed"),
+            WrongSection("log:\n level: info\n  x: y", "8 : is not YAML: mapping values are not allowed"),
             WrongSection("access: root", "6 access: must be a list"),
             WrongSection("access:\n  - roles: [decrypt]", "7 access[0].user: is missing, and so is group"),
             WrongSection("access:\n  - user: root", "7 access[0].roles: is missing"),
@@ -147,7 +158,7 @@ struct ConfigurationProblemTests {
             WrongSection("log: { level: info }\nlog: { level: info }", "6 log: duplicate key"),
             WrongSection("log:\n  level: info\n  level: debug", "7 level: duplicate key"),
             WrongSection("log: &anchor { level: info }", "6 : anchors and aliases"),
-            WrongSection("log: {level: info", "7 : is not YAML"),
+            WrongSection("log: {level: info", "6 : is not YAML: a section in { } begins here and is not closed"),
             WrongSection("log:\n\tlevel: info", "7 : is not YAML"),
             WrongSection("---\nlog: {}", "6 : is not YAML"),
             WrongSection("log: !!binary aGVsbG8=", "6 log: must be a section"),
@@ -306,6 +317,20 @@ struct ConfigurationProblemTests {
         }
         let problems = try ConfigurationFixture().problems(text)
         #expect(problems == ["1 : anchors and aliases (& and *) are not taken; write the value out"])
+    }
+
+    @Test("a byte order mark is explained, of UTF-8 and of UTF-16")
+    func byteOrderMarks() throws {
+        let fixture = try ConfigurationFixture()
+        #expect(
+            fixture.problems("\u{FEFF}log: {}\nlistener: {}\n") == [
+                "1 : begins with a byte order mark (BOM), as some editors write one; save the file as UTF-8 without a BOM"
+            ])
+        try fixture.directory.write([0xFF, 0xFE, 0x6C, 0x00], to: "wide.yaml")
+        let problems = #expect(throws: ConfigurationProblems.self) {
+            _ = try Configuration.load(path: fixture.directory.path("wide.yaml"))
+        }
+        #expect(problems?.description.contains("it is UTF-16; save it as UTF-8 without a byte order mark") == true)
     }
 
     @Test("deep nesting, a large file, other bytes than UTF-8 and a missing file are refused")

@@ -76,7 +76,9 @@ struct KeyGenerateCommand: AsyncParsableCommand {
     @OptionGroup var change: ChangeOptions
 
     func validate() throws {
-        guard !merchantIdentifier.isEmpty else { throw ValidationError("--merchant-identifier is empty.") }
+        guard !merchantIdentifier.allSatisfy(\.isWhitespace) else {
+            throw ValidationError("--merchant-identifier is blank; give the identifier as Apple's portal has it.")
+        }
         guard use == .processing || type != .ec else {
             throw ValidationError("An identity key is RSA; leave out --type.")
         }

@@ -1,0 +1,100 @@
+package import DaemonAPI
+import Glibc
+
+/// Standard output, for results alone. No colours: a terminal gets what a file gets.
+package enum StandardOutput {
+    /// Writes a text.
+    ///
+    /// - Throws: when it did not reach the file, disk or terminal. A reader that has gone (`| head`) is no failure.
+    package static func write(_ text: String) throws(LostOutput) {
+        try write(bytes: Array(text.utf8))
+    }
+
+    /// Writes a document that another program reads, with a newline at its end.
+    package static func write(json bytes: [UInt8]) throws(LostOutput) {
+        try write(bytes: bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")])
+    }
+
+    /// Writes a part of a longer result.
+    ///
+    /// - Returns: false when the reader has gone, so that the command can end.
+    @discardableResult
+    package static func write(bytes: [UInt8]) throws(LostOutput) -> Bool {
+        do {
+            try Descriptor.write(bytes, to: STDOUT_FILENO)
+        } catch {
+            if error.isReaderGone { return false }
+            throw LostOutput(failure: error)
+        }
+        return true
+    }
+}
+
+/// Standard error, for all but results.
+package enum StandardError {
+    /// Writes a line; what would move a terminal's cursor is shown as its code point.
+    package static func write(_ line: String) {
+        try? Descriptor.write(Array((Printable.text(line) + "\n").utf8), to: STDERR_FILENO)
+    }
+}
+
+/// A failed write to standard output.
+package struct LostOutput: Error, CustomStringConvertible {
+    let failure: DescriptorFailure
+
+    package var exitStatus: ExitStatus { failure.exitStatus }
+
+    package var description: String {
+        "Standard output cannot be written: \(failure.reason). The result is lost or incomplete; what the command asked for "
+            + "may have happened: check that before you repeat it."
+    }
+}
+
+/// write(2) on an open descriptor.
+package enum Descriptor {
+    /// Writes all of it, however often the kernel takes only a part. Blocks.
+    package static func write(_ bytes: [UInt8], to descriptor: Int32) throws(DescriptorFailure) {
+        var written = 0
+        while written < bytes.count {
+            let count = unsafe bytes.withUnsafeBytes { buffer in
+                let rest = unsafe UnsafeRawBufferPointer(rebasing: buffer[written...])
+                return unsafe Glibc.write(descriptor, rest.baseAddress, rest.count)
+            }
+            if count >= 0 {
+                written += count
+                continue
+            }
+            switch errno {
+            case EINTR: continue
+            // Another process with the same terminal or pipe has made it non-blocking.
+            case EAGAIN: awaitRoom(descriptor)
+            default: throw DescriptorFailure(number: errno)
+            }
+        }
+    }
+
+    private static func awaitRoom(_ descriptor: Int32) {
+        var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        _ = unsafe poll(&request, 1, -1)
+    }
+}
+
+/// The reason why a file could not be written or made.
+package struct DescriptorFailure: Error, Equatable {
+    /// errno.
+    package let number: Int32
+
+    package init(number: Int32) {
+        self.number = number
+    }
+
+    /// EPIPE: the other end of a pipe is closed.
+    package var isReaderGone: Bool { number == EPIPE }
+
+    /// A full disk passes, and a command can ask again for what did not fit, a decryption with the same reference: so "try
+    /// again later". Anything else is a file that cannot be used. sysexits.h's EX_IOERR is not among the statuses.
+    package var exitStatus: ExitStatus { [ENOSPC, EDQUOT].contains(number) ? .tryAgainLater : .unreadable }
+
+    /// As strerror(3) says it.
+    package var reason: String { unsafe String(cString: strerror(number)) }
+}

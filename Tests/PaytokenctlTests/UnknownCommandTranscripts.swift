@@ -1,0 +1,42 @@
+import TestSupport
+import Testing
+
+@Suite("Transcripts: words that are no command")
+struct UnknownCommandTranscripts {
+    @Test(
+        "a word that is no command is named, with the one that was probably meant, and nothing is done",
+        arguments: [
+            ("paytokenctl", ["keys", "list"], "there is no command paytokenctl keys; did you mean paytokenctl key?"),
+            ("paytokenctl", ["help", "keys"], "there is no command paytokenctl keys; did you mean paytokenctl key?"),
+            ("paytokenctl", ["keys", "--help"], "there is no command paytokenctl keys; did you mean paytokenctl key?"),
+            (
+                "paytokenctl", ["key", "lst", "--expiring", "60d"],
+                "there is no command paytokenctl key lst; did you mean paytokenctl key list?"
+            ),
+            (
+                "paytokenctl", ["help", "csr", "xyzzy"],
+                "there is no command paytokenctl csr xyzzy; the commands are create."
+            ),
+            (
+                "paytoken-gateway", ["payments", "list"],
+                "there is no command paytoken-gateway payments; did you mean paytoken-gateway payment?"
+            ),
+            (
+                "paytoken-gateway", ["help", "newkey"],
+                "there is no command paytoken-gateway newkey; did you mean paytoken-gateway new-key?"
+            ),
+        ])
+    func unknown(program: String, words: [String], message: String) async throws {
+        let result = try await Program.run(try Program.built(program), words)
+        #expect(result.status == 64 && result.output.isEmpty)
+        #expect(result.error.hasPrefix("Error: \(message) See "), "\(result)")
+    }
+
+    @Test("help of a command that exists, and wrong options, are as ever")
+    func known() async throws {
+        let help = try await Command.paytokenctl(["help", "key", "list"])
+        #expect(help.status == 0 && help.output.contains("USAGE: paytokenctl key list"))
+        let option = try await Command.paytokenctl(["key", "list", "--wyde"])
+        #expect(option.status == 64 && option.error.contains("Unknown option '--wyde'. Did you mean '--wide'?"))
+    }
+}
