@@ -64,7 +64,8 @@ class LedgerFile:
 
 def compare(ledger, answers):
     """Compares claims and record with what was answered, both ways. Returns what is wrong, and some counts: of claims and
-    records; and released twice by the record, answered and not recorded so, answered and not claimed.
+    records; and released twice by the record, answered and not recorded so, answered and not claimed. Refusals in summary are
+    complete when the daemon has stopped.
 
     ledger: a LedgerFile, or one of database.py.
     """
@@ -73,6 +74,8 @@ def compare(ledger, answers):
         where = (line["node"], line["sequence"])
         if line["event"] == "records_dropped":
             dropped += line["count"]
+        elif line["event"] == "refusals":
+            refused += line["count"]
         elif line["event"] in ("decrypt", "request") and line["outcome"] not in ("ok", "repeat"):
             refused += 1
         elif line["event"] == "decrypt":
