@@ -90,8 +90,7 @@ struct VerifierScriptTests {
 
 /// `scripts/verify-audit`, the verifier that shares nothing with this package.
 enum VerifierScript {
-    static let path = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+    static let path = ProjectFiles.path("scripts/verify-audit")
 
     /// What one run said and how it ended.
     struct Verdict: Decodable, Equatable {

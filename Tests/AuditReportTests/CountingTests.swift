@@ -76,8 +76,7 @@ struct CountingTests {
 
     /// What counts without this program counts the same.
     private func expectRecounted(_ book: RecordBook) async throws {
-        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "scripts/recount-report").path
+        let script = ProjectFiles.path("scripts/recount-report")
         let directory = try FreshDirectory()
         let export = book.export.map { String(decoding: $0, as: UTF8.self) + "\n" }.joined()
         let counted = try await Program.run(

@@ -1,6 +1,7 @@
 import Foundation
 import Refusals
 import StrictJSON
+import TestSupport
 import Testing
 
 @testable import DaemonAPI
@@ -11,8 +12,7 @@ struct OpenAPIFileTests {
     let document: JSONObject
 
     init() throws {
-        let file = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../Sources/DaemonAPI/openapi.json")
+        let file = ProjectFiles.url("Sources/DaemonAPI/openapi.json")
         let limits = JSONLimits(maximumDepth: 64)
         document = try #require(try JSONValue(parsing: Array(Data(contentsOf: file)), limits: limits).objectValue)
     }

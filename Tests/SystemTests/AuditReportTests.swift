@@ -6,8 +6,7 @@ import TokenForge
 
 /// The assessor's page of a daemon that serves.
 @Suite struct AuditReportTests {
-    private static let verifier = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+    private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
     @Test("the page, its export and its key are made; the record is intact, and what happened stands in it")
     func live() async throws {

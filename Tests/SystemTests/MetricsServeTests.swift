@@ -7,9 +7,8 @@ import TokenForge
 enum Promtool {
     static let path: String? = {
         if let installed = try? Program.installed("promtool") { return installed }
-        let unpacked = URL(filePath: #filePath).appending(path: "../../../.build/prometheus/usr/bin/promtool")
-            .standardized
-        return FileManager.default.isExecutableFile(atPath: unpacked.path) ? unpacked.path : nil
+        let unpacked = ProjectFiles.path(".build/prometheus/usr/bin/promtool")
+        return FileManager.default.isExecutableFile(atPath: unpacked) ? unpacked : nil
     }()
 
     /// Everything that `promtool check metrics` says against an exposition.

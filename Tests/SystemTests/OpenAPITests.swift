@@ -7,7 +7,7 @@ import TokenForge
 /// The running daemon's answers against the OpenAPI file: each path, each status that a test can bring about.
 @Suite(.everyLedger) struct OpenAPITests {
     private static let document = Result {
-        let file = URL(filePath: #filePath).appending(path: "../../../Sources/DaemonAPI/openapi.json").standardized
+        let file = ProjectFiles.url("Sources/DaemonAPI/openapi.json")
         return try JSONValue(parsing: Array(Data(contentsOf: file)))
     }
 

@@ -63,8 +63,7 @@ import TokenForge
         try harness.directory.write(try await harness.paytokenctl(["audit", "public-key"]).outputBytes, to: "key.pem")
         let ours = try await harness.paytokenctl(["audit", "verify", "--export", export, "--public-key", key])
         #expect(ours.status == 0 && ours.output.hasPrefix("intact"), "\(ours)")
-        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+        let script = ProjectFiles.path("scripts/verify-audit")
         let theirs = try await Program.run(script, [export, key])
         #expect(theirs.status == 0, "\(theirs)")
         // One byte that nobody would see.
@@ -126,8 +125,7 @@ import TokenForge
         let (export, key) = (harness.directory.path("record.jsonl"), harness.directory.path("key.pem"))
         #expect(try await harness.paytokenctl(["audit", "export", "--out", export]).status == 0)
         try harness.directory.write(try await harness.paytokenctl(["audit", "public-key"]).outputBytes, to: "key.pem")
-        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+        let script = ProjectFiles.path("scripts/verify-audit")
         let theirs = try await Program.run(script, [export, key])
         #expect(theirs.status == 0, "\(theirs)")
         #expect(try await harness.stop().status == 0)
@@ -173,8 +171,7 @@ import TokenForge
         let (export, key) = (harness.directory.path("record.jsonl"), harness.directory.path("key.pem"))
         #expect(try await harness.paytokenctl(["audit", "export", "--out", export]).status == 0)
         try harness.directory.write(try await harness.paytokenctl(["audit", "public-key"]).outputBytes, to: "key.pem")
-        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+        let script = ProjectFiles.path("scripts/verify-audit")
         for file in files {
             let ours = try await harness.paytokenctl([
                 "audit", "verify", "--export", export, "--public-key", key, "--head", file,

@@ -57,8 +57,7 @@ import Testing
     /// A package of nothing but the script, and stand-ins for what it runs.
     init() throws {
         files = try FreshDirectory()
-        let own = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "scripts")
+        let own = ProjectFiles.url("scripts")
         try files.makeDirectory("scripts")
         try files.makeDirectory("bin")
         try files.makeDirectory("tmp")

@@ -6,8 +6,7 @@ import TokenForge
 
 /// A token that logs its keys' uses by itself, and a daemon that is asked what that log says.
 @Suite struct TokenUsesTests {
-    private static let verifier = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+    private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
     private struct Place {
         let directory: FreshDirectory

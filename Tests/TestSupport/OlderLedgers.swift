@@ -4,8 +4,7 @@ import Foundation
 public enum OlderLedgers {
     /// - Parameter name: of the file, without `.sql`.
     public static func sql(_ name: String) throws -> String {
-        let tests = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "..").standardized
-        return try String(contentsOf: tests.appending(path: "OlderLedgers/\(name).sql"), encoding: .utf8)
+        try String(contentsOf: ProjectFiles.url("Tests/OlderLedgers/\(name).sql"), encoding: .utf8)
     }
 
     /// The same for a connection that begins and ends the transaction itself.

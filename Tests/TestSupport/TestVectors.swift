@@ -81,9 +81,7 @@ public enum Fixtures {
 
 /// Published test vectors, read from the packages' checkouts: Wycheproof's JSON files come with swift-crypto.
 public enum PublishedVectors {
-    private static let swiftCryptoTests = URL(filePath: #filePath)
-        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: ".build/checkouts/swift-crypto/Tests")
+    private static let swiftCryptoTests = ProjectFiles.url(".build/checkouts/swift-crypto/Tests")
 
     /// One of Wycheproof's files by its name, such as `ecdh_secp256r1_test.json`.
     public static func wycheproof(_ name: String) throws -> Data {

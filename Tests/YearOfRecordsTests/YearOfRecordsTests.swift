@@ -37,8 +37,7 @@ struct YearOfRecordsTests {
         func truth(_ names: String...) -> JSONValue? { names.reduce(truth) { $0?[$1] } }
     }
 
-    private static let script = URL(filePath: #filePath)
-        .appending(path: "../../../scripts/verify-audit").standardizedFileURL.path
+    private static let script = ProjectFiles.path("scripts/verify-audit")
 
     @Test("Both verifiers find every node's record intact, by the given keys and by the pinned ones")
     func intact() async throws {

@@ -79,8 +79,7 @@ import Testing
         #expect(page.contains("<strong>\(unexplained) uses of keys in no record.</strong>"))
     }
 
-    private static let verifier = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "scripts/verify-audit").path
+    private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
     /// scripts/verify-audit --report confirms the page, and no page that says anything else.
     private func expectRecounted(_ page: String, in directory: FreshDirectory) async throws {

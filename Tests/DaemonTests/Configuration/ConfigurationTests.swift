@@ -134,9 +134,9 @@ struct ConfigurationTests {
         "a sample configuration starts as it is, with the accounts that the unit file asks for and no others",
         arguments: ["paytokend.yaml", "paytokend-minimal.yaml", "paytokend-postgresql.yaml"])
     func sample(file: String) throws {
-        let samples = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../hsm-config")
-        let unit = try String(contentsOf: samples.appending(path: "paytokend.service").standardized, encoding: .utf8)
-        var text = try String(contentsOf: samples.appending(path: file).standardized, encoding: .utf8)
+        let samples = ProjectFiles.url("hsm-config")
+        let unit = try String(contentsOf: samples.appending(path: "paytokend.service"), encoding: .utf8)
+        var text = try String(contentsOf: samples.appending(path: file), encoding: .utf8)
         // Its accounts and files belong to an installation; what is here stands for what that makes. A number is an
         // account without a name.
         let fixture = try ConfigurationFixture()
@@ -275,8 +275,7 @@ struct ConfigurationTests {
 
     @Test("the sample and the API's description name each operation that needs a second person")
     func namedOperations() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardized
-        let sample = try String(contentsOf: root.appending(path: "hsm-config/paytokend.yaml"), encoding: .utf8)
+        let sample = try String(contentsOf: ProjectFiles.url("hsm-config/paytokend.yaml"), encoding: .utf8)
         let section = try #require(sample.components(separatedBy: "\napprovals:\n").last)
         let comment = try #require(section.components(separatedBy: "\n  people: 2\n").first)
         let description = try JSONValue(

@@ -77,7 +77,7 @@ struct RouteTableTests {
 
     @Test("the table and the OpenAPI file name the same paths and the same parameters")
     func described() throws {
-        let file = URL(filePath: #filePath).appending(path: "../../../../Sources/DaemonAPI/openapi.json").standardized
+        let file = ProjectFiles.url("Sources/DaemonAPI/openapi.json")
         let document = try JSONValue(parsing: Array(Data(contentsOf: file)))
         let paths = try #require(document.objectValue?["paths"]?.objectValue)
         var described: [String: Set<String>] = [:]

@@ -74,8 +74,7 @@ struct GatewayConfigurationTests {
 
     @Test("the sample loads as it is, and says every default rightly")
     func sample() throws {
-        let file = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../hsm-config/paytoken-gateway.yaml").standardized.path
+        let file = ProjectFiles.path("hsm-config/paytoken-gateway.yaml")
         let sample = try GatewayConfiguration.load(path: file, environment: [:])
         let least = try load(Self.minimum)
         #expect(sample.listener == least.listener && sample.limits == least.limits)

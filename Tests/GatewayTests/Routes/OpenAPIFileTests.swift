@@ -10,12 +10,10 @@ import Testing
 /// Sources/Gateway/openapi.json and the code say the same. `scripts/check-openapi` reads the file by itself.
 @Suite("The gateway's OpenAPI file")
 struct GatewayOpenAPITests {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
-        .standardized
     private let document: JSONObject
 
     init() throws {
-        let file = Self.root.appending(path: "Sources/Gateway/openapi.json")
+        let file = ProjectFiles.url("Sources/Gateway/openapi.json")
         document = try #require(
             try JSONValue(parsing: Array(Data(contentsOf: file)), limits: JSONLimits(maximumDepth: 64)).objectValue)
     }
@@ -78,7 +76,7 @@ struct GatewayOpenAPITests {
             try directory.write(lines.joined(separator: "\n") + "\n", to: "answers")
         }
         let checked = try await Program.run(
-            Self.root.appending(path: "scripts/check-openapi").path,
+            ProjectFiles.path("scripts/check-openapi"),
             ["--gateway", "--lines", directory.path("answers")])
         #expect(checked.status == 0, "\(checked)")
     }

@@ -33,8 +33,7 @@ struct ProgramTests {
 
     @Test("the sample starts as it is, but for its socket's place")
     func sample() async throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardized
-        let sample = root.appending(path: "hsm-config/paytoken-gateway.yaml").path
+        let sample = ProjectFiles.path("hsm-config/paytoken-gateway.yaml")
         let checked = try await Program.run(program, ["--config", sample, "--check"])
         #expect(checked.status == 0, "\(checked)")
         #expect(checked.error.contains("listener.address: warning: "))

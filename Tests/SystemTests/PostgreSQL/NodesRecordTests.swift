@@ -63,9 +63,7 @@ struct TwoNodes {
         return theirs
     }
 
-    static let script = URL(filePath: #filePath).appending(path: "../../../../scripts/verify-audit")
-        .standardized
-        .path
+    static let script = ProjectFiles.path("scripts/verify-audit")
 }
 
 /// What one host shows of the other's record.

@@ -110,9 +110,7 @@ public struct TokenEntry: Sendable {
     /// The only entry of one of hsm-config's files, with other texts in the place of some of its own.
     public init(sample file: String, _ hsmToken: any WorkersToken, _ replacements: [(text: String, by: String)]) throws
     {
-        let path = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../hsm-config/\(file)").standardized
-        var text = try String(contentsOf: path, encoding: .utf8)
+        var text = try String(contentsOf: ProjectFiles.url("hsm-config/\(file)"), encoding: .utf8)
         for (text:old, by:new) in replacements {
             guard text.contains(old) else { throw HarnessFailure(description: "\(file) has no \(old)") }
             text.replace(old, with: new)
