@@ -88,14 +88,12 @@ let package = Package(
         // The queue in which owners take turns: for the HSM, and for an event loop's time.
         .target(name: "FairShares", dependencies: [nioCore], swiftSettings: house),
 
-        // Sessions with a PostgreSQL server, for whatever keeps its rows in one.
-        .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"], swiftSettings: house),
         // What both daemons stand on: the operating system, logs and metrics, the configuration file, HTTP from untrusted peers.
         .target(name: "HostSystem", dependencies: ["CLinux", logging], swiftSettings: house),
         .target(name: "Telemetry", dependencies: ["Encodings", "StrictJSON", logging], swiftSettings: house),
         .target(
             name: "ConfigurationFile",
-            dependencies: ["Encodings", "HostSystem", "PostgreSQLClient", "SecretMemory", "Telemetry", yams],
+            dependencies: ["Encodings", "HostSystem", "SecretMemory", "Telemetry", yams],
             swiftSettings: house),
         // Peers of Unix sockets, and the rules of a configuration that match them.
         .target(
@@ -122,10 +120,13 @@ let package = Package(
             name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto], swiftSettings: house),
         // What a TLS client's certificate key signs (RFC 8446 §4.4.3, RFC 5246 §7.4.8), read strictly; Apple's hosts.
         .target(name: "TLSHandshake", dependencies: ["Encodings"], swiftSettings: house),
-        .target(name: "WorkerProtocol", dependencies: ["TLSHandshake"], swiftSettings: house),
+        // A merchant key's algorithm and purpose, and what leaves an HSM token that uses it.
+        .target(name: "KeyTypes", swiftSettings: house),
+        .target(name: "WorkerProtocol", dependencies: ["KeyTypes", "TLSHandshake"], swiftSettings: house),
         .target(
             name: "HSMWorker",
             dependencies: [
+                "KeyTypes",
                 "CLinux", "Encodings", "ProductVersion", "SecretMemory", "KeySealing", "PKCS11", "KeyRestoration",
                 "TLSHandshake", "WorkerProtocol",
                 crypto, cryptoExtras, asn1,
@@ -140,6 +141,7 @@ let package = Package(
         .target(
             name: "MerchantKeys",
             dependencies: [
+                "KeyTypes",
                 "Encodings", "WorkerProtocol", "PaymentToken", "Refusals", crypto, x509, asn1, cryptoExtras,
             ],
             swiftSettings: house),
@@ -157,18 +159,27 @@ let package = Package(
         .target(
             name: "AuditReport", dependencies: ["AuditChain", "DaemonAPI", "StrictJSON"],
             swiftSettings: house),
+        // Sessions with a PostgreSQL server, for whatever keeps its rows in one.
+        .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"], swiftSettings: house),
+        // The database that a section of the configuration names.
+        .target(
+            name: "DatabaseSettings", dependencies: ["ConfigurationFile", "PostgreSQLClient"], swiftSettings: house),
         // A private, durable SQLite file: where it stands, who may have it, which settings its connections need.
         .target(name: "SQLiteFiles", dependencies: [grdb], swiftSettings: house),
         .target(
             name: "Ledger",
             dependencies: [
+                "AccessControl",
+                "KeyTypes",
                 "AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
-                "SQLiteFiles", crypto, grdb, sqlite, "WorkerProtocol",
+                "SQLiteFiles", crypto, grdb, sqlite,
             ],
             swiftSettings: house),
         .target(
             name: "Daemon",
             dependencies: [
+                "KeyTypes",
+                "DatabaseSettings",
                 "AccessControl", "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON",
                 "TLSHandshake",
                 "WorkerProtocol",
@@ -201,6 +212,7 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
+                "DatabaseSettings",
                 "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener",
                 "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON",
                 "Telemetry", "TLSHandshake", nioCore, nioPosix, "OutgoingConnections",
@@ -300,6 +312,7 @@ let package = Package(
         .testTarget(
             name: "HSMWorkerTests",
             dependencies: [
+                "KeyTypes",
                 "CLinux", "Encodings", "HSMWorker", "KeySealing", "MerchantKeys", "PKCS11", "ProductVersion",
                 "SecretMemory",
                 "StrictJSON", "TLSHandshake",
@@ -331,6 +344,8 @@ let package = Package(
         .testTarget(
             name: "LedgerTests",
             dependencies: [
+                "AccessControl",
+                "KeyTypes",
                 "AuditChain", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SQLiteFiles",
                 "WorkerProtocol", "TestSupport", crypto, grdb,
             ],
@@ -344,6 +359,7 @@ let package = Package(
         .testTarget(
             name: "DaemonTests",
             dependencies: [
+                "KeyTypes",
                 "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
                 "HostSystem",
                 "KeySealing", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals", "SecretMemory",

@@ -1,3 +1,4 @@
+public import AccessControl
 public import AuditChain
 public import Foundation
 public import MerchantKeys

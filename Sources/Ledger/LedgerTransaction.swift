@@ -1,8 +1,9 @@
+import AccessControl
 import AuditChain
 import Foundation
+import KeyTypes
 import MerchantKeys
 import PaymentToken
-import WorkerProtocol
 
 /// What administrative work reads and writes inside one transaction of an engine. What it decides stands in the extension, and is
 /// the same for every engine.

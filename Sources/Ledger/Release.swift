@@ -1,10 +1,10 @@
 import AuditChain
 public import Foundation
+import KeyTypes
 import MerchantKeys
 public import PaymentToken
 import Refusals
 import Synchronization
-import WorkerProtocol
 
 /// A request to release one transaction's payment data to one caller.
 public struct Release: Sendable {

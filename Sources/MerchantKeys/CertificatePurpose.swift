@@ -1,5 +1,5 @@
+public import KeyTypes
 import SwiftASN1
-public import WorkerProtocol
 import X509
 
 /// What a certificate is for, told from several of its signs: people import the wrong one of Apple's two merchant

@@ -1,6 +1,6 @@
 public import Foundation
+public import KeyTypes
 public import PaymentToken
-public import WorkerProtocol
 
 /// One merchant key as the daemon knows it: what the HSM tokens show of it, and what the ledger says of it.
 public struct KeyEntry: Sendable, Equatable {

@@ -1,6 +1,6 @@
 public import Foundation
+public import KeyTypes
 public import PaymentToken
-public import WorkerProtocol
 
 /// What the ledger remembers of a key. The merchant and the state are believed from here, not from the token, where
 /// anyone with the PIN can change labels and identifiers.

@@ -2,10 +2,10 @@ import Crypto
 import CryptoExtras
 import Encodings
 public import Foundation
+public import KeyTypes
 public import PaymentToken
 public import Refusals
 import SwiftASN1
-public import WorkerProtocol
 import X509
 
 /// A certificate that Apple issued to a merchant, read as far as a merchant key needs it.

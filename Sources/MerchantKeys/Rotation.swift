@@ -1,6 +1,6 @@
 public import Foundation
+public import KeyTypes
 public import PaymentToken
-public import WorkerProtocol
 
 /// A merchant's way from one key to the next, derived from the keys themselves: there is no record of a rotation that
 /// could disagree with them.

@@ -1,3 +1,5 @@
+public import KeyTypes
+
 /// Everything a worker needs to open its one token. PINs are not in it, only where to read them.
 public struct HSMTokenOpening: Sendable, Equatable, Message {
     /// ``WorkerProtocolVersion/current`` of the sender; another one is refused.
@@ -150,13 +152,7 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     }
 }
 
-/// What leaves the token while it works: only the payment data (A, B), or one transaction's symmetric key, to the
-/// worker's wiped memory (C). The merchant private key never leaves.
-public enum ProtectionTier: String, Sendable, Equatable, CaseIterable {
-    case a = "A"
-    case b = "B"
-    case c = "C"
-
+extension ProtectionTier {
     mutating func field<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         var octet: UInt8 =
             switch self {

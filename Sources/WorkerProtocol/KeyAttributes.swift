@@ -1,3 +1,5 @@
+public import KeyTypes
+
 /// One private key object as its token describes it when it is asked (PKCS#11 v2.40 base §4.9, table 32). What the token
 /// does not tell of an attribute is nil.
 ///

@@ -1,18 +1,4 @@
-public enum KeyAlgorithm: UInt8, Sendable, Equatable {
-    /// EC on P-256.
-    case ec = 1
-    /// RSA with 2048 bits.
-    case rsa = 2
-}
-
-/// What a merchant key is for, once and for ever: an identity key never decrypts, a processing key never signs anything
-/// but the request for its own certificate.
-public enum KeyUse: UInt8, Sendable, Equatable, CaseIterable {
-    /// Apple Pay Payment Processing: restores payment tokens' symmetric keys.
-    case processing = 1
-    /// Apple Pay Merchant Identity: signs TLS handshakes as a client. RSA only.
-    case identity = 2
-}
+public import KeyTypes
 
 /// One private key object of the token and what belongs to it.
 public struct KeyDescription: Sendable, Equatable, Message {

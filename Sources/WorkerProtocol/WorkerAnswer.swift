@@ -1,3 +1,5 @@
+public import KeyTypes
+
 /// What a worker answers. Which case answers which request is fixed by ``WorkerRequest``.
 public enum WorkerAnswer: Sendable, Equatable {
     case opened(HSMTokenDescription)

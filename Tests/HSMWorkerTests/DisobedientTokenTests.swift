@@ -1,4 +1,5 @@
 import Foundation
+import KeyTypes
 import TestSupport
 import Testing
 import TokenForge

@@ -1,3 +1,4 @@
+import KeyTypes
 import PKCS11
 import TestSupport
 import Testing

@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import KeyTypes
 import TestSupport
 import Testing
 import WorkerProtocol

@@ -1,5 +1,6 @@
 import Foundation
 import KeySealing
+import KeyTypes
 import SecretMemory
 import TestSupport
 import Testing

@@ -1,4 +1,5 @@
 import Encodings
+import KeyTypes
 import PKCS11
 import SecretMemory
 import TestSupport

@@ -1,6 +1,6 @@
+import KeyTypes
 import TestSupport
 import Testing
-import WorkerProtocol
 
 /// The tokens that tests of every tier and of the audit key run on.
 enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {

@@ -1,6 +1,7 @@
 import CLinux
 import Foundation
 import KeySealing
+import KeyTypes
 import ProductVersion
 import SecretMemory
 import Synchronization

@@ -2,11 +2,11 @@ import AuditChain
 import Dispatch
 import Foundation
 import GRDB
+import KeyTypes
 import MerchantKeys
 import PaymentToken
 import Synchronization
 import TestSupport
-import WorkerProtocol
 
 @testable import Ledger
 

@@ -1,4 +1,4 @@
-import Foundation
+public import Foundation
 
 /// The files of the repository that the tests are built from.
 public enum ProjectFiles {

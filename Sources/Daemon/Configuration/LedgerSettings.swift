@@ -1,5 +1,6 @@
 import AuditChain
 import ConfigurationFile
+import DatabaseSettings
 import Encodings
 import Foundation
 import Ledger

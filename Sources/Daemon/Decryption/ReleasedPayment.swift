@@ -1,10 +1,10 @@
 import Crypto
 import DaemonAPI
 import Foundation
+import KeyTypes
 import Ledger
 import PaymentToken
 import Refusals
-import WorkerProtocol
 
 /// A payment that was verified, opened, compared and claimed: what a 200 answer of `POST /v1/decrypt` says.
 ///

@@ -1,4 +1,5 @@
 import DaemonAPI
+import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken

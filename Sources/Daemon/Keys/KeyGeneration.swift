@@ -1,4 +1,5 @@
 import AuditChain
+import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken

@@ -1,6 +1,7 @@
 import AuditChain
 import DaemonAPI
 import Foundation
+import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken

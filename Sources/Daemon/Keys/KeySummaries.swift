@@ -1,5 +1,6 @@
 import DaemonAPI
 import Foundation
+import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken

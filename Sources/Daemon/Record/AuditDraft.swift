@@ -1,10 +1,10 @@
 import AccessControl
 import AuditChain
+import KeyTypes
 import MerchantKeys
 import PaymentToken
 import Synchronization
 import Telemetry
-import WorkerProtocol
 
 /// One request's audit record while it takes shape: a request that is refused is recorded with what was known by then.
 ///

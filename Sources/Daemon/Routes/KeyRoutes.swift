@@ -2,11 +2,11 @@ import AuditChain
 import DaemonAPI
 import Encodings
 import Foundation
+import KeyTypes
 import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
-import WorkerProtocol
 
 /// `/v1/keys` and what is under it, and `POST /v1/certificates`.
 struct KeyRoutes: Sendable {

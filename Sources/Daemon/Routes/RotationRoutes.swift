@@ -1,10 +1,10 @@
 import AuditChain
 import DaemonAPI
 import Foundation
+import KeyTypes
 import Ledger
 import MerchantKeys
 import Refusals
-import WorkerProtocol
 
 /// `/v1/rotations` and what is under it.
 struct RotationRoutes: Sendable {

@@ -1,3 +1,4 @@
+import KeyTypes
 import Logging
 import NIOCore
 import NIOPosix

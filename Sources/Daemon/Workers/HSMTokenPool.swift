@@ -1,3 +1,4 @@
+import KeyTypes
 import PaymentToken
 import Synchronization
 import TLSHandshake

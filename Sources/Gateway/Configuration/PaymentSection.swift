@@ -1,4 +1,5 @@
 import ConfigurationFile
+import DatabaseSettings
 import Payments
 import Processors
 import SecretMemory

@@ -1,5 +1,5 @@
+import KeyTypes
 import PKCS11
-import WorkerProtocol
 
 /// What a token lets a private key do: the CKA_… of PKCS#11 v2.40 base §4.9. A key's use stands there, and nowhere else in
 /// the token. What the token does not tell counts as forbidden.

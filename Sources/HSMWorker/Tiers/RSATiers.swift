@@ -1,4 +1,5 @@
 import KeyRestoration
+import KeyTypes
 import PKCS11
 import SecretMemory
 import WorkerProtocol

@@ -1,5 +1,6 @@
 import Encodings
 import KeyRestoration
+import KeyTypes
 import PKCS11
 import SecretMemory
 import WorkerProtocol

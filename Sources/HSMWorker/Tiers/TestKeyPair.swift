@@ -1,5 +1,6 @@
 import Crypto
 import Encodings
+import KeyTypes
 import PKCS11
 import SecretMemory
 import WorkerProtocol

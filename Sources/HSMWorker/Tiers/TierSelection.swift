@@ -1,4 +1,5 @@
 import Glibc
+import KeyTypes
 import PKCS11
 import WorkerProtocol
 

@@ -1,6 +1,6 @@
+import KeyTypes
 import PKCS11
 import Synchronization
-import WorkerProtocol
 
 /// The private keys that may be used, by publicKeyHash. Built from listings, so that a decryption asks the token for
 /// nothing but the operation: a search among 500 keys takes SoftHSM 23 ms.

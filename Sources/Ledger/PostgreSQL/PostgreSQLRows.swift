@@ -1,9 +1,10 @@
+import AccessControl
 import AuditChain
 import Foundation
+import KeyTypes
 import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
-import WorkerProtocol
 
 // Rows as the rules know them. What a row holds that this version does not know is a fault of the ledger, never a default.
 

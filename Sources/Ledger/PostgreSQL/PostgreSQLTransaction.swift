@@ -1,9 +1,10 @@
+import AccessControl
 import AuditChain
 import Foundation
+import KeyTypes
 import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
-import WorkerProtocol
 
 /// One transaction of this node: how it begins, what stands in it, and what is sent with its commit.
 ///

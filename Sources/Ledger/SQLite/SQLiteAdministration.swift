@@ -1,10 +1,11 @@
+import AccessControl
 public import AuditChain
 public import Foundation
 import GRDB
+import KeyTypes
 import MerchantKeys
 import PaymentToken
 import SQLiteFiles
-import WorkerProtocol
 
 /// What administrative work reads and writes in SQLite.
 struct SQLiteTransaction: LedgerTransaction {

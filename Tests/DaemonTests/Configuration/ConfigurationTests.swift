@@ -279,7 +279,7 @@ struct ConfigurationTests {
         let section = try #require(sample.components(separatedBy: "\napprovals:\n").last)
         let comment = try #require(section.components(separatedBy: "\n  people: 2\n").first)
         let description = try JSONValue(
-            parsing: Array(Data(contentsOf: root.appending(path: "Sources/DaemonAPI/openapi.json"))))
+            parsing: Array(Data(contentsOf: ProjectFiles.url("Sources/DaemonAPI/openapi.json"))))
         var schema: JSONValue? = description
         for name in ["components", "schemas", "Approval", "properties", "operation", "enum"] {
             schema = schema?.objectValue?[name]

@@ -1,11 +1,11 @@
 import Foundation
+import KeyTypes
 import Ledger
 import PaymentToken
 import Refusals
 import TestSupport
 import Testing
 import TokenForge
-import WorkerProtocol
 
 @testable import Daemon
 @testable import MerchantKeys

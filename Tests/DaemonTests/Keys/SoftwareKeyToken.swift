@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import KeyTypes
 import PaymentToken
 import Synchronization
 import WorkerProtocol

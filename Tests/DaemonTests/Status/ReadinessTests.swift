@@ -1,4 +1,5 @@
 import Foundation
+import KeyTypes
 import MerchantKeys
 import PaymentToken
 import TestSupport

@@ -1,3 +1,4 @@
+import AccessControl
 import AuditChain
 import Foundation
 import PostgreSQLClient

@@ -1,3 +1,4 @@
+package import ConfigurationFile
 import Foundation
 package import PostgreSQLClient
 
