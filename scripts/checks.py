@@ -19,6 +19,7 @@ SOAKS = ["throughput", "ledger-cost", "kill", "race", "hosts", "full-disk", "rec
 CHECKS = [["scripts/check-structure"], ["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"],
           ["scripts/test-demo"], ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],
           ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],
+          ["scripts/check-openapi-clients", "--debug", "--skip-build"],
           *[["scripts/soak", soak, "--short", "--debug", "--skip-build"] for soak in SOAKS],
           ["scripts/test-restore", "--skip-build"], ["scripts/test-install", "--if-possible"],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]

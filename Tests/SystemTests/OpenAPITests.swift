@@ -117,6 +117,20 @@ import TokenForge
         }
     }
 
+    @Test("every GET describes 400 for a target that is badly encoded")
+    func badTargets() async throws {
+        let harness = try await SharedDaemon.harness
+        let paths = try #require(try Self.document.get().objectValue?["paths"]?.objectValue)
+        for (path, item) in paths.members where item.objectValue?["get"] != nil {
+            let segments = path.split(separator: "/").map { $0.hasPrefix("{") ? "x" : String($0) }
+            let target = "/" + segments.joined(separator: "/") + "?%zz"
+            let socket = path == "/v1/tls-identities" ? harness.socket : harness.adminSocket
+            let answer = try await Curl.request(target, socket: socket)
+            #expect(answer.status == 400, "\(target): \(answer)")
+            try expectDescribed(answer, path, "get")
+        }
+    }
+
     @Test("generation, requests and rotations, refused and done")
     func rotations() async throws {
         let harness = try await SharedDaemon.harness
