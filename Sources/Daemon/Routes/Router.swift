@@ -15,7 +15,8 @@ import Refusals
 /// Start reading at RouteTable.swift.
 struct Router: PeerRequestHandler {
     let endpoints: [Endpoint]
-    /// The endpoints of each path that stands in the table as it is; other paths are looked for.
+    /// The endpoints of each path that the table has without braces. Such a path goes before those with braces, which are searched
+    /// for other paths alone.
     private let atLiteralPath: [String: [Endpoint]]
     let policies: CurrentPolicies
     let requestLog: RequestLog
@@ -23,9 +24,7 @@ struct Router: PeerRequestHandler {
 
     init(endpoints: [Endpoint], policies: CurrentPolicies, requestLog: RequestLog, recorder: UsageRecorder) {
         self.endpoints = endpoints
-        let literal = Set(endpoints.filter(\.isLiteral).map(\.path))
-        atLiteralPath = Dictionary(
-            uniqueKeysWithValues: literal.map { path in (path, endpoints.filter { $0.match(path) != nil }) })
+        atLiteralPath = Dictionary(grouping: endpoints.filter(\.isLiteral), by: \.path)
         self.policies = policies
         self.requestLog = requestLog
         self.recorder = recorder

@@ -12,7 +12,7 @@ struct AdminRouter: Sendable {
     let log: GatewayRequestLog
 
     func admit(_ head: RequestHead, peer: PeerCredentials) -> Admission {
-        let here = routes.compactMap { route in route.path.match(head.path).map { (route: route, parameters: $0) } }
+        let here = RoutePath.routes(routes, at: head.path, by: \.path)
         let entry = GatewayRequestLog.Entry(
             endpoint: here.first?.route.path.text ?? "other", address: "admin", source: .user(peer.uid),
             trace: TraceContext(traceparent: head.values(of: "traceparent")), peer: peer)

@@ -22,7 +22,7 @@ struct GatewayRouter: Sendable {
         _ head: RequestHead, peer: NetworkPeer, takesPlace: (GatewayClient) -> Bool
     ) -> Admission {
         let trace = TraceContext(traceparent: head.values(of: "traceparent"))
-        let here = routes.compactMap { route in route.path.match(head.path).map { (route: route, parameters: $0) } }
+        let here = RoutePath.routes(routes, at: head.path, by: \.path)
         let chosen = here.first { $0.route.method == head.method }
         var entry = GatewayRequestLog.Entry(
             endpoint: chosen?.route.path.text ?? "other", address: peer.address, source: peer.source, trace: trace)

@@ -25,4 +25,15 @@ struct RoutePath: Sendable, ExpressibleByStringLiteral, CustomStringConvertible 
         }
         return values
     }
+
+    /// The routes of a path, with the segments that stand for something. A route without braces goes before those with some.
+    static func routes<Route>(
+        _ routes: [Route], at path: String, by routePath: KeyPath<Route, RoutePath>
+    ) -> [(route: Route, parameters: [String: String])] {
+        let matching = routes.compactMap { route in
+            route[keyPath: routePath].match(path).map { (route: route, parameters: $0) }
+        }
+        let literal = matching.filter { $0.parameters.isEmpty }
+        return literal.isEmpty ? matching : literal
+    }
 }

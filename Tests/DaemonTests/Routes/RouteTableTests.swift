@@ -75,6 +75,24 @@ struct RouteTableTests {
         #expect(endpoints.allSatisfy { $0.method == "POST" || $0.dryRun != .offered })
     }
 
+    @Test(
+        "at a path of its own a method of a path with braces is not known",
+        arguments: ["/v1/keys/import", "/v1/rotations/certificate"])
+    func literalPaths(path: String) throws {
+        let peer = PeerCredentials(uid: geteuid(), gid: getegid())
+        for method in ["OPTIONS", "GET"] {
+            guard
+                case .refuse(let answer) = assembly.router.admit(
+                    RequestHead(method: method, path: path), peer: peer, socket: .admin)
+            else {
+                Issue.record("\(method) \(path) is answered")
+                continue
+            }
+            #expect(answer.status == 405)
+            #expect(answer.headers.contains(.init(name: "Allow", value: "POST")), "\(answer.headers)")
+        }
+    }
+
     @Test("the table and the OpenAPI file name the same paths and the same parameters")
     func described() throws {
         let file = ProjectFiles.url("Sources/DaemonAPI/openapi.json")

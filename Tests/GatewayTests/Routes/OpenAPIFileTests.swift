@@ -30,6 +30,14 @@ struct GatewayOpenAPITests {
         #expect(rows.count { $0.hasPrefix("| 4") || $0.hasPrefix("| 5") } == GatewayCode.allCases.count)
     }
 
+    @Test("a path without braces goes before those with some")
+    func literalPaths() {
+        let paths: [RoutePath] = ["/v1/payments/{transactionId}", "/v1/payments/list"]
+        let found = { (path: String) in RoutePath.routes(paths, at: path, by: \.self).map(\.route.text) }
+        #expect(found("/v1/payments/list") == ["/v1/payments/list"])
+        #expect(found("/v1/payments/0f") == ["/v1/payments/{transactionId}"])
+    }
+
     @Test("every path that the gateway has is described, and no other")
     func paths() async throws {
         let described = try #require(document["paths"]?.objectValue).members.flatMap { path, item in
