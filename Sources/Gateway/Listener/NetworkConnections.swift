@@ -138,8 +138,16 @@ final class UnknownClientTimeout: ChannelInboundHandler {
             // Not TLS, too old a version, no common cipher: there is nobody to answer.
             context.close(promise: nil)
         } else {
+            if error is BoringSSLError { sendAlert(context) }
             context.fireErrorCaught(error)
         }
+    }
+
+    /// swift-nio-ssl closes a connection after a wrong record without sending the alert that BoringSSL has written for it; it sends
+    /// what is written when a read ends.
+    private func sendAlert(_ context: ChannelHandlerContext) {
+        guard let tls, let place = try? context.pipeline.syncOperations.context(handler: tls) else { return }
+        tls.channelReadComplete(context: place)
     }
 
     private func timerFired(_ context: ChannelHandlerContext) {
