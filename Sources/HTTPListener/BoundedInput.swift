@@ -30,6 +30,8 @@ final class BoundedInput: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     /// Chunks that the present body has had so far.
     private(set) var chunkCount = 0
+    /// Sum of the sizes of these chunks. Only the last one's bytes can be still to come.
+    private(set) var announcedBytes = 0
     /// While lingering: how many more bytes are read and thrown away; nil before.
     private(set) var discardAllowance: Int?
 
@@ -73,7 +75,7 @@ final class BoundedInput: ChannelInboundHandler {
     func headEnded(bodyLength: Int, isChunked: Bool) {
         bytesSinceBoundary = 0
         bodyLeft = max(bodyLength, 0)
-        chunkCount = 0
+        (chunkCount, announcedBytes) = (0, 0)
         chunk = isChunked ? .begin : nil
         isBetweenMessages = false
         lineIsEmpty = false
@@ -164,8 +166,9 @@ final class BoundedInput: ChannelInboundHandler {
             if let inside = chunk {
                 chunk = inside.after(byte)
                 lineIsEmpty = true
-                guard case .size = inside, case .data? = chunk else { continue }
+                guard case .size = inside, case .data(let size)? = chunk else { continue }
                 chunkCount += 1
+                announcedBytes += size
                 if chunkCount > Self.mostChunks { return bytes.readSlice(length: length) }
                 continue
             }

@@ -128,11 +128,12 @@ struct ConnectionAcceptor: Sendable {
         return HTTPResponseEncoder(configuration: configuration)
     }
 
+    /// As documented: 16 KiB, of which one field may have all, and 256 fields, each of which costs the decoder some time.
     private static var headLimits: NIOHTTPDecoderLimitConfiguration {
         var limits = NIOHTTPDecoderLimitConfiguration()
-        limits.maxHeaderFieldSize = 8 * 1024
+        limits.maxHeaderFieldSize = 16 * 1024
         limits.maxHeaderListSize = 16 * 1024
-        limits.maxHeaderFieldCount = 64
+        limits.maxHeaderFieldCount = 256
         return limits
     }
 }

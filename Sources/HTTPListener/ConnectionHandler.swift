@@ -93,7 +93,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let part = unwrapInboundIn(data)
+        let part = unwrapInboundIn(data).trimmed
         switch part {
         case .head(let head):
             // MessageFraming refuses an ambiguous length, so it does not matter how the input counts one.
@@ -199,9 +199,12 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .idle where input.bytesSinceBoundary == 0:
             if inputClosed || (isDraining && !refusalInFlight && !isFresh) { close(context) } else { read(context) }
         case .idle, .receiving, .discarding:
-            if case .receiving(let limit, _) = state, input.bytesSinceBoundary > 8 * limit + 65_536 {
+            if case .receiving(let limit, _) = state {
+                if input.announcedBytes > limit { return refuseBody(over: limit, context) }
                 // Chunk sizes and extensions are not counted as body, and can be many times as large.
-                return refuse(.requestTooLarge, "The body's chunks are too small for its length.", context)
+                if input.bytesSinceBoundary > 8 * limit + 65_536 {
+                    return refuse(.requestTooLarge, "The body's chunks are too small for its length.", context)
+                }
             }
             if inputClosed { return close(context) }
             armRequestDeadline(context)
@@ -222,8 +225,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             framing = .init(omitsBody: head.method == .HEAD, isHTTP10: head.version == .http1_0, closes: true)
             return switch error {
             case .ambiguousLength: last(HTTPAnswer(status: 400), context)
-            case .target:
-                refuse(.malformedRequest, "The request's target is too long or not well encoded.", context)
+            case .malformed(let message): refuse(.malformedRequest, message, context)
             }
         }
         framing = message.answer

@@ -15,8 +15,8 @@ struct MessageFraming {
     enum Flaw: Error {
         /// The message's end is in doubt: bare 400 and close.
         case ambiguousLength
-        /// The target cannot be decoded: malformed_request.
-        case target
+        /// Refused with this message: malformed_request.
+        case malformed(String)
     }
 
     init(_ head: HTTPRequestHead) throws(Flaw) {
@@ -26,7 +26,15 @@ struct MessageFraming {
         guard encodings.count <= 1, lengths.count <= 1, !isChunked || lengths.isEmpty,
             encodings.first.map({ $0.lowercased() == "chunked" && head.version == .http1_1 }) ?? true
         else { throw .ambiguousLength }
-        guard let target = RequestTarget(head.uri) else { throw .target }
+        let hosts = head.headers["host"]
+        guard hosts.allSatisfy(RequestAuthority.isWellFormed),
+            hosts.count == 1 || hosts.isEmpty && head.version == .http1_0
+        else {
+            throw .malformed("A request has one Host field, of a host and no more than a port (RFC 9112 section 3.2).")
+        }
+        guard let target = RequestTarget(head.uri) else {
+            throw .malformed("The request's target is too long or not well encoded.")
+        }
         // A length beyond Int is beyond every limit as well.
         let length = lengths.first.map { Int($0) ?? Int.max } ?? (isChunked ? nil : 0)
         let contentType = head.headers.first(name: "content-type").map(Self.mediaType)
@@ -78,14 +86,22 @@ struct RequestTarget: Sendable, Equatable {
             query = [:]
             return
         }
-        if target.lowercased().hasPrefix("http://") {
-            let afterScheme = target.dropFirst("http://".count)
-            target = afterScheme.firstIndex(of: "/").map { afterScheme[$0...] } ?? "/"
+        let scheme = target.prefix { $0 != ":" }.lowercased()
+        if ["http", "https"].contains(scheme) {
+            guard target.dropFirst(scheme.count).hasPrefix("://") else { return nil }
+            target = target.dropFirst(scheme.count + "://".count)
+            let authority = target.prefix { $0 != "/" && $0 != "?" }
+            guard authority.first.map({ $0 != ":" }) == true, RequestAuthority.isWellFormed(String(authority)) else {
+                return nil
+            }
+            target = target.dropFirst(authority.count)
+        } else if !target.hasPrefix("/") {
+            return nil
         }
-        guard target.hasPrefix("/"), !target.contains("#") else { return nil }
+        guard !target.contains("#") else { return nil }
         let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard let path = PercentEncoding.decoded(parts[0]) else { return nil }
-        self.path = path
+        self.path = path.isEmpty ? "/" : path
         guard parts.count == 2, let query = Self.members(of: parts[1]) else {
             guard parts.count == 1 else { return nil }
             query = [:]

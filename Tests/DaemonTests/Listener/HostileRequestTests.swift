@@ -148,6 +148,18 @@ struct HostileRequestTests {
         }
     }
 
+    @Test(
+        "a chunk that exceeds the limit by its size is refused before its bytes come",
+        arguments: ["b", "7fffffffffffffff"])
+    func refusesLargeChunkSize(size: String) async throws {
+        try await ListenerFixture(bodyLimit: 10).use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\(size)\r\n")
+            #expect(try await client.answer().status == 413)
+            try await client.waitForEnd()
+        }
+    }
+
     @Test("chunk extensions that outweigh the body are refused")
     func refusesHeavyChunks() async throws {
         try await ListenerFixture(bodyLimit: 100).use { fixture in
@@ -166,13 +178,13 @@ struct HostileRequestTests {
         var text: String {
             let fields =
                 switch self {
-                case .oneField: "A: \(String(repeating: "a", count: 9_000))\r\n"
+                case .oneField: "A: \(String(repeating: "a", count: 17_000))\r\n"
                 case .allFields: String(repeating: "A: \(String(repeating: "a", count: 1_000))\r\n", count: 20)
-                case .manyFields: String(repeating: "A: b\r\n", count: 70)
+                case .manyFields: String(repeating: "A: b\r\n", count: 257)
                 case .target: ""
                 }
             let target = self == .target ? String(repeating: "a", count: 20_000) : ""
-            return "GET /\(target) HTTP/1.1\r\n\(fields)\r\n"
+            return "GET /\(target) HTTP/1.1\r\nHost: a\r\n\(fields)\r\n"
         }
     }
 

@@ -168,6 +168,52 @@ struct RequestRulesTests {
         }
     }
 
+    @Test(
+        "a request has one Host, of a host and no more than a port (RFC 9112 §3.2)",
+        arguments: [
+            "", "Host: a\r\nHost: a\r\n", "Host: a b\r\n", "Host: /run/p.sock\r\n", "Host: a:http\r\n",
+            "Host: user@a\r\n",
+            "Host: a:1:2\r\n", "Host: [::1\r\n", "Host: []\r\n", "Host: [::1]a\r\n", "Host: a%zz\r\n", "Host: é\r\n",
+        ])
+    func refusesHost(fields: String) async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            try await client.send("GET /h HTTP/1.1\r\n\(fields)\r\n")
+            let answer = try await client.answer()
+            #expect(answer.status == 400)
+            #expect(answer.body.contains("malformed_request"))
+            try await client.waitForEnd()
+            #expect(fixture.handler.answered.current == 0)
+        }
+    }
+
+    @Test(
+        "every well-formed Host is served, none is needed in HTTP/1.0, and white space after a value is no part of it")
+    func takesHost() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            let hosts = ["", "a", "A_b.example:", "127.0.0.1:80", "[::1]:8443", "[fe80::1%25eth0]", "a%41", "a \t"]
+            for host in hosts {
+                try await client.send("POST /h HTTP/1.1\r\nHost: \(host)\r\nContent-Length: 2 \r\n\r\nhi")
+                #expect(try await client.answer().body == "POST /h 2", "\(host)")
+            }
+            try await client.send("GET /h HTTP/1.0\r\n\r\n")
+            #expect(try await client.answer().status == 200)
+        }
+    }
+
+    @Test("a head of 16 KiB is served, whether it is one field or 250")
+    func takesLargeHeads() async throws {
+        try await ListenerFixture().use { fixture in
+            let client = try await fixture.connect()
+            let many = String(repeating: "A: \(String(repeating: "a", count: 60))\r\n", count: 250)
+            for fields in ["A: \(String(repeating: "a", count: 16_000))\r\n", many] {
+                try await client.send("GET /l HTTP/1.1\r\nHost: a\r\n\(fields)\r\n")
+                #expect(try await client.answer().status == 200)
+            }
+        }
+    }
+
     @Test("the media type reaches the handler without its parameters")
     func readsMediaType() async throws {
         try await ListenerFixture().use { fixture in

@@ -9,7 +9,7 @@ struct RequestTargetTests {
         "all three forms are read",
         arguments: [
             ("/", "/"), ("/a/b", "/a/b"), ("/%61%2Fb", "/a/b"), ("/a+b", "/a+b"), ("*", "*"), ("http://h", "/"),
-            ("HTTP://h:80/p", "/p"), ("/%E2%82%AC", "/€"),
+            ("HTTP://h:80/p", "/p"), ("https://h/p", "/p"), ("https://[::1]:8443", "/"), ("/%E2%82%AC", "/€"),
         ])
     func reads(text: String, path: String) {
         #expect(RequestTarget(text)?.path == path)
@@ -20,6 +20,7 @@ struct RequestTargetTests {
     func readsQuery() {
         #expect(RequestTarget("/p?dry_run=true&at=1%3D2&&flag")?.query == ["dry_run": "true", "at": "1=2", "flag": ""])
         #expect(RequestTarget("/p?")?.query == [:])
+        #expect(RequestTarget("https://h?a=/b") == RequestTarget("/?a=/b"))
         #expect(RequestTarget("/p?a=1&a=1") == nil)
         let many = (0..<33).map { "n\($0)=1" }.joined(separator: "&")
         #expect(RequestTarget("/p?\(many)") == nil)
@@ -28,7 +29,9 @@ struct RequestTargetTests {
     @Test(
         "what is no target is refused",
         arguments: [
-            "", "p", "?a=b", "ftp://h/p", "//h\u{7f}", "/%", "/%4", "/%g1", "/%C3", "/a%00b", "/a%0d%0aX:y", "/a#b",
+            "", "p", "?a=b", "ftp://h/p", "http:/p", "https://", "https:///p", "http://:80/p", "http://u@h/p",
+            "https://h#/p",
+            "//h\u{7f}", "/%", "/%4", "/%g1", "/%C3", "/a%00b", "/a%0d%0aX:y", "/a#b",
             "/" + String(repeating: "a", count: 4_096),
         ])
     func refuses(text: String) {
