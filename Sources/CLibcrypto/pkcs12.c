@@ -1,4 +1,5 @@
 #include "pkcs12.h"
+#include "password_work.h"
 
 #include <limits.h>
 #include <openssl/err.h>
@@ -31,13 +32,6 @@ static enum clibcrypto_pkcs12_result spend(struct opening *o, uint64_t iteration
     return CLIBCRYPTO_PKCS12_OPENED;
 }
 
-/// A negative or unreadable number counts as more than is allowed; none at all is one (RFC 7292 appendix C).
-static uint64_t count_of(const ASN1_INTEGER *number) {
-    uint64_t count = 1;
-    if (number != NULL && !ASN1_INTEGER_get_uint64(&count, number)) return UINT64_MAX;
-    return count;
-}
-
 static void describe(struct opening *o, const ASN1_OBJECT *algorithm) {
     OBJ_obj2txt(o->contents->description, sizeof o->contents->description, algorithm, 0);
 }
@@ -59,67 +53,33 @@ static enum clibcrypto_pkcs12_result require_cipher(struct opening *o, int ciphe
     }
 }
 
-/// PBKDF2 or scrypt of PBES2 (RFC 8018 appendix A, RFC 7914 section 7): how much work it is.
-static enum clibcrypto_pkcs12_result spend_on_derivation(struct opening *o, const X509_ALGOR *function) {
-    const ASN1_OBJECT *algorithm;
-    int type;
-    const void *parameter;
-    X509_ALGOR_get0(&algorithm, &type, &parameter, function);
-    if (type != V_ASN1_SEQUENCE) return CLIBCRYPTO_PKCS12_MALFORMED;
-    if (OBJ_obj2nid(algorithm) == NID_id_pbkdf2) {
-        PBKDF2PARAM *pbkdf2 = ASN1_item_unpack(parameter, ASN1_ITEM_rptr(PBKDF2PARAM));
-        if (pbkdf2 == NULL) return CLIBCRYPTO_PKCS12_MALFORMED;
-        uint64_t iterations = count_of(pbkdf2->iter);
-        PBKDF2PARAM_free(pbkdf2);
-        return spend(o, iterations);
-    }
-#ifndef OPENSSL_NO_SCRYPT
-    if (OBJ_obj2nid(algorithm) == NID_id_scrypt) {
-        SCRYPT_PARAMS *scrypt = ASN1_item_unpack(parameter, ASN1_ITEM_rptr(SCRYPT_PARAMS));
-        if (scrypt == NULL) return CLIBCRYPTO_PKCS12_MALFORMED;
-        uint64_t work = 1;
-        const ASN1_INTEGER *factors[] = {
-            scrypt->costParameter, scrypt->blockSize, scrypt->parallelizationParameter};
-        for (size_t index = 0; index < 3; index++) {
-            uint64_t factor = count_of(factors[index]);
-            work = factor != 0 && work > UINT64_MAX / factor ? UINT64_MAX : work * factor;
-        }
-        SCRYPT_PARAMS_free(scrypt);
-        return spend(o, work);
-    }
-#endif
-    describe(o, algorithm);
-    return CLIBCRYPTO_PKCS12_UNSUPPORTED;
-}
-
-/// Judges an encryption before it is tried: its cipher is there, its work within the bound.
+/// Checks an encryption before it is tried: its cipher is there, its work within the bound.
 static enum clibcrypto_pkcs12_result admit(struct opening *o, const X509_ALGOR *encryption) {
     const ASN1_OBJECT *algorithm;
     int type;
     const void *parameter;
     X509_ALGOR_get0(&algorithm, &type, &parameter, encryption);
     if (type != V_ASN1_SEQUENCE) return CLIBCRYPTO_PKCS12_MALFORMED;
-    int scheme = OBJ_obj2nid(algorithm);
-    if (scheme == NID_pbes2) {
+    enum clibcrypto_pkcs12_result result;
+    if (OBJ_obj2nid(algorithm) == NID_pbes2) {
         PBE2PARAM *pbes2 = ASN1_item_unpack(parameter, ASN1_ITEM_rptr(PBE2PARAM));
         if (pbes2 == NULL) return CLIBCRYPTO_PKCS12_MALFORMED;
         const ASN1_OBJECT *cipher;
         X509_ALGOR_get0(&cipher, NULL, NULL, pbes2->encryption);
-        enum clibcrypto_pkcs12_result result = require_cipher(o, OBJ_obj2nid(cipher), cipher);
-        if (result == CLIBCRYPTO_PKCS12_OPENED) result = spend_on_derivation(o, pbes2->keyfunc);
+        result = require_cipher(o, OBJ_obj2nid(cipher), cipher);
         PBE2PARAM_free(pbes2);
-        return result;
+    } else {
+        int cipher = NID_undef;
+        if (!EVP_PBE_find(EVP_PBE_TYPE_OUTER, OBJ_obj2nid(algorithm), &cipher, NULL, NULL)) cipher = NID_undef;
+        result = require_cipher(o, cipher, algorithm);
     }
-    int cipher = NID_undef;
-    if (!EVP_PBE_find(EVP_PBE_TYPE_OUTER, scheme, &cipher, NULL, NULL)) cipher = NID_undef;
-    enum clibcrypto_pkcs12_result result = require_cipher(o, cipher, algorithm);
     if (result != CLIBCRYPTO_PKCS12_OPENED) return result;
-    PBEPARAM *pbe = ASN1_item_unpack(parameter, ASN1_ITEM_rptr(PBEPARAM));
-    if (pbe == NULL) return CLIBCRYPTO_PKCS12_MALFORMED;
-    uint64_t iterations = count_of(pbe->iter);
-    PBEPARAM_free(pbe);
-    // Key and initialisation vector are derived one after the other (RFC 7292 appendix B.2).
-    return spend(o, iterations > UINT64_MAX / 2 ? UINT64_MAX : 2 * iterations);
+    uint64_t iterations;
+    switch (password_work(encryption, &iterations, o->contents->description, sizeof o->contents->description)) {
+    case PASSWORD_WORK_KNOWN: return spend(o, iterations);
+    case PASSWORD_WORK_UNKNOWN: return CLIBCRYPTO_PKCS12_UNSUPPORTED;
+    default: return CLIBCRYPTO_PKCS12_MALFORMED;
+    }
 }
 
 static enum clibcrypto_pkcs12_result take_key(struct opening *o, const PKCS8_PRIV_KEY_INFO *info) {
@@ -229,7 +189,7 @@ static enum clibcrypto_pkcs12_result verify_mac(
         return CLIBCRYPTO_PKCS12_UNSUPPORTED;
     }
     EVP_MD_free(found);
-    enum clibcrypto_pkcs12_result result = spend(o, count_of(iterations));
+    enum clibcrypto_pkcs12_result result = spend(o, password_iterations(iterations));
     if (result != CLIBCRYPTO_PKCS12_OPENED) return result;
     return PKCS12_verify_mac(bundle, password, password_count) ? CLIBCRYPTO_PKCS12_OPENED
                                                                : CLIBCRYPTO_PKCS12_WRONG_PASSWORD;

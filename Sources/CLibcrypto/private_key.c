@@ -1,4 +1,5 @@
 #include "private_key.h"
+#include "password_work.h"
 
 #include <limits.h>
 #include <openssl/core_names.h>
@@ -21,13 +22,22 @@ static EVP_PKEY *decode_plain(const unsigned char *der, size_t der_count) {
 
 static EVP_PKEY *decode_encrypted(
     const unsigned char *der, size_t der_count, const char *password, size_t password_count,
-    enum clibcrypto_private_key_result *failure) {
+    unsigned long maximum_iterations, enum clibcrypto_private_key_result *failure) {
     *failure = CLIBCRYPTO_PRIVATE_KEY_MALFORMED;
     const unsigned char *position = der;
     X509_SIG *encrypted = d2i_X509_SIG(NULL, &position, (long)der_count);
     if (encrypted == NULL) return NULL;
     EVP_PKEY *key = NULL;
-    if (position == der + der_count) {
+    const X509_ALGOR *encryption;
+    X509_SIG_get0(encrypted, &encryption, NULL);
+    uint64_t iterations = 0;
+    char derivation[80];
+    // An unknown derivation does no work: it does not open.
+    if (position == der + der_count &&
+        password_work(encryption, &iterations, derivation, sizeof derivation) == PASSWORD_WORK_KNOWN &&
+        iterations > maximum_iterations) {
+        *failure = CLIBCRYPTO_PRIVATE_KEY_EXCESSIVE;
+    } else if (position == der + der_count) {
         PKCS8_PRIV_KEY_INFO *info = PKCS8_decrypt(encrypted, password, (int)password_count);
         if (info == NULL) {
             *failure = CLIBCRYPTO_PRIVATE_KEY_NOT_OPENED;
@@ -90,13 +100,14 @@ static int encode(EVP_PKEY *key, unsigned char *pkcs8, size_t *pkcs8_count) {
 
 enum clibcrypto_private_key_result clibcrypto_private_key_to_pkcs8(
     enum clibcrypto_private_key_form form, const unsigned char *der, size_t der_count, const char *password,
-    size_t password_count, unsigned char *pkcs8, size_t *pkcs8_count, char *description, size_t description_capacity) {
+    size_t password_count, unsigned long maximum_iterations, unsigned char *pkcs8, size_t *pkcs8_count,
+    char *description, size_t description_capacity) {
     if (description_capacity > 0) description[0] = 0;
     if (der_count > INT_MAX || password_count > INT_MAX) return CLIBCRYPTO_PRIVATE_KEY_FAILED;
     ERR_set_mark();
     enum clibcrypto_private_key_result result = CLIBCRYPTO_PRIVATE_KEY_MALFORMED;
     EVP_PKEY *key = form == CLIBCRYPTO_PRIVATE_KEY_ENCRYPTED
-                        ? decode_encrypted(der, der_count, password, password_count, &result)
+                        ? decode_encrypted(der, der_count, password, password_count, maximum_iterations, &result)
                         : decode_plain(der, der_count);
     if (key != NULL) {
         result = kind_of(key, description, description_capacity);

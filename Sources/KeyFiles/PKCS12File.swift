@@ -11,10 +11,6 @@ public struct PKCS12File: ~Copyable, Sendable {
     /// The bundle's certificates in its order, DER.
     private let certificates: [[UInt8]]
 
-    /// The iterations of a password's derivation that are allowed to one bundle, all its parts together: programs use
-    /// 2,048 to some 600,000. Five million take seconds.
-    static let maximumIterations: UInt = 5_000_000
-
     /// - Parameters:
     ///   - path: At most 64 KiB. Refused when others than its owner and group may read it.
     ///   - passwordFile: A file with the password on one line; an empty one is the empty password. Without it a bundle
@@ -43,7 +39,7 @@ public struct PKCS12File: ~Copyable, Sendable {
                         result = unsafe clibcrypto_pkcs12_open(
                             bundle.bindMemory(to: UInt8.self).baseAddress, bundle.count,
                             password.bindMemory(to: CChar.self).baseAddress, password.count,
-                            Self.maximumIterations, &contents)
+                            KeyPassword.maximumIterations, &contents)
                     }
                 }
             }
@@ -147,7 +143,7 @@ extension PKCS12File {
         case CLIBCRYPTO_PKCS12_EXCESSIVE:
             KeyFileError(
                 .unsuitable, path: path,
-                "asks for more work than any real bundle does: more than \(Self.maximumIterations) iterations of its "
+                "asks for more work than any real bundle does: more than \(KeyPassword.maximumIterations) iterations of its "
                     + "password's derivation, or hundreds of parts. Export it anew.")
         case CLIBCRYPTO_PKCS12_PUBLIC_KEY_MODE:
             KeyFileError(

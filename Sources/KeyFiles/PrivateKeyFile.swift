@@ -52,7 +52,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
                 unsafe password.withUnsafeBytes { password in
                     result = unsafe clibcrypto_private_key_to_pkcs8(
                         form, der.bindMemory(to: UInt8.self).baseAddress, der.count,
-                        password.bindMemory(to: CChar.self).baseAddress, password.count,
+                        password.bindMemory(to: CChar.self).baseAddress, password.count, KeyPassword.maximumIterations,
                         output.bindMemory(to: UInt8.self).baseAddress, &count, &description, description.count)
                 }
             }
@@ -128,6 +128,11 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
                 .locked, path: path,
                 "does not open with the password in \(passwordFile ?? "the password file"). If the password is right, "
                     + "an old cipher protects the key: encrypt it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc.")
+        case CLIBCRYPTO_PRIVATE_KEY_EXCESSIVE:
+            KeyFileError(
+                .unsuitable, path: path,
+                "asks for more than \(KeyPassword.maximumIterations) iterations of its password's derivation. Encrypt it again "
+                    + "where it is from: openssl pkcs8 -topk8 -v2 aes-256-cbc.")
         case CLIBCRYPTO_PRIVATE_KEY_OTHER_KIND:
             KeyFileError(
                 .unsuitable, path: path,
@@ -149,6 +154,10 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
 
 /// The password of a private key's file.
 enum KeyPassword {
+    /// The iterations of a password's derivation that are allowed to one file, all its parts together: programs use 2,048 to some
+    /// 600,000. Five million take seconds.
+    static let maximumIterations: UInt = 5_000_000
+
     /// Reads it from a file under the rules for every secret's file.
     ///
     /// - Parameters:

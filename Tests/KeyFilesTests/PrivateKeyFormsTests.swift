@@ -72,6 +72,25 @@ struct PrivateKeyFormsTests {
         }
     }
 
+    @Test(
+        "iterations beyond five million are refused before they are done",
+        arguments: ["-v2 aes-256-cbc", "-v1 PBE-SHA1-3DES"])
+    func iterations(encryption: String) async throws {
+        let files = try await OpenSSLFiles.ec()
+        try await files.openssl(
+            "pkcs8 -topk8 -in ec.pem \(encryption) -iter 99999 -passout pass:s3cret -outform DER -out accepted.der")
+        var bytes = try files.bytes("accepted.der")
+        // 99,999 is 02 03 01 86 9F; 8,388,607 has the same length.
+        let count = try #require((0...bytes.count - 5).first { bytes[$0...].starts(with: [2, 3, 1, 0x86, 0x9F]) })
+        bytes.replaceSubrange(count..<count + 5, with: [2, 3, 0x7F, 0xFF, 0xFF])
+        try files.directory.write(bytes, to: "excessive.der")
+        let password = try files.directory.write("s3cret", to: "password")
+        #expect(try PrivateKeyFile(path: files.path("accepted.der"), passwordFile: password).algorithm == .ec)
+        let error = try #require(files.privateKeyError("excessive.der", passwordFile: password))
+        #expect(error.kind == .unsuitable)
+        #expect(error.message.contains("5000000 iterations"))
+    }
+
     @Test("an encrypted key without a password, or with another, says so")
     func locked() async throws {
         let files = try await OpenSSLFiles.ec()

@@ -17,6 +17,8 @@ enum clibcrypto_private_key_result {
     CLIBCRYPTO_PRIVATE_KEY_INCONSISTENT = 6,
     // libcrypto failed by itself, or `pkcs8` is too small.
     CLIBCRYPTO_PRIVATE_KEY_FAILED = 7,
+    // Its password's derivation would take more than `maximum_iterations`.
+    CLIBCRYPTO_PRIVATE_KEY_EXCESSIVE = 8,
 };
 
 enum clibcrypto_private_key_form {
@@ -36,7 +38,8 @@ enum clibcrypto_private_key_form {
 /// without wiping them: for a short-lived program without core dumps, not for a daemon.
 enum clibcrypto_private_key_result clibcrypto_private_key_to_pkcs8(
     enum clibcrypto_private_key_form form, const unsigned char *der, size_t der_count, const char *password,
-    size_t password_count, unsigned char *pkcs8, size_t *pkcs8_count, char *description, size_t description_capacity);
+    size_t password_count, unsigned long maximum_iterations, unsigned char *pkcs8, size_t *pkcs8_count,
+    char *description, size_t description_capacity);
 
 /// Whether a certificate in DER is for the public half of a private key in DER, as the function above writes it: 1 or 0.
 /// The same holds of memory and of the error queue.
