@@ -9,7 +9,7 @@ import Synchronization
 import TokenForge
 
 /// Fills a token and the ledger of a daemon that is not running with merchants' keys and certificates, as imports leave
-/// them and much faster: what `scripts/soak keys` measures many keys with.
+/// them and much faster: what `scripts/soak keys` and `scripts/bench` measure many keys with.
 ///
 ///     key-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE AUTHORITY NAME
 ///

@@ -6,7 +6,7 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// paytokend as it is, with a ledger in memory: what `scripts/soak ledger-cost` compares the durable one with.
+/// paytokend as it is, with a ledger in memory: what `scripts/bench` compares the durable one with.
 ///
 ///     paytokend-memory-ledger CONFIGURATION
 @main

@@ -14,8 +14,9 @@ other rows each connection sends when it has its answer.
 Rows with PostgreSQL have their ledger on a durable server on the same disk, without a standby; its processor time is not in the
 columns of daemon and worker, but in the cores that are in use, and in the JSON as `server`.
 
-Below the rows stands what a release is made of, each measured by itself: the raw loops, P-256 verification,
-fdatasync, a round trip to that server and a commit there; and then the targets for which enough was measured. Whether they are met changes no exit status: that is 1 when an
+Below the rows is what a release is made of, each measured by itself: the raw loops, P-256 verification, fdatasync, a round trip to
+that server and a commit there, and a key's restoration through the worker's process and without one, which is what the process
+costs; and then the targets for which enough was measured. Whether they are met changes no exit status: that is 1 when an
 answer was wrong, and with --short when something is badly slower than it has to be.
 """
 import argparse
@@ -27,7 +28,6 @@ import time
 import machine
 import peers
 import plot
-import proof
 import report
 import rounds
 import rows
@@ -71,7 +71,8 @@ def parse():
     parser.add_argument("--peer", type=peer, action="append", default=[], metavar="NAME=DIR",
                         help=f"another program's rows, from its source: {', '.join(peers.PEERS)}")
     parser.add_argument("--check-arguments", action="store_true", help=argparse.SUPPRESS)
-    options = service.arguments(parser)
+    service.add_options(parser)
+    options = parser.parse_args()
     options.rounds = options.rounds or (3 if options.short else 5)
     options.seconds = options.seconds or (1 if options.short else 3)
     return options
@@ -115,7 +116,7 @@ def main():
     wrong = bench.wrong
     if options.short:
         wrong += [f"badly slower: {each['title']}: {each['ratio']}" for each in reached if not each["met"]]
-    return proof.verdict(wrong)
+    return service.verdict(wrong)
 
 
 if __name__ == "__main__":

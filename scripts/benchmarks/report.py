@@ -11,7 +11,8 @@ OPERATIONS = {
     **{f"raw-{kind}-{key}-{threads}": f"raw loop, {kind.upper()}, {KEYS[key]}, {threads} thread{'s' if threads > 1 else ''}"
        for kind in ("ec", "rsa") for key in KEYS for threads in (1, 2, 4)},
     "p256-libcrypto": "P-256 verification by libcrypto", "verification": "paytokend's check of a token's signature",
-    "fdatasync": "4 KiB appended, fdatasync", "server-round-trip": "a round trip to the PostgreSQL server",
+    "boundary-worker": "restoration through the worker's process", "boundary-within": "restoration within one process",
+    "boundary-bare": "restoration by the sessions' own threads", "fdatasync": "4 KiB appended, fdatasync", "server-round-trip": "a round trip to the PostgreSQL server",
     "server-commit": "a commit there of one row of 500 bytes"}
 WIDTH = 52
 
@@ -57,7 +58,7 @@ def service_line(figures, name, title, share):
 
 def show(bench, made, elapsed):
     figures, versions = bench.figures, made["versions"]
-    rounds = max((len(each) for each in figures.rounds.values()), default=0)
+    rounds = max((len(figures.rounds[row.name]) for row in bench.rows), default=0)
     print(f"\nmachine     {made['processor']}, {made['cores']} cores, {made['memory_gib']} GiB, {made['system']}, Linux "
           f"{made['kernel']}, {made['file_system']}")
     print("versions    " + ", ".join(f"{name} {said}" for name, said in versions.items()))

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import shutil
 import statistics
 
 import database
@@ -20,6 +21,8 @@ import services
 BESIDE, ALONE = 0.5, 0.5
 # Less where rounds are short.
 SHARE = 4
+# Turns of a round with the worker and without its process, and the seconds of each.
+TURNS, TURN = 12, 0.3
 # Requests of the round that only finds out how fast a row is.
 TRIAL = 300
 # So many tokens are what verification is tried on, and what a peer decrypts again and again.
@@ -131,7 +134,7 @@ class Bench:
         elif row.ceiling:
             result["of_ceiling"] = result["rate"] / row.ceiling
         elif None not in beside:
-            result["raw"] = statistics.mean(beside)
+            result["raw"], result["raw_processor"] = map(statistics.mean, zip(*beside))
             result["of_raw"] = result["rate"] / result["raw"]
         self.rates[row.name] = max(result["rate"], self.rates.get(row.name, 0))
         self.figures.add(row.name, result)
@@ -139,10 +142,11 @@ class Bench:
                   f"p99 {result['p99'] / 1000:8.2f} ms", flush=True)
 
     def _beside(self, row, measured):
-        """Operations a second of the raw loop, as many threads as the worker has; None where it says nothing of the row."""
+        """Operations a second of the raw loop, in as many threads as the worker has, and the processor time of one; None where it
+        says nothing of the row."""
         if row.latency or row.load is not None or measured.raw is None:
             return None
-        return measured.raw.measure(row.setup.sessions, min(BESIDE, self.seconds / SHARE)).rate
+        return measured.raw.measure(row.setup.sessions, min(BESIDE, self.seconds / SHARE))[:2]
 
     def _sample(self, kind):
         """The path of a file with tokens, minted in this round."""
@@ -167,6 +171,16 @@ class Bench:
                 commands[f"server-{kind}"] = ["./server", kind, seconds, place]
         for name, command in commands.items():
             self._add(name, raw.Figures(*map(float, service.run(*command).split())))
+        if rows.BASE in self.services:
+            self._boundary(self.services[rows.BASE].token)
+
+    def _boundary(self, token):
+        """The base's restorations through the worker's process and within one, in turns; what is answered wrong ends the run."""
+        said = service.run("boundary-price", token.module, token.name, token.pin, shutil.which("paytokend-hsm"),
+                           rows.BASE.sessions, max(1, int(TURNS * self.seconds / 3)), TURN,
+                           env={**os.environ, **token.environment})
+        for who, count, took, used in map(str.split, said.decode().splitlines()):
+            self.figures.add(f"boundary-{who}", {"rate": int(count) / float(took), "processor": float(used) / int(count) * 1e6})
 
     def _add(self, name, measured):
         self.figures.add(name, {**measured._asdict()})
@@ -174,5 +188,4 @@ class Bench:
     def finish(self):
         for measured in self.services.values():
             self.wrong += measured.check_ledger()
-            if not measured.daemon.stop():
-                self.wrong.append(f"{measured.place}: the daemon did not end with 0 at SIGTERM")
+            self.wrong += measured.daemon.stop()

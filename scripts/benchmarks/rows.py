@@ -86,4 +86,4 @@ NAMES = [row.name for row in ROWS]
 # The maximum is the fastest of these, and this one is measured where an open loop needs it.
 MAXIMUM = "ec-128"
 # What scripts/test runs: each shows another thing when it breaks.
-SHORT = ["ec", "ec-1", "rsa", "postgresql", "latency-100-8"]
+SHORT = ["ec", "ec-1", "rsa", "no-ledger", "postgresql", "latency-100-8"]

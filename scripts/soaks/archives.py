@@ -6,13 +6,11 @@ Wrong is a release that is refused or lost, a record that the files and what is 
 names or that is there twice, and records that are removed before their archive is recorded and sealed. Times, memory, and what
 releases wait beside it are printed.
 """
-import argparse
 import contextlib
 import json
 import os
 import pathlib
 import subprocess
-import sys
 import time
 
 import database
@@ -102,13 +100,11 @@ def verify(daemon, count, wrong):
         wrong.append(f"in the archives' directory was left: {left}")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak archives", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--ledger", choices=["sqlite", "postgresql"], default="sqlite", help="where it is kept (sqlite)")
     parser.add_argument("--records", type=int, default=1_000_000, help="old ones (1000000; 20000 with --short)")
     parser.add_argument("--kills", type=int, default=6, help="while it archives and removes (6)")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     count = 20_000 if options.short else options.records
     wrong, answers = [], proof.Answers()
     with contextlib.ExitStack() as ending:
@@ -124,8 +120,7 @@ def main():
         with service.Minter() as minter:
             alone = []
             drive(daemon, minter, answers, lambda: len(alone) >= (200 if options.short else 4000), alone)
-            if not daemon.stop():
-                wrong.append("the daemon did not end with 0 at SIGTERM")
+            wrong += daemon.stop()
             service.run("ledger-filler", "seal", place, count, DAYS, os.environ["SOAK_MODULE"], "sandbox", "pin")
             configure()
             size, kills, during = ledger.size(), 0, []
@@ -159,11 +154,5 @@ def main():
             figures("beside it", beside)
         verify(daemon, count, wrong)
         wrong += answers.wrong
-        if not daemon.stop():
-            wrong.append("the daemon did not end with 0 at SIGTERM")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+        wrong += daemon.stop()
+    return wrong

@@ -2,15 +2,12 @@
 worker get meanwhile. The worker is recycled ten times: its successor takes over while it finishes, and every request must
 be answered 200 with what was minted. Wrong is also a daemon, or a worker before its replacement, that grows without end.
 """
-import argparse
 import os
-import sys
 import time
 
 import deployment
 import load
 import outcome
-import proof
 import service
 
 # What a daemon may grow by after its first fifth, and a worker beyond the largest of the first two, in MiB.
@@ -28,13 +25,11 @@ def resident(process):
         return 0.0
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak derives", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--count", type=int, default=1_000_000, help="derivations (1000000; 3000 with --short)")
     parser.add_argument("--clients", type=int, default=16, help="connections (16)")
     parser.add_argument("--recycle-after", type=int, help="calls (a tenth of --count)")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     count = 3000 if options.short else options.count
     recycle = options.recycle_after or max(count // 10, 100)
     enough = count // recycle - 2
@@ -82,8 +77,7 @@ def main():
         load.drive(there.socket, options.clients, requests(), result.answered, limit=service.GUARD)
         show()
         recycled, restarts = there.restarts(reason="recycled"), there.restarts()
-        if not there.daemon.stop():
-            wrong.append("the daemon did not end with 0 at SIGTERM")
+        wrong += there.daemon.stop()
     sizes = list(peaks.values())
     print(f"answered    {result.right} of {result.sent} right, {sum(result.refused.values())} refused")
     print(f"workers     {recycled} recycled, {restarts - recycled} replaced for other reasons; largest of each in MiB: "
@@ -100,9 +94,4 @@ def main():
     allowed = max(sizes[:2]) + WORKER_GROWTH + recycle * LOST / 1048576
     if max(sizes) > allowed:
         wrong.append(f"a worker had {max(sizes):.0f} MiB, more than {allowed:.0f}")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+    return wrong

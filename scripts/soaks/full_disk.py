@@ -5,14 +5,12 @@ as their record still found room. Refusals keep their own codes, readiness goes 
 all comes back by itself when there is room again. What was refused is then had under its reference. At the end the
 record must hold every answer and verify.
 """
-import argparse
 import collections
 import contextlib
 import errno
 import itertools
 import json
 import os
-import sys
 import threading
 import time
 
@@ -174,13 +172,11 @@ def seen_after(caller, number, full):
     return caller.first[f"full {number}", "ledger_unavailable"] - full
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak full-disk", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--cycles", type=int, default=5, help="how often it fills up (5; 1 with --short)")
     parser.add_argument("--requests", type=int, default=4000,
                         help="of load before, and again while it is full (4000; 300 with --short)")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     cycles, count = (1, 300) if options.short else (options.cycles, options.requests)
     with contextlib.ExitStack() as ending:
         daemon = ending.enter_context(service.Service())
@@ -202,8 +198,7 @@ def main():
               f"{len(put_off) - had} of them as repeats")
         wrong = list(caller.answers.wrong)
         wrong += proof.verify(daemon)
-        if not daemon.stop():
-            wrong.append("the daemon did not end with 0 at SIGTERM")
+        wrong += daemon.stop()
         found, counts = proof.compare(proof.LedgerFile("small/ledger.sqlite"), caller.answers)
         wrong += found
         print(f"answered    {len(caller.answers.released)} releases, {len(caller.answers.repeated)} repeats, "
@@ -220,9 +215,4 @@ def main():
         # A few each time, and one more every ten seconds.
         if said > 4 * cycles + outage / 10:
             wrong.append(f"the log has {said} lines about {cycles} faults, {outage:.0f} s in all")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+    return wrong

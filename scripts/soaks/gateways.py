@@ -9,15 +9,12 @@ one.
 Wrong is: a payment that was submitted twice; one of which the gateways tell different fates, or another than the simulator's; one
 that the client was told is refused and that was submitted; one that is pending in the end and cannot be resolved.
 """
-import argparse
 import random
-import sys
 import threading
 
 import database
-import proof
+import payments
 import service
-import submissions
 from shop import Shop
 
 VICTIMS = ("first", "second", "paytokend", "simulator", "database")
@@ -78,8 +75,8 @@ class Shops:
 
 def crash(shops, number, victim, clients, short):
     """One round: load at both, a kill at a random answer, the victim started again, everything answered."""
-    payments = shops.mint(40 if short else 200)
-    last, lock, killed, seen = shops.chance.randint(1, len(payments[0])), threading.Lock(), [], 0
+    minted = shops.mint(40 if short else 200)
+    last, lock, killed, seen = shops.chance.randint(1, len(minted[0])), threading.Lock(), [], 0
 
     def tick():
         nonlocal seen
@@ -88,12 +85,12 @@ def crash(shops, number, victim, clients, short):
             if seen == last:
                 killed.append(victim)
                 shops.kill(victim)
-    left = shops.each(lambda place, shop: shop.send(payments[place], clients // 2, tick))
+    left = shops.each(lambda place, shop: shop.send(minted[place], clients // 2, tick))
     if not killed:
         raise service.Failed(f"round {number}: the load was over before answer {last}")
     shops.start(victim)
     shops.each(lambda place, shop: shop.settle(left[place]))
-    print(f"round {number:3}  {victim:9} killed at answer {last:3}: {sum(map(len, left)):3} of {2 * len(payments[0])} sent again",
+    print(f"round {number:3}  {victim:9} killed at answer {last:3}: {sum(map(len, left)):3} of {2 * len(minted[0])} sent again",
           flush=True)
 
 
@@ -104,16 +101,14 @@ def disagreements(shops):
             if "pending" not in (one.told, other.told) and one.told != other.told]
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak gateways", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--rounds", type=int, default=20, help="how often each program is killed (20; 1 with --short)")
     parser.add_argument("--clients", type=int, default=32, help="connections, half of them to each gateway (32)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     if not database.is_installed():
         print("gateways    skipped: PostgreSQL is not installed; scripts/install-packages installs it")
-        return 0
+        return []
     rounds = 1 if options.short else options.rounds
     print(f"{rounds} rounds, {options.clients} clients, --seed {options.seed}")
     with database.Server() as server, service.Service() as daemon:
@@ -131,9 +126,9 @@ def main():
             for number in range(1, rounds + 1):
                 for victim in VICTIMS:
                     crash(shops, number, victim, options.clients, options.short)
-            wrong = submissions.resolve(shops.first)
+            wrong = payments.resolve(shops.first)
             for shop in shops.both:
-                wrong += submissions.fates(shop) + submissions.judge(shop)
+                wrong += payments.fates(shop) + payments.judge(shop)
             wrong += disagreements(shops)
             print("requests    " + "; ".join(
                 f"{shop.name}: {shop.counts['answers']} answered, {shop.counts['broken']} broken, "
@@ -144,11 +139,5 @@ def main():
         finally:
             for program in (shops.first.gateway, shops.second.gateway, shops.simulator):
                 program.abandon()
-        if not daemon.stop():
-            wrong.append("the daemon did not end with 0 at SIGTERM")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+        wrong += daemon.stop()
+    return wrong

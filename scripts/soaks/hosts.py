@@ -12,22 +12,20 @@ another ledger.timeout (three more with --short), for all that has to be done be
 ends, and faults last longer than both together (with --short one of them); while a daemon is stopped itself the time is not
 counted.
 """
-import argparse
 import collections
 import contextlib
 import itertools
 import os
 import random
 import statistics
-import sys
 import time
 
 import cluster
 import deployment
+import hosts_callers
 import network
 import outages
 import patroni_cluster
-import payments
 import proof
 import service
 
@@ -93,7 +91,7 @@ class Hosts:
                 self.network = ending.enter_context(network.Network([*NODES, *cluster.Cluster.NAMES, patroni_cluster.STORE]))
             self.cluster = ending.enter_context(self.servers(self.network, SIZE))
             self.daemons = {node: ending.enter_context(self._daemon(node)) for node in NODES}
-            self.load = payments.Payments({node: there.socket for node, there in self.daemons.items()}, self.limit, self.rate,
+            self.load = hosts_callers.Payments({node: there.socket for node, there in self.daemons.items()}, self.limit, self.rate,
                                           self.chance.random())
             self.outages = self.faults(self.cluster, self.network, self.daemons, self.load, self.chance, self.lasting,
                                         self.limit)
@@ -173,9 +171,7 @@ def table(times, skipped):
     print("            the median, and the longest in brackets")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak hosts", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--rounds", type=int, help="fail-overs (50; 1 with --short)")
     parser.add_argument("--others", type=int, help="how often each other fault comes (2; 1 with --short)")
     parser.add_argument("--faults", help="some of them only, with commas between")
@@ -187,11 +183,11 @@ def main():
                         help="the servers in the hands of Patroni and etcd: their leader killed five times (--rounds), and a "
                              "switchover. stopped-leader only with --faults: after it Patroni 3.0 with PostgreSQL 15 does not "
                              "always name a synchronous standby again, and the run then ends without a verdict")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     known = patroni_cluster.Outages.FAULTS if options.patroni else FAULTS
     if options.list:
         print("\n".join(known))
-        return 0
+        return []
     faults = [fault for fault in known if fault not in ON_REQUEST and not (options.short and fault in LONG)]
     if options.faults:
         faults = options.faults.split(",")
@@ -236,13 +232,7 @@ def main():
         for node, there in hosts.daemons.items():
             print(f"verified    {node}")
             wrong += proof.verify(there.daemon)
-        for node, there in hosts.daemons.items():
-            if not there.daemon.stop():
-                wrong.append(f"{node}: the daemon did not end with 0 at SIGTERM")
+        for there in hosts.daemons.values():
+            wrong += there.daemon.stop()
         print(f"took        {time.monotonic() - began:.0f} s")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+    return wrong

@@ -46,7 +46,7 @@ def main():
         load.wait_for_releases(["host"], time.monotonic())
         load.finish()
         os.seteuid(0)
-        return proof.verdict(seen.finish(proof.LedgerFile(options.ledger)))
+        return service.verdict(seen.finish(proof.LedgerFile(options.ledger)))
 
 
 if __name__ == "__main__":

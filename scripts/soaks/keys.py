@@ -1,19 +1,10 @@
 """Many merchants: a daemon with few keys and one with many, over as many tokens with as many sessions, side by side.
-Tokens and ledger are filled while the daemon is stopped. Of each: start-up, memory, releases a second, the import of one
-more key, lists.
+Tokens and ledger are filled while the daemon is stopped. Of each: start-up, memory, the import of one more key, lists. scripts/bench
+has rows for the releases a second.
 
-SoftHSM slows with every object that it holds, so every figure stands beside what the tokens alone cost: the raw loop of
-HSM operations on a session copy of the same keys, as the worker has them, and of start-up and import what was spent in
-calls to the tokens.
-
-Releases and raw loop are measured in turns, few and many keys one after the other in every round, so that whatever else
-the machine does meets both; what counts is the rounds' median. Beside the rates stands the processor time of one release
-and of one operation, which other programs on the machine change much less.
-
-Wrong is a refused release, a list that is not whole, and releases that get slower with the number of keys by more than the
-raw loop does, both by rate and by processor time.
+SoftHSM slows with every object that it holds, so the figures of start-up and import are shown with what was spent in calls to
+the tokens. Wrong is a refused release, and a list that is not whole.
 """
-import argparse
 import collections
 import concurrent.futures
 import contextlib
@@ -21,13 +12,10 @@ import json
 import os
 import pathlib
 import sqlite3
-import statistics
-import sys
 import tempfile
 import time
 
 import load
-import proof
 import raw
 import service
 
@@ -113,34 +101,14 @@ class Keys:
         output = self.daemon.ctl(*arguments)
         return time.monotonic() - began, output
 
-    def releases(self, seconds, debug, clients, wrong):
-        """Releases a second over a key of each token, and the processor time of each in microseconds."""
-        # Where the service takes them sooner, the time is as much shorter.
-        each = int(seconds * (600 if debug else 2500)) // len(self.names)
-        minted = [service.mint(each, certificate=f"authority/{name}.pem") for name in self.names]
-        requests = [(index, load.decrypt(token)) for index, token in enumerate(sum(map(list, zip(*minted)), []))]
-        times, refusals = [], collections.Counter()
-
-        def answered(tag, status, body, began, ended):
-            times.append(ended - began)
+    def releases(self, wrong):
+        """Some payment tokens for a key of each token."""
+        def answered(name, status, body, began, ended):
             if status != 200:
-                refusals[json.loads(body).get("code", status) if body else "no answer"] += 1
-        began, spent = time.monotonic(), self.daemon.cpu()
-        load.drive(self.daemon.socket, clients, requests, answered, until=began + seconds)
-        took, spent = time.monotonic() - began, self.daemon.cpu() - spent
-        if refusals:
-            wrong.append(f"{self.tag}: refused: {dict(refusals)}")
-        return len(times) / took, spent / len(times) * 1e6
-
-    def raw(self, seconds):
-        """The raw loop on a key of each token, the tokens one after the other: operations a second on the token's object and
-        on a session copy of it, which is what the worker uses, and the processor time of one on the copy in microseconds."""
-        figures = []
-        for name in self.names:
-            with raw.RawLoop(name, f"authority/{name}.pem", environment=self.environment(name)) as loop:
-                own, copy = loop.measure(2, seconds, "object"), loop.measure(2, seconds, "copy")
-                figures.append((own.rate, copy.rate, copy.processor))
-        return [statistics.mean(column) for column in zip(*figures)]
+                wrong.append(f"{self.tag}: a payment token for a key in {name} was answered {status} {body[:200]}")
+        load.drive(self.daemon.socket, 8, [
+            (name, load.decrypt(token)) for name in self.names for token in service.mint(20, certificate=f"authority/{name}.pem")],
+            answered)
 
     def import_one(self):
         name = f"{self.tag}-more"
@@ -186,42 +154,14 @@ class Keys:
         if status != 200 or body.count(b"\npaytokend_key_not_after_seconds{") != self.count + 1:
             wrong.append(f"{self.tag}: metrics do not show every key")
         rows["/readyz"] = self.ask("/readyz")[0], "s", None
-        if not self.daemon.stop():
-            wrong.append(f"{self.tag}: the daemon did not end with 0 at SIGTERM")
+        wrong += self.daemon.stop()
         return rows
 
 
-def rounds(sides, table, options, wrong):
-    """Releases and raw loop of both sides in turns; their medians go into the table, the median of each round's ratio of
-    many keys to few is given back by name."""
-    rates = {tag: collections.defaultdict(list) for tag in sides}
-    for number in range(1 if options.short else options.rounds):
-        # Whoever is first has the cooler machine.
-        for tag in (sides if number % 2 == 0 else reversed(sides)):
-            token, copy, spent = sides[tag].raw(0.5 if options.short else 1)
-            rates[tag]["raw loop, object"].append(token)
-            rates[tag]["raw loop, copy"].append(copy)
-            rates[tag]["  processor time of it"].append(spent)
-        for tag in (sides if number % 2 == 0 else reversed(sides)):
-            served, spent = sides[tag].releases(2 if options.short else options.seconds, options.debug, 8, wrong)
-            rates[tag]["releases"].append(served)
-            rates[tag]["  processor time of one"].append(spent)
-    for tag, rows in rates.items():
-        for name, values in rows.items():
-            unit = "µs" if "processor" in name else "/s"
-            table[tag][name] = statistics.median(values), unit, "SoftHSM" if "raw" in name or "of it" in name else None
-    return {name: statistics.median(many / few for few, many in zip(rates["few"][name], rates["many"][name]))
-            for name in rates["few"]}
-
-
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak keys", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--keys", type=int, default=10_000, help="the many (10000; 400 with --short)")
     parser.add_argument("--tokens", type=int, default=4, help="over which they are spread (4; 2 with --short)")
-    parser.add_argument("--rounds", type=int, default=9, help="of releases and raw loop (9; 1 with --short)")
-    parser.add_argument("--seconds", type=float, default=3, help="of load a round (3; 2 with --short)")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     many, tokens = (400, 2) if options.short else (options.keys, options.tokens)
     few = 40 if options.short else BASE
     wrong = []
@@ -236,33 +176,14 @@ def main():
             print(f"{sides[tag].count} keys with certificates in {tokens} tokens, filled in {sides[tag].filled:.1f} s",
                   flush=True)
         table = {tag: keys.measure_start() for tag, keys in sides.items()}
-        ratios = rounds(sides, table, options, wrong)
         for tag, keys in sides.items():
+            keys.releases(wrong)
             table[tag].update(keys.measure_rest(wrong))
     small, large = table["few"], table["many"]
     print(f"{'':24} {few:>8} keys {many:>8} keys    each key more")
     for name, (value, unit, whose) in large.items():
         before = small[name][0]
         growth = (value - before) / (many - few)
-        each = {"s": f"{growth * 1e6:10.1f} µs", "MiB": f"{growth * 1024:10.2f} KiB", "MB": f"{growth * 1e6:10.0f} B"}.get(
-            unit, f"{value / before:10.2f} times")
+        each = {"s": f"{growth * 1e6:10.1f} µs", "MiB": f"{growth * 1024:10.2f} KiB", "MB": f"{growth * 1e6:10.0f} B"}[unit]
         print(f"  {name:22} {before:10.3f} {unit:3} {value:9.3f} {unit:3} {each:16}  {whose or ''}", flush=True)
-    served, alone = ratios["releases"], ratios["raw loop, copy"]
-    of_tokens = [served / min(alone, 1)]
-    print(f"look-up     {many} keys serve {served:.2f} times as many releases as {few}; the tokens alone do {alone:.2f} "
-          f"times as many operations ({ratios['raw loop, object']:.2f} on the tokens' own objects): "
-          f"{served / min(alone, 1):.2f} of that")
-    # What else runs on the machine changes rates from one round to the next, and processor time hardly.
-    served, alone = 1 / ratios["  processor time of one"], 1 / ratios["  processor time of it"]
-    print(f"by time     of a processor {many} keys get {served:.2f} times as many releases as {few}, and the tokens alone do "
-          f"{alone:.2f} times as many operations: {served / min(alone, 1):.2f} of that")
-    of_tokens.append(served / min(alone, 1))
-    # A short run on a debug build says little about speed.
-    if not options.short and max(of_tokens) < 0.97:
-        wrong.append("releases get slower with the number of keys by more than the tokens do")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+    return wrong

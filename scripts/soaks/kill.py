@@ -5,11 +5,9 @@ Each round: start; what the crash left unanswered is repeated with its reference
 asked for with another reference and must be refused as a replay; then load, and SIGKILL at a random answer.
 What a killed process has written stays in the kernel's cache, so this does not show what a power cut could lose.
 """
-import argparse
 import collections
 import json
 import random
-import sys
 import time
 
 import load
@@ -76,13 +74,11 @@ def settle(daemon, answers, left, known):
     return counts, refused
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak kill", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--rounds", type=int, default=50, help="how often it is killed (50; 3 with --short)")
     parser.add_argument("--clients", type=int, default=16, help="connections (16)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     rounds = 3 if options.short else options.rounds
     chance = random.Random(options.seed)
     answers, tokens, left = proof.Answers(), {}, {}
@@ -138,11 +134,5 @@ def main():
               "each was had under its reference")
         print(f"replays     {replays} transactions asked for again after a restart, under another reference")
         wrong += proof.verify(daemon)
-        if not daemon.stop():
-            wrong.append("the daemon did not end with 0 at SIGTERM")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+        wrong += daemon.stop()
+    return wrong

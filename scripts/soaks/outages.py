@@ -206,9 +206,8 @@ class Outages:
 
     def restore_at_rest(self):
         """The same as people do it who know beforehand: the daemons are stopped first, and started with --await-restore."""
-        for node, there in self.daemons.items():
-            if not there.daemon.stop():
-                self.wrong.append(f"{node} did not end with 0 before a restore")
+        for there in self.daemons.values():
+            self.wrong += there.daemon.stop()
         for member in self.cluster.members:
             member.kill()
         struck = time.monotonic()

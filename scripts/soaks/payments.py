@@ -1,335 +1,324 @@
-"""Payments at several daemons that share a ledger, and what became of each: callers who go on asking under their references
-until they are answered, whatever happens to the hosts meanwhile.
+"""Payments through paytoken-gateway to processor-simulator, whose log is the judge: no payment is submitted twice, and what
+became of each is known.
 
-A payment token is offered to one daemon, to several under the same reference, as by a caller that tries several hosts, or to
-several under references of their own, of which one may have it. Whoever gets a 503 or nothing asks again, there or elsewhere.
-Some of what was released is asked for once more under its reference, which must repeat it, and some under another, which
-must be refused.
+Five kinds of rounds, under load in which one payment in ten is lost in some way at the simulator (not answered, cut off,
+answered by another's answer or by none that can be read):
+  kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again
+  cut      two proxies, one before paytokend and one before the simulator, cut one connection in four: before the request, in
+           it, after it, or in the answer; and one client in ten leaves before its answer
+  disk     the store is on a small file system, which is filled at a random answer and freed after refusals
+  restore  the store is copied under load, goes on, and is replaced by the copy; then every payment of before is sent again
+  rate     payments a second beside paytokend's own releases
+Every payment without an answer, or with a 503, is sent again as it was until it has one.
+
+Wrong is: a payment that was submitted twice; one that the client was told is refused and that was submitted; one that was told
+authorized, captured or declined and was not, or otherwise; one that is pending in the end and cannot be resolved, or whose
+fate is then another than the simulator's; a step of a payment at which no kill has met one.
+What a killed process has written stays in the kernel's cache, so this does not show what a power cut could lose.
 """
 import collections
-import heapq
-import itertools
-import json
+import contextlib
+import os
+import pathlib
 import random
-import select
-import threading
+import shutil
+import socket
+import sqlite3
 import time
 
+import cutter
+import full_disk
 import load
-import outcome
 import service
+from shop import ASK, Payment, Shop
 
-# Of a caller's requests at once at each daemon, and in all.
-TOGETHER, OPEN = 24, 150
-
-Answer = collections.namedtuple("Answer", "payment transaction reference node sequence repeated began")
-
-
-class Payment:
-    """One payment token, and who asked for it."""
-    __slots__ = ("number", "token", "era", "asked", "winner", "transaction", "is_released", "is_lost")
-
-    def __init__(self, number, token, era):
-        self.number, self.token, self.era = number, token, era
-        # By reference: how often it was sent.
-        self.asked = collections.Counter()
-        # The reference that has it.
-        self.winner = self.transaction = None
-        self.is_released = self.is_lost = False
+VICTIMS = ("gateway", "paytokend", "simulator")
+# What the simulator's outcomes are, where they are not authorized.
+FATES = {"captured": "captured", "insufficient_funds": "declined", "do_not_honor": "declined", "error": "error"}
+# Where a gateway's kill meets its payments: before paytokend's release is stored, before the simulator has it, after that.
+STEPS = ("received", "submitting", "submitted")
 
 
-class Ask:
-    __slots__ = ("payment", "reference", "node")
+def crash(shop, number, victim, clients, short):
+    """One round: load, SIGKILL at a random answer, everything started again, everything answered."""
+    payments = shop.mint(60 if short else 200)
+    last, seen, killed = shop.chance.randint(1, len(payments) // 2), 0, []
 
-    def __init__(self, payment, reference, node):
-        self.payment, self.reference, self.node = payment, reference, node
+    def tick():
+        nonlocal seen
+        seen += 1
+        if seen == last:
+            killed.append(victim)
+            shop.daemon.kill() if victim == "paytokend" else getattr(shop, victim).kill()
+    left = shop.send(payments, clients, tick)
+    if not killed:
+        raise service.Failed(f"round {number}: the load was over before answer {last}")
+    if victim == "gateway":
+        shop.steps += steps(shop)
+    if victim == "paytokend":
+        shop.daemon.start()
+    else:
+        getattr(shop, victim).start()
+    shop.settle(left)
+    print(f"round {number:3}  {victim:9} killed at answer {last:3}: {len(left):3} of {len(payments)} sent again", flush=True)
 
 
-class Payments(threading.Thread):
-    """Asks until `finish`, in a thread of its own.
+def steps(shop):
+    """At which step the killed gateway's payments are. The store is looked at in a copy: opening it would mend it."""
+    found, submitted = collections.Counter(), shop.submissions()
+    shutil.rmtree("looked-at", ignore_errors=True)
+    shutil.copytree("store", "looked-at")
+    with contextlib.closing(sqlite3.connect("looked-at/payments.sqlite")) as database:
+        for state, transaction in database.execute(
+                "SELECT state, lower(hex(transaction_id)) FROM payment WHERE state IN ('received', 'submitting')"):
+            found[state if state == "received" else "submitted" if transaction in submitted else "submitting"] += 1
+    return found
 
-    sockets: by node. limit: an answer that takes longer, in seconds, is hung. rate: payment tokens a second at most.
-    """
 
-    def __init__(self, sockets, limit, rate, seed):
-        super().__init__(daemon=True)
-        self.sockets, self.limit, self.rate = sockets, limit, rate
-        self.nodes, self.chance, self.lock = list(sockets), random.Random(seed), threading.Lock()
-        self.minter, self.numbers, self.order = None, itertools.count(), itertools.count()
-        self.poll, self.under_way, self.queue, self.busy = select.epoll(), {}, [], collections.Counter()
-        self.is_finishing, self.failure, self.following = False, None, 0.0
-        # Of each node: when its releases were asked for and answered, in order of the answers.
-        self.releases = {node: [] for node in sockets}
-        # When a daemon stood still, which is not counted as waiting.
-        self.stood, self.stopped = {node: [] for node in sockets}, {}
-        self.recent = collections.deque(maxlen=500)
-        self.payments, self.answers, self.counts = [], [], collections.Counter()
-        self.wrong, self.twice, self.hung, self.longest = [], [], [], 0.0
-        # Restores: when the old server had ended, where the nodes' records ended in the copy, and the claims in it.
-        self.restores, self.held_since = [], None
-        # Payment tokens of an earlier era were signed before the newest fence.
-        self.era, self.fenced = 0, 0.0
+def leave(shop, payments):
+    """Clients that send a payment and do not wait for its answer."""
+    for payment in payments:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(shop.gateway.socket)
+            connection.sendall(payment.request)
 
-    # The caller's side.
 
-    def mint(self, *arguments):
-        """From now on payment tokens of this kind."""
-        minter = service.Minter(*arguments, certificate="authority/ec.pem")
-        with self.lock:
-            self.minter, before = minter, self.minter
-        if before:
-            before.__exit__()
+def cut(shop, number, clients, short):
+    """One round with connections that are cut on both sides of the gateway."""
+    payments = shop.mint(60 if short else 200)
+    seed = shop.chance.randrange(1 << 32)
+    shop.gateway.stop()
+    with cutter.Cutter("cut-paytokend.sock", shop.daemon.socket, 4, seed) as before, \
+            cutter.Cutter("cut-simulator.sock", "simulator.sock", 4, seed + 1) as behind:
+        shop.configure(paytokend="cut-paytokend.sock", simulator="cut-simulator.sock")
+        shop.gateway.start()
+        leave(shop, payments[::10])
+        left = shop.send(payments, clients)
+        shop.settle(left)
+        shop.gateway.stop()
+        print(f"cut {number:5}  {sum(before.cuts.values()):3} connections to paytokend, {sum(behind.cuts.values())} to the "
+              f"simulator: {len(left)} of {len(payments)} sent again", flush=True)
+        shop.cuts += before.cuts + behind.cuts
+    shop.configure()
+    shop.gateway.start()
 
-    def run(self):
+
+def disk(shop, number, clients, short):
+    """The store's disk is full for a while."""
+    payments = shop.mint(60 if short else 200)
+    at, seen, full = shop.chance.randint(1, len(payments) // 2), 0, []
+    shop.gateway.stop()
+    os.makedirs("small/store", mode=0o700, exist_ok=True)
+    for file in pathlib.Path("store").glob("payments.sqlite*"):
+        shutil.copy2(file, "small/store")
+    shop.configure(store="small/store")
+    shop.gateway.start()
+
+    def tick():
+        nonlocal seen
+        seen += 1
+        if seen == at:
+            full.append(True)
+            full_disk.fill("small/filler")
+    left = shop.send(payments, clients, tick)
+    # Where the file itself still has room it goes on for a while: rightly so.
+    extra = []
+    until = time.monotonic() + service.GUARD
+    while not any(payment.code == "503 store_unavailable" for payment in left):
+        if time.monotonic() > until:
+            raise service.Failed(f"disk {number}: no refusal came while the disk was full")
+        full_disk.fill("small/filler")
+        more = shop.mint(20)
+        extra += more
+        left += shop.send(more, clients)
+    refused = sum(payment.code == "503 store_unavailable" for payment in left)
+    shop.await_readiness(503, "store_unavailable")
+    os.unlink("small/filler")
+    shop.await_readiness(200)
+    shop.settle(left)
+    shop.gateway.stop()
+    for file in pathlib.Path("small/store").glob("payments.sqlite*"):
+        shutil.copy2(file, "store")
+    shutil.rmtree("small/store")
+    shop.configure()
+    shop.gateway.start()
+    print(f"disk {number:4}  full at answer {at:3}: {refused} of {len(payments) + len(extra)} refused, and answered afterwards",
+          flush=True)
+    shop.counts["refused for the disk"] += refused
+
+
+def restore(shop, number, clients, short):
+    """The store is replaced by a copy that was made under load."""
+    payments = shop.mint(60 if short else 200)
+    at, seen = shop.chance.randint(1, len(payments) // 2), 0
+
+    def tick():
+        nonlocal seen
+        seen += 1
+        if seen == at:
+            pathlib.Path("store/copy").unlink(missing_ok=True)
+            with sqlite3.connect("file:store/payments.sqlite?mode=ro", uri=True) as source, \
+                    sqlite3.connect("store/copy") as copy:
+                source.backup(copy)
+    shop.settle(shop.send(payments, clients, tick))
+    before = {payment.identifier: payment.told for payment in payments}
+    shop.gateway.stop()
+    for suffix in ("-wal", "-shm"):
+        pathlib.Path("store/payments.sqlite" + suffix).unlink(missing_ok=True)
+    os.chmod("store/copy", 0o600)
+    os.replace("store/copy", "store/payments.sqlite")
+    shop.gateway.start()
+    shop.settle(shop.send(payments, clients))
+    refused = sum(payment.told == "refused" for payment in payments)
+    # The copy tells what it knew; what it does not know is refused, and was told before.
+    for payment in payments:
+        if payment.told == "refused":
+            payment.told, payment.code = before[payment.identifier], None
+    print(f"restore {number:2} copied at answer {at:3}: {refused} of {len(payments)} unknown to the copy and refused",
+          flush=True)
+
+
+def judge(shop):
+    """What is wrong, by the simulator's log."""
+    wrong, submitted = [], shop.submissions()
+    for identifier, outcomes in submitted.items():
+        if len(outcomes) > 1:
+            wrong.append(f"{identifier} was submitted {len(outcomes)} times")
+    told = collections.Counter()
+    for payment in shop.payments:
+        outcomes = submitted.get(payment.identifier, [])
+        told[payment.told] += 1
+        if payment.told == "refused" and (outcomes or not payment.code.startswith("409 transaction_replayed")):
+            wrong.append(f"{payment.identifier} was told {payment.code}, and submitted {len(outcomes)} times")
+        if payment.told in ("authorized", "captured", "declined") and not outcomes:
+            wrong.append(f"{payment.identifier} was told {payment.told}, and never submitted")
+        expected = {1080: "captured", 1081: "declined"}.get(payment.cents, "authorized")
+        if payment.told in ("authorized", "captured", "declined") and payment.told != expected:
+            wrong.append(f"{payment.identifier} was told {payment.told} instead of {expected}")
+    print(f"told        {', '.join(f'{count} {state}' for state, count in told.most_common())}")
+    print(f"simulator   {sum(map(len, submitted.values()))} submissions of {len(submitted)} payments, "
+          f"{sum(len(outcomes) > 1 for outcomes in submitted.values())} submitted twice")
+    return wrong
+
+
+def resolve(shop):
+    """Everything that is pending in the end gets a fate: by the simulator where it knows, else by a person."""
+    until = time.monotonic() + service.GUARD
+    known, by_hand = shop.submissions(), 0
+    # The newest thousand at a time; behind those that no processor knows the others must have their turn as well.
+    while pending := shop.pending():
+        waiting = [identifier for identifier in pending if identifier in known]
+        if len(pending) < shop.PAGE and not waiting or time.monotonic() > until:
+            break
+        time.sleep(1)
+        if len(pending) == shop.PAGE and not waiting:
+            by_hand += resolve_by_hand(shop, pending)
+    waiting = [identifier for identifier in pending if identifier in known]
+    by_hand += resolve_by_hand(shop, (identifier for identifier in pending if identifier not in known))
+    print(f"pending     {by_hand} had no trace at the simulator, and were resolved by hand")
+    return [f"{identifier} is pending, though the simulator knows it" for identifier in waiting] + [
+        f"{identifier} is still pending" for identifier in shop.pending() if identifier not in known]
+
+
+def resolve_by_hand(shop, identifiers):
+    """How many there were."""
+    count = 0
+    for count, identifier in enumerate(identifiers, 1):
+        service.run("paytoken-gateway", "payment", "resolve", identifier, "--status", "error", "--reason",
+                    "no trace at the simulator", "--socket", shop.admin)
+    return count
+
+
+def fates(shop):
+    """Whether those that were told pending are by now what the simulator has them as."""
+    wrong, known = [], shop.submissions()
+    for payment in shop.payments:
+        outcomes = known.get(payment.identifier)
+        if payment.told == "pending" and outcomes and (now := shop.status(payment)) != FATES.get(outcomes[0], "authorized"):
+            wrong.append(f"{payment.identifier} was told pending, is {now}, and was submitted as {outcomes[0]}")
+    return wrong
+
+
+def rates(shop, seconds, clients):
+    """Payments a second, and paytokend's own releases a second, in turns, the medians; and what a payment takes of the
+    processors, in each program, of what a release takes of paytokend."""
+    programs = {"gateway": [shop.gateway.process.pid], "simulator": [shop.simulator.process.pid],
+                "paytokend": shop.daemon.processes()}
+
+    def times():
+        return {name: sum(map(service.processor_time, processes)) for name, processes in programs.items()}
+
+    def measure(socket, requests):
+        done, began, before = 0, time.monotonic(), times()
+
+        def answered(tag, status, body, start, end):
+            nonlocal done
+            if status != 200:
+                raise service.Failed(f"answered {status} {body[:200]}")
+            done += 1
+        load.drive(socket, clients, requests, answered)
+        took = time.monotonic() - began
+        return done / took, {name: (now - before[name]) / done for name, now in times().items()}
+    figures = {"payments": [], "releases": []}
+    for turn in range(3):
+        tokens = service.mint(400 * seconds, "--amount", "1000")
+        figures["releases"].append(measure(shop.daemon.socket, [
+            (number, load.decrypt(token, b"rate-%d-%d" % (turn, number))) for number, token in enumerate(tokens)]))
+        payments = [Payment(token, 1000, shop.key) for token in service.mint(400 * seconds, "--amount", "1000")]
+        figures["payments"].append(measure(shop.gateway.socket, [(one, one.request) for one in payments]))
+    (payments, each), (releases, alone) = (sorted(figures[name], key=lambda figure: figure[0])[1]
+                                           for name in ("payments", "releases"))
+    print(f"rate        {clients} clients: {payments:.0f} payments/s, {releases:.0f} releases/s: {payments / releases:.2f}")
+    print("processors  a payment takes, of a release's time in paytokend: " + ", ".join(
+        f"{name} {each[name] / alone['paytokend']:.1f}" for name in ("paytokend", "gateway", "simulator"))
+        + f"; in all {sum(each.values()) * payments:.2f} of {os.cpu_count()} processors")
+
+
+def main(parser):
+    parser.add_argument("--rounds", type=int, default=50, help="how often each program is killed (50; 1 with --short)")
+    parser.add_argument("--restores", type=int, default=10, help="how often the store is restored (10; 1 with --short)")
+    parser.add_argument("--cuts", type=int, default=10, help="rounds with connections that are cut (10; 1 with --short)")
+    parser.add_argument("--disks", type=int, default=10, help="how often the store's disk is full (10; 1 with --short)")
+    parser.add_argument("--clients", type=int, default=32, help="connections (32)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
+    options = parser.parse_args()
+    rounds, restores, cuts, disks = (1, 1, 1, 1) if options.short else (
+        options.rounds, options.restores, options.cuts, options.disks)
+    if not os.path.ismount("small"):
+        disks = 0
+        print("disk        skipped: it needs root, or user namespaces, to mount a small file system")
+    print(f"{rounds} rounds, {cuts} cuts, {disks} disks, {restores} restores, {options.clients} clients, --seed {options.seed}")
+    with service.Service() as daemon:
+        daemon.start()
+        daemon.import_merchant()
+        shop = Shop(daemon, random.Random(options.seed))
         try:
-            while not (self.is_finishing and not self.queue and not self.under_way):
-                with self.lock:
-                    self._create()
-                    self._send()
-                ready = self.poll.poll(0.01)
-                with self.lock:
-                    for descriptor, _ in ready:
-                        self._receive(descriptor)
-                    self._give_up()
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    def finish(self):
-        """No more payments; returns when all of them have their answers."""
-        self.is_finishing = True
-        self.join(service.GUARD)
-        if self.is_alive() or self.failure:
-            left = len(self.queue) + len(self.under_way)
-            raise service.Failed(f"{left} requests had no answer {service.GUARD} s after the last fault: {self.failure or ''}")
-        self.minter.__exit__()
-
-    def wait_for_releases(self, nodes, since, what):
-        """Until each of these nodes has released what it was asked for after that moment: when, by node."""
-        until, found = time.monotonic() + service.GUARD, {}
-        while len(found) < len(nodes):
-            for node in set(nodes) - set(found):
-                answered = [ended for began, ended in self.releases[node][-2000:] if began >= since]
-                if answered:
-                    found[node] = answered[0]
-            if self.failure or not self.is_alive():
-                raise service.Failed(f"the load has ended: {self.failure}")
-            if time.monotonic() > until:
-                left = ", ".join(sorted(set(nodes) - set(found)))
-                raise service.Failed(f"{what}: {left} released nothing for {service.GUARD} s")
-            time.sleep(0.02)
-        return found
-
-    def released(self):
-        """How many payment tokens so far."""
-        return sum(map(len, self.releases.values()))
-
-    def stands_still(self, node):
-        self.stopped[node] = time.monotonic()
-
-    def goes_on(self, node):
-        with self.lock:
-            self.stood[node].append((self.stopped.pop(node), time.monotonic()))
-
-    # A restore.
-
-    def restored(self, ended, heads, claims):
-        """The ledger is a copy now. Returns the payments that were lost with it.
-
-        ended: when the server that knew more had ended. heads: the sequence at which a node's record ends in the copy.
-        claims: the transactionIds in it.
-        """
-        with self.lock:
-            self.restores.append((ended, heads, claims))
-            self.held_since = ended
-            lost = [payment for payment in self.payments if payment.transaction and payment.transaction not in claims
-                    and not payment.is_lost]
-            for payment in lost:
-                payment.is_lost = True
-            self.recent.clear()
-            return lost
-
-    def accept(self):
-        """Before the copy is taken into service: what was asked for until now will be behind the fence, unless it has its claim.
-        There are no more payments until `mint` brings tokens that were signed later.
-        """
-        with self.lock:
-            self.held_since, self.fenced, self.era = None, time.monotonic(), self.era + 1
-            self.minter, before = None, self.minter
-        before.__exit__()
-
-    def ask_again(self, lost):
-        """Under the reference that had it and under another: neither may have it."""
-        with self.lock:
-            for payment in lost:
-                for reference in (payment.winner, f"lost-{payment.number}"):
-                    self._put(Ask(payment, reference, self.chance.choice(self.nodes)))
-
-    # The thread's.
-
-    def _put(self, ask, after=0.0):
-        heapq.heappush(self.queue, (time.monotonic() + after, next(self.order), ask))
-
-    def _create(self):
-        now = time.monotonic()
-        if (self.is_finishing or self.minter is None or now < self.following
-                or len(self.queue) + len(self.under_way) >= OPEN):
-            return
-        self.following = max(self.following + 1 / self.rate, now - 0.1)
-        token = self.minter.ready()
-        if token is None:
-            return
-        payment = Payment(next(self.numbers), token, self.era)
-        self.payments.append(payment)
-        nodes = self.chance.sample(self.nodes, self.chance.choice([1, 1, 2, len(self.nodes)]))
-        is_shared = self.chance.random() < 0.5
-        for node in nodes:
-            reference = f"soak-{payment.number}" if is_shared or len(nodes) == 1 else f"soak-{payment.number}-{node}"
-            self._put(Ask(payment, reference, node))
-        if self.recent and self.chance.random() < 0.2:
-            known = self.chance.choice(self.recent)
-            # By the one who has it, who must have it again, or by somebody else, who must not.
-            reference = known.winner if self.chance.random() < 0.5 else f"another-{next(self.order)}"
-            self._put(Ask(known, reference, self.chance.choice(self.nodes)))
-
-    def _send(self):
-        now, waiting = time.monotonic(), []
-        while self.queue and self.queue[0][0] <= now:
-            item = heapq.heappop(self.queue)
-            ask = item[2]
-            if self.busy[ask.node] >= TOGETHER:
-                waiting.append(item)
-                continue
-            try:
-                connection = load.Connection(self.sockets[ask.node])
-                connection.send(ask, load.decrypt(ask.payment.token, ask.reference.encode()))
-            except OSError:
-                self._again(ask, "no connection")
-                continue
-            ask.payment.asked[ask.reference] += 1
-            self.busy[ask.node] += 1
-            self.under_way[connection.socket.fileno()] = connection
-            self.poll.register(connection.socket, select.EPOLLIN)
-        for item in waiting:
-            heapq.heappush(self.queue, item)
-
-    def _again(self, ask, why):
-        self.counts[why] += 1
-        if self.chance.random() < 0.5:
-            ask.node = self.chance.choice(self.nodes)
-        self._put(ask, self.chance.uniform(0.1, 0.5))
-
-    def _close(self, connection):
-        self.poll.unregister(connection.socket)
-        del self.under_way[connection.socket.fileno()]
-        connection.socket.close()
-        self.busy[connection.tag.node] -= 1
-
-    def _receive(self, descriptor):
-        connection = self.under_way[descriptor]
-        try:
-            answer = connection.receive()
-            if answer is None:
-                return
-        except OSError:
-            answer = None, b"", True
-        self._close(connection)
-        self._take(connection.tag, *answer[:2], connection.began)
-
-    def _waited(self, node, began):
-        """Seconds, without those in which the daemon stood still."""
-        now = time.monotonic()
-        spans = self.stood[node] + ([(self.stopped[node], now)] if node in self.stopped else [])
-        return now - began - sum(max(0.0, end - max(start, began)) for start, end in spans)
-
-    def _give_up(self):
-        for connection in list(self.under_way.values()):
-            ask = connection.tag
-            if self._waited(ask.node, connection.began) > self.limit:
-                self.hung.append(f"{ask.node} did not answer {ask.reference} for {self.limit} s")
-                self._close(connection)
-                self._again(ask, "hung")
-
-    def _take(self, ask, status, body, began):
-        self.longest = max(self.longest, self._waited(ask.node, began))
-        if status is None:
-            self._again(ask, "closed")
-            return
-        answer = json.loads(body)
-        code = answer.get("code")
-        if status == 503 and code in outcome.CLEAN:
-            self._again(ask, code)
-            return
-        if status == 200:
-            self._has(ask, answer, began)
-        elif (status, code) == (409, "transaction_replayed"):
-            self._has_not(ask)
-        else:
-            self.wrong.append(f"{ask.node} answered {ask.reference} with {status} {code}")
-
-    def _has(self, ask, answer, began):
-        payment, where, is_repeated = ask.payment, answer["audit"], answer["repeated"]
-        transaction = answer["transactionId"]
-        if where["node"] != ask.node:
-            self.wrong.append(f"{ask.node} answered {ask.reference} with a record of {where['node']}")
-        self.answers.append(Answer(payment, transaction, ask.reference, ask.node, where["sequence"], is_repeated, began))
-        self.counts["repeated" if is_repeated else "released"] += 1
-        if self.held_since is not None and began >= self.held_since:
-            self.wrong.append(f"{ask.node} released {ask.reference} before the restored ledger was accepted")
-        if payment.is_lost or payment.winner not in (None, ask.reference):
-            self.twice.append(f"{transaction} was released to {payment.winner}, and to {ask.reference}"
-                              + (" after the restore" if payment.is_lost else ""))
-        if is_repeated:
-            # An earlier or simultaneous request under the reference had it.
-            if payment.winner is None and payment.asked[ask.reference] < 2:
-                self.wrong.append(f"{ask.node} repeated {ask.reference}, which had not been asked for")
-        else:
-            if payment.is_released:
-                self.twice.append(f"{transaction} was released twice to {ask.reference}")
-            if payment.era < self.era and began >= self.fenced:
-                self.wrong.append(f"{ask.node} released {ask.reference}, which was signed before the fence")
-            payment.is_released = True
-            self.releases[ask.node].append((began, time.monotonic()))
-        payment.winner, payment.transaction = ask.reference, transaction
-        self._tell_loss(payment, began)
-        if not payment.is_lost and payment.era == self.era:
-            self.recent.append(payment)
-
-    def _tell_loss(self, payment, began):
-        """Of an answer that was under way when the server ended."""
-        for ended, _, claims in self.restores:
-            if began < ended and payment.transaction not in claims:
-                payment.is_lost = True
-
-    def _has_not(self, ask):
-        payment = ask.payment
-        self.counts["replayed"] += 1
-        if payment.era < self.era:
-            # Behind the fence: all that has no claim.
-            if ask.reference == payment.winner and not payment.is_lost:
-                self.wrong.append(f"{ask.reference} was answered, has its claim, and is refused")
-            return
-        if ask.reference == payment.winner:
-            self.wrong.append(f"{ask.reference} was answered, and is refused")
-        elif len(payment.asked) == 1:
-            self.wrong.append(f"{ask.reference} was refused, and nobody else asked for it")
-
-    # Afterwards.
-
-    def _is_kept(self, answer):
-        return all(answer.began >= ended or answer.sequence <= heads.get(answer.node, 0) for ended, heads, _ in self.restores)
-
-    def kept(self):
-        """The answers whose records must be there: (releases by transactionId, repeats), as proof.Answers has them."""
-        released, repeated = {}, []
-        for answer in filter(self._is_kept, self.answers):
-            if answer.repeated:
-                repeated.append((answer.transaction, answer.node, answer.sequence))
-            else:
-                released[answer.transaction] = (answer.reference, answer.node, answer.sequence)
-        return released, repeated
-
-    def unserved(self):
-        """The payments that nobody has, though nothing was lost."""
-        return [payment for payment in self.payments
-                if payment.winner is None and payment.asked and payment.era == self.era]
+            shop.simulator.start()
+            shop.gateway.start()
+            for number in range(1, rounds + 1):
+                for victim in VICTIMS:
+                    crash(shop, number, victim, options.clients, options.short)
+            for number in range(1, cuts + 1):
+                cut(shop, number, options.clients, options.short)
+            for number in range(1, disks + 1):
+                disk(shop, number, options.clients, options.short)
+            wrong = resolve(shop) + fates(shop)
+            for number in range(1, restores + 1):
+                restore(shop, number, options.clients, options.short)
+            wrong += resolve(shop) + judge(shop)
+            print(f"requests    {shop.counts['answers']} answered, {shop.counts['broken']} broken, "
+                  f"{shop.counts['sent again']} sent again")
+            print("killed at   " + ", ".join(f"{shop.steps[step]} {step}" for step in STEPS))
+            print("cut         " + ", ".join(f"{shop.cuts[place]} {place}" for place in cutter.PLACES))
+            if not options.short:
+                wrong += [f"no gateway was killed while a payment was {step}" for step in STEPS
+                          if rounds and not shop.steps[step]]
+                wrong += [f"no connection was cut {place}" for place in cutter.PLACES if cuts and not shop.cuts[place]]
+                rates(shop, 10, options.clients)
+            shop.gateway.stop()
+            shop.simulator.stop()
+        finally:
+            for program in (shop.gateway, shop.simulator):
+                program.abandon()
+        wrong += daemon.stop()
+    return wrong

@@ -124,13 +124,3 @@ def verify(daemon, show=print):
         if done.returncode != 0:
             wrong.append(f"{name}: exit {done.returncode}")
     return wrong
-
-
-def verdict(wrong):
-    """The exit status, and why."""
-    for fault in wrong[:20]:
-        print(f"WRONG  {fault}")
-    if len(wrong) > 20:
-        print(f"WRONG  and {len(wrong) - 20} more")
-    return 1 if wrong else 0
-

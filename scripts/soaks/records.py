@@ -6,13 +6,11 @@ of the reader and of the daemon. Then releases while an export runs beside them.
 Wrong is what does not verify, memory that grows with the record, and releases that an export holds up: while the reader
 of an export has stopped reading, so that it cannot end, releases must be answered.
 """
-import argparse
 import contextlib
 import os
 import pathlib
 import socket
 import subprocess
-import sys
 import threading
 import time
 
@@ -132,14 +130,12 @@ def held_open(daemon, count, wrong):
     print(f"  {count} releases were answered while an export stood still, {left / 1e6:.1f} MB before its end")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak records", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--ledger", choices=["sqlite", "postgresql"], default="sqlite", help="where it is kept (sqlite)")
     parser.add_argument("--records", type=int, default=1_000_000,
                         help="the longest record; a tenth and a hundredth of it are measured before "
                              "(1000000; 10000 with --short)")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     longest = 10_000 if options.short else options.records
     lengths = [longest // 10, longest] if options.short else [longest // 100, longest // 10, longest]
     wrong, table, there = [], [], 0
@@ -153,8 +149,7 @@ def main():
         daemon.start()
         daemon.import_merchant()
         for length in lengths:
-            if not daemon.stop():
-                wrong.append("the daemon did not end with 0 at SIGTERM")
+            wrong += daemon.stop()
             seconds = fill(place, length - there)
             added, there = length - there, length
             started = daemon.start()
@@ -177,11 +172,5 @@ def main():
                 wrong.append(f"{name}: {small:.1f} MiB for {first[0]} records, {large:.1f} MiB for {last[0]}")
         grown = max(large - small for (_, _, small), (_, _, large) in zip(first[1], last[1]))
         print(f"memory     from {first[0]} to {last[0]} records no reader, nor the daemon, needs more than {grown:.1f} MiB more")
-        if not daemon.stop():
-            wrong.append("the daemon did not end with 0 at SIGTERM")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+        wrong += daemon.stop()
+    return wrong

@@ -15,12 +15,20 @@ GUARD = load.GUARD
 GET_READY = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-def arguments(parser):
-    """With those that scripts/soak and scripts/bench themselves understand."""
+def add_options(parser):
+    """Those that scripts/soak and scripts/bench themselves understand."""
     parser.add_argument("--short", action="store_true", help="as scripts/test runs it")
     parser.add_argument("--debug", action="store_true", help="a debug build instead of a release one")
     parser.add_argument("--skip-build", action="store_true", help="what is there is built already")
-    return parser.parse_args()
+
+
+def verdict(wrong):
+    """The exit status, and why."""
+    for fault in wrong[:20]:
+        print(f"WRONG  {fault}")
+    if len(wrong) > 20:
+        print(f"WRONG  and {len(wrong) - 20} more")
+    return 1 if wrong else 0
 
 
 class Failed(Exception):
@@ -174,16 +182,16 @@ class Service:
         return True
 
     def stop(self):
-        """SIGTERM; says whether it ended with 0."""
+        """SIGTERM. Returns what is wrong: that it did not end with 0."""
         if self.process is None or self.process.poll() is not None:
-            return True
+            return []
         self.process.terminate()
         try:
-            return self.process.wait(GUARD) == 0
+            status = self.process.wait(GUARD)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
-            return False
+            status = self.process.wait()
+        return [f"the daemon at {self.socket} ended with {status} at SIGTERM"] if status != 0 else []
 
     def __enter__(self):
         return self

@@ -13,7 +13,6 @@ Everything runs on this machine. Beside decryption the playing server and the se
 the server has no answer given or no handshake where it should, and, but for --short, a p99 of decryption beside signatures
 of more than 2 times its own on the token that takes 20 ms.
 """
-import argparse
 import base64
 import concurrent.futures
 import contextlib
@@ -22,11 +21,9 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 
 import deployment
 import load
-import proof
 import raw
 import service
 
@@ -252,14 +249,12 @@ def beside(title, kind, delay, sessions, rounds, seconds, wrong, keys):
     return {name: figures[1] / middle["alone"][1] for name, figures in middle.items()}
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak sessions", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--rounds", type=int, default=3,
                         help="medians are shown, beside decryption of three times as many (3; 1 of both with --short)")
     parser.add_argument("--part", choices=("rates", "beside"), help="only that: sessions a second, or what they do to decryption")
     parser.add_argument("--seconds", type=float, default=5, help="of each load (5; 0.5 with --short)")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     rounds, seconds = (1, 0.5) if options.short else (options.rounds, options.seconds)
     many = 1 if options.short else 3 * rounds
     wrong = []
@@ -274,9 +269,4 @@ def main():
         for name in ("beside sessions, key in the token", "beside signatures"):
             if ratios[name] > 2 and not options.short:
                 wrong.append(f"20 ms for each operation, {name}: decryption's p99 is {ratios[name]:.2f} times its own")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+    return wrong

@@ -6,20 +6,17 @@ as many connections, each with one request after the other. All of it shares the
 that the storm has to be compared with: how much longer good tokens take because others are bad, and not because there
 are others. Bad ones are tried twice in the HSM token, since it answers nonsense and a fault of its own alike.
 """
-import argparse
 import collections
 import contextlib
 import itertools
 import json
 import multiprocessing
 import random
-import sys
 import time
 
 import deployment
 import load
 import outcome
-import proof
 import service
 
 BAD = {"ec": ["point-off-curve", "bad-tag", "other-merchant-identifier"],
@@ -64,14 +61,12 @@ def press(path, bad, clients, ready, ended, answers):
         answers.put((codes, time.monotonic() - began))
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak storm", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--rounds", type=int, default=5, help="of all three (5; 1 with --short)")
     parser.add_argument("--requests", type=int, default=600, help="good ones in each (600; 40 with --short)")
     parser.add_argument("--rate", type=int, default=100, help="of them a second at most (100; 20 with --debug)")
     parser.add_argument("--clients", type=int, default=8, help="connections of the storm (8)")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     rounds, requests = (1, 40) if options.short else (options.rounds, options.requests)
     rate = 20 if options.debug else options.rate
     deployment.make_merchants()
@@ -99,8 +94,7 @@ def main():
                 seconds[name] += took
                 pressure.join()
         restarts = there.restarts()
-        if not there.daemon.stop():
-            wrong.append("the daemon did not end with 0 at SIGTERM")
+        wrong += there.daemon.stop()
     print(f"{'good traffic':16}{'requests':>9}{'right':>8}{'p50':>11}{'p99':>11}{'longest':>11}   beside it")
     tails = {}
     for name, result in results.items():
@@ -124,9 +118,4 @@ def main():
     print(f"workers     {restarts} replaced")
     if restarts:
         wrong.append(f"{restarts} workers were replaced")
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+    return wrong

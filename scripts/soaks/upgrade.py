@@ -17,7 +17,6 @@ not in the record; and a record that does not verify. `doubled` says for how man
 seconds after the first release, the 99th percentile of the payments that were due then was more than twice that of the quiet
 times before; its last line says how much of the quiet times themselves that was. No verdict depends on it.
 """
-import argparse
 import collections
 import contextlib
 import hashlib
@@ -26,7 +25,6 @@ import os
 import pathlib
 import socket
 import subprocess
-import sys
 import threading
 import time
 
@@ -274,16 +272,14 @@ def at_gateway(options, old, new):
         print(f"gateway     {knocks.refused['refused']} connections were refused, {knocks.refused['closed']} closed without an answer")
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/soak upgrade", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(parser):
     parser.add_argument("--old", metavar="DIR", help="the programs of the version before (the present ones)")
     parser.add_argument("--rounds", type=int, help="how often back and forth, with the same schema (3; 1 with --short)")
     parser.add_argument("--rate", type=float, help="payments a second (100; 20 with --short)")
     parser.add_argument("--quiet", type=float, help="seconds of load between the restarts (5; 1 with --short)")
     parser.add_argument("--ledger", choices=["file", "postgresql", "none"],
                         help="only this one; none: only the gateway")
-    options = service.arguments(parser)
+    options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.short else 3)
     options.rate = options.rate or (20 if options.short else 100)
     options.quiet = options.quiet or (1 if options.short else 5)
@@ -302,9 +298,4 @@ def main():
             print("PostgreSQL  skipped: it is not installed")
     if options.ledger in (None, "none"):
         at_gateway(options, old, new)
-    return proof.verdict(wrong)
-
-
-if __name__ == "__main__":
-    with service.cleaning():
-        sys.exit(main())
+    return wrong

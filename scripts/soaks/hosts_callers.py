@@ -1,0 +1,335 @@
+"""Payments at several daemons that share a ledger, and what became of each: callers who go on asking under their references
+until they are answered, whatever happens to the hosts meanwhile.
+
+A payment token is offered to one daemon, to several under the same reference, as by a caller that tries several hosts, or to
+several under references of their own, of which one may have it. Whoever gets a 503 or nothing asks again, there or elsewhere.
+Some of what was released is asked for once more under its reference, which must repeat it, and some under another, which
+must be refused.
+"""
+import collections
+import heapq
+import itertools
+import json
+import random
+import select
+import threading
+import time
+
+import load
+import outcome
+import service
+
+# Of a caller's requests at once at each daemon, and in all.
+TOGETHER, OPEN = 24, 150
+
+Answer = collections.namedtuple("Answer", "payment transaction reference node sequence repeated began")
+
+
+class Payment:
+    """One payment token, and who asked for it."""
+    __slots__ = ("number", "token", "era", "asked", "winner", "transaction", "is_released", "is_lost")
+
+    def __init__(self, number, token, era):
+        self.number, self.token, self.era = number, token, era
+        # By reference: how often it was sent.
+        self.asked = collections.Counter()
+        # The reference that has it.
+        self.winner = self.transaction = None
+        self.is_released = self.is_lost = False
+
+
+class Ask:
+    __slots__ = ("payment", "reference", "node")
+
+    def __init__(self, payment, reference, node):
+        self.payment, self.reference, self.node = payment, reference, node
+
+
+class Payments(threading.Thread):
+    """Asks until `finish`, in a thread of its own.
+
+    sockets: by node. limit: an answer that takes longer, in seconds, is hung. rate: payment tokens a second at most.
+    """
+
+    def __init__(self, sockets, limit, rate, seed):
+        super().__init__(daemon=True)
+        self.sockets, self.limit, self.rate = sockets, limit, rate
+        self.nodes, self.chance, self.lock = list(sockets), random.Random(seed), threading.Lock()
+        self.minter, self.numbers, self.order = None, itertools.count(), itertools.count()
+        self.poll, self.under_way, self.queue, self.busy = select.epoll(), {}, [], collections.Counter()
+        self.is_finishing, self.failure, self.following = False, None, 0.0
+        # Of each node: when its releases were asked for and answered, in order of the answers.
+        self.releases = {node: [] for node in sockets}
+        # When a daemon stood still, which is not counted as waiting.
+        self.stood, self.stopped = {node: [] for node in sockets}, {}
+        self.recent = collections.deque(maxlen=500)
+        self.payments, self.answers, self.counts = [], [], collections.Counter()
+        self.wrong, self.twice, self.hung, self.longest = [], [], [], 0.0
+        # Restores: when the old server had ended, where the nodes' records ended in the copy, and the claims in it.
+        self.restores, self.held_since = [], None
+        # Payment tokens of an earlier era were signed before the newest fence.
+        self.era, self.fenced = 0, 0.0
+
+    # The caller's side.
+
+    def mint(self, *arguments):
+        """From now on payment tokens of this kind."""
+        minter = service.Minter(*arguments, certificate="authority/ec.pem")
+        with self.lock:
+            self.minter, before = minter, self.minter
+        if before:
+            before.__exit__()
+
+    def run(self):
+        try:
+            while not (self.is_finishing and not self.queue and not self.under_way):
+                with self.lock:
+                    self._create()
+                    self._send()
+                ready = self.poll.poll(0.01)
+                with self.lock:
+                    for descriptor, _ in ready:
+                        self._receive(descriptor)
+                    self._give_up()
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def finish(self):
+        """No more payments; returns when all of them have their answers."""
+        self.is_finishing = True
+        self.join(service.GUARD)
+        if self.is_alive() or self.failure:
+            left = len(self.queue) + len(self.under_way)
+            raise service.Failed(f"{left} requests had no answer {service.GUARD} s after the last fault: {self.failure or ''}")
+        self.minter.__exit__()
+
+    def wait_for_releases(self, nodes, since, what):
+        """Until each of these nodes has released what it was asked for after that moment: when, by node."""
+        until, found = time.monotonic() + service.GUARD, {}
+        while len(found) < len(nodes):
+            for node in set(nodes) - set(found):
+                answered = [ended for began, ended in self.releases[node][-2000:] if began >= since]
+                if answered:
+                    found[node] = answered[0]
+            if self.failure or not self.is_alive():
+                raise service.Failed(f"the load has ended: {self.failure}")
+            if time.monotonic() > until:
+                left = ", ".join(sorted(set(nodes) - set(found)))
+                raise service.Failed(f"{what}: {left} released nothing for {service.GUARD} s")
+            time.sleep(0.02)
+        return found
+
+    def released(self):
+        """How many payment tokens so far."""
+        return sum(map(len, self.releases.values()))
+
+    def stands_still(self, node):
+        self.stopped[node] = time.monotonic()
+
+    def goes_on(self, node):
+        with self.lock:
+            self.stood[node].append((self.stopped.pop(node), time.monotonic()))
+
+    # A restore.
+
+    def restored(self, ended, heads, claims):
+        """The ledger is a copy now. Returns the payments that were lost with it.
+
+        ended: when the server that knew more had ended. heads: the sequence at which a node's record ends in the copy.
+        claims: the transactionIds in it.
+        """
+        with self.lock:
+            self.restores.append((ended, heads, claims))
+            self.held_since = ended
+            lost = [payment for payment in self.payments if payment.transaction and payment.transaction not in claims
+                    and not payment.is_lost]
+            for payment in lost:
+                payment.is_lost = True
+            self.recent.clear()
+            return lost
+
+    def accept(self):
+        """Before the copy is taken into service: what was asked for until now will be behind the fence, unless it has its claim.
+        There are no more payments until `mint` brings tokens that were signed later.
+        """
+        with self.lock:
+            self.held_since, self.fenced, self.era = None, time.monotonic(), self.era + 1
+            self.minter, before = None, self.minter
+        before.__exit__()
+
+    def ask_again(self, lost):
+        """Under the reference that had it and under another: neither may have it."""
+        with self.lock:
+            for payment in lost:
+                for reference in (payment.winner, f"lost-{payment.number}"):
+                    self._put(Ask(payment, reference, self.chance.choice(self.nodes)))
+
+    # The thread's.
+
+    def _put(self, ask, after=0.0):
+        heapq.heappush(self.queue, (time.monotonic() + after, next(self.order), ask))
+
+    def _create(self):
+        now = time.monotonic()
+        if (self.is_finishing or self.minter is None or now < self.following
+                or len(self.queue) + len(self.under_way) >= OPEN):
+            return
+        self.following = max(self.following + 1 / self.rate, now - 0.1)
+        token = self.minter.ready()
+        if token is None:
+            return
+        payment = Payment(next(self.numbers), token, self.era)
+        self.payments.append(payment)
+        nodes = self.chance.sample(self.nodes, self.chance.choice([1, 1, 2, len(self.nodes)]))
+        is_shared = self.chance.random() < 0.5
+        for node in nodes:
+            reference = f"soak-{payment.number}" if is_shared or len(nodes) == 1 else f"soak-{payment.number}-{node}"
+            self._put(Ask(payment, reference, node))
+        if self.recent and self.chance.random() < 0.2:
+            known = self.chance.choice(self.recent)
+            # By the one who has it, who must have it again, or by somebody else, who must not.
+            reference = known.winner if self.chance.random() < 0.5 else f"another-{next(self.order)}"
+            self._put(Ask(known, reference, self.chance.choice(self.nodes)))
+
+    def _send(self):
+        now, waiting = time.monotonic(), []
+        while self.queue and self.queue[0][0] <= now:
+            item = heapq.heappop(self.queue)
+            ask = item[2]
+            if self.busy[ask.node] >= TOGETHER:
+                waiting.append(item)
+                continue
+            try:
+                connection = load.Connection(self.sockets[ask.node])
+                connection.send(ask, load.decrypt(ask.payment.token, ask.reference.encode()))
+            except OSError:
+                self._again(ask, "no connection")
+                continue
+            ask.payment.asked[ask.reference] += 1
+            self.busy[ask.node] += 1
+            self.under_way[connection.socket.fileno()] = connection
+            self.poll.register(connection.socket, select.EPOLLIN)
+        for item in waiting:
+            heapq.heappush(self.queue, item)
+
+    def _again(self, ask, why):
+        self.counts[why] += 1
+        if self.chance.random() < 0.5:
+            ask.node = self.chance.choice(self.nodes)
+        self._put(ask, self.chance.uniform(0.1, 0.5))
+
+    def _close(self, connection):
+        self.poll.unregister(connection.socket)
+        del self.under_way[connection.socket.fileno()]
+        connection.socket.close()
+        self.busy[connection.tag.node] -= 1
+
+    def _receive(self, descriptor):
+        connection = self.under_way[descriptor]
+        try:
+            answer = connection.receive()
+            if answer is None:
+                return
+        except OSError:
+            answer = None, b"", True
+        self._close(connection)
+        self._take(connection.tag, *answer[:2], connection.began)
+
+    def _waited(self, node, began):
+        """Seconds, without those in which the daemon stood still."""
+        now = time.monotonic()
+        spans = self.stood[node] + ([(self.stopped[node], now)] if node in self.stopped else [])
+        return now - began - sum(max(0.0, end - max(start, began)) for start, end in spans)
+
+    def _give_up(self):
+        for connection in list(self.under_way.values()):
+            ask = connection.tag
+            if self._waited(ask.node, connection.began) > self.limit:
+                self.hung.append(f"{ask.node} did not answer {ask.reference} for {self.limit} s")
+                self._close(connection)
+                self._again(ask, "hung")
+
+    def _take(self, ask, status, body, began):
+        self.longest = max(self.longest, self._waited(ask.node, began))
+        if status is None:
+            self._again(ask, "closed")
+            return
+        answer = json.loads(body)
+        code = answer.get("code")
+        if status == 503 and code in outcome.CLEAN:
+            self._again(ask, code)
+            return
+        if status == 200:
+            self._has(ask, answer, began)
+        elif (status, code) == (409, "transaction_replayed"):
+            self._has_not(ask)
+        else:
+            self.wrong.append(f"{ask.node} answered {ask.reference} with {status} {code}")
+
+    def _has(self, ask, answer, began):
+        payment, where, is_repeated = ask.payment, answer["audit"], answer["repeated"]
+        transaction = answer["transactionId"]
+        if where["node"] != ask.node:
+            self.wrong.append(f"{ask.node} answered {ask.reference} with a record of {where['node']}")
+        self.answers.append(Answer(payment, transaction, ask.reference, ask.node, where["sequence"], is_repeated, began))
+        self.counts["repeated" if is_repeated else "released"] += 1
+        if self.held_since is not None and began >= self.held_since:
+            self.wrong.append(f"{ask.node} released {ask.reference} before the restored ledger was accepted")
+        if payment.is_lost or payment.winner not in (None, ask.reference):
+            self.twice.append(f"{transaction} was released to {payment.winner}, and to {ask.reference}"
+                              + (" after the restore" if payment.is_lost else ""))
+        if is_repeated:
+            # An earlier or simultaneous request under the reference had it.
+            if payment.winner is None and payment.asked[ask.reference] < 2:
+                self.wrong.append(f"{ask.node} repeated {ask.reference}, which had not been asked for")
+        else:
+            if payment.is_released:
+                self.twice.append(f"{transaction} was released twice to {ask.reference}")
+            if payment.era < self.era and began >= self.fenced:
+                self.wrong.append(f"{ask.node} released {ask.reference}, which was signed before the fence")
+            payment.is_released = True
+            self.releases[ask.node].append((began, time.monotonic()))
+        payment.winner, payment.transaction = ask.reference, transaction
+        self._tell_loss(payment, began)
+        if not payment.is_lost and payment.era == self.era:
+            self.recent.append(payment)
+
+    def _tell_loss(self, payment, began):
+        """Of an answer that was under way when the server ended."""
+        for ended, _, claims in self.restores:
+            if began < ended and payment.transaction not in claims:
+                payment.is_lost = True
+
+    def _has_not(self, ask):
+        payment = ask.payment
+        self.counts["replayed"] += 1
+        if payment.era < self.era:
+            # Behind the fence: all that has no claim.
+            if ask.reference == payment.winner and not payment.is_lost:
+                self.wrong.append(f"{ask.reference} was answered, has its claim, and is refused")
+            return
+        if ask.reference == payment.winner:
+            self.wrong.append(f"{ask.reference} was answered, and is refused")
+        elif len(payment.asked) == 1:
+            self.wrong.append(f"{ask.reference} was refused, and nobody else asked for it")
+
+    # Afterwards.
+
+    def _is_kept(self, answer):
+        return all(answer.began >= ended or answer.sequence <= heads.get(answer.node, 0) for ended, heads, _ in self.restores)
+
+    def kept(self):
+        """The answers whose records must be there: (releases by transactionId, repeats), as proof.Answers has them."""
+        released, repeated = {}, []
+        for answer in filter(self._is_kept, self.answers):
+            if answer.repeated:
+                repeated.append((answer.transaction, answer.node, answer.sequence))
+            else:
+                released[answer.transaction] = (answer.reference, answer.node, answer.sequence)
+        return released, repeated
+
+    def unserved(self):
+        """The payments that nobody has, though nothing was lost."""
+        return [payment for payment in self.payments
+                if payment.winner is None and payment.asked and payment.era == self.era]

@@ -1,0 +1,19 @@
+"""Runs one soak: the module whose name is the first argument, with the options behind it."""
+import argparse
+import importlib
+import sys
+
+import service
+
+
+def main():
+    name = sys.argv.pop(1)
+    soak = importlib.import_module(name.replace("-", "_"))
+    parser = argparse.ArgumentParser(prog=f"scripts/soak {name}", description=soak.__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    service.add_options(parser)
+    with service.cleaning():
+        sys.exit(service.verdict(soak.main(parser)))
+
+
+main()
