@@ -14,8 +14,8 @@ import sys
 import tempfile
 import time
 
-SOAKS = ["kill", "race", "storm", "gateways", "hosts", "full-disk", "records", "archives", "keys", "faults", "derives",
-         "differential", "sessions", "payments", "upgrade"]
+SOAKS = ["kill", "hosts", "full-disk", "records", "archives", "keys", "faults", "derives", "differential", "sessions", "payments",
+         "upgrade"]
 CHECKS = [["scripts/check-structure"], ["scripts/check-documents"], ["scripts/check-openapi"], ["scripts/test-readme"],
           ["scripts/test-demo"], ["scripts/test-demo-page"], ["scripts/test-monitoring", "--rules"],
           ["scripts/check-gateway-api", "--short", "--debug", "--skip-build"],

@@ -1,10 +1,14 @@
-# A paytokend of one's own in a fresh directory, with a SoftHSM token and a root made for the run. Sourced by
-# scripts/demo, scripts/test-readme and scripts/soak; nothing outside the directory is touched.
+# A paytokend of one's own in a fresh directory, with a SoftHSM token and a root made for the run, and what scripts that have one
+# share. Sourced; nothing outside the directory is touched.
 #
 #   sandbox_open            makes the directory, goes into it and takes care that it and the daemon end with the script
 #   sandbox_token [LABEL]   a SoftHSM token, initialised; its label is sandbox
 #   sandbox_daemon          authority, configuration, the daemon, waits until it is ready for imports
+#   sandbox_build ARGUMENT… builds, unless --skip-build is among a script's arguments: release, or with --debug debug
+#   sandbox_help ARGUMENT…  succeeds where -h or --help is among them
 #   sandbox_run PROGRAM …   a program that is ended, with time to clean up, when the script is
+#   sandbox_block SCRIPT NAME DOCUMENT
+#                           the fenced block after the comment that says that SCRIPT runs it as NAME
 #   sandbox_merchant N T ID authority/N.key.pem and N.pem: a merchant of type T (ec or rsa), identifier ID, imported
 #
 # `run` shows a command as a reader could type it, when sandbox_narrates is set, and runs it.
@@ -40,6 +44,15 @@ run() {
         [ $status = 0 ] || printf 'failed with %s: %s\n%s\n' "$status" "$*" "$output" >&2
         return $status
     fi
+}
+
+sandbox_help() { [[ " $* " == *" -h "* || " $* " == *" --help "* ]]; }
+
+# Sets configuration.
+sandbox_build() {
+    configuration=release
+    [[ " $* " != *" --debug "* ]] || configuration=debug
+    [[ " $* " == *" --skip-build "* ]] || swift build -c "$configuration"
 }
 
 sandbox_close() {
@@ -145,7 +158,7 @@ sandbox_daemon() {
     paytokend --config paytokend.yaml 2>paytokend.log &
     sandbox_daemon_process=$!
     local tries
-    # Nobody waits that long on a busy machine either: it only ends.
+    # No busy machine takes that long: this only ends a wait that has no end.
     for tries in $(seq 1200); do
         if ! kill -0 "$sandbox_daemon_process" 2>/dev/null; then
             echo "the daemon ended while it started" >&2
@@ -157,6 +170,13 @@ sandbox_daemon() {
     done
     echo "the daemon was not ready: asked $tries times in two minutes" >&2
     return 1
+}
+
+sandbox_block() {
+    awk -v mark="<!-- scripts/$1 runs this as $2 -->" '
+        $0 == mark { found = 1; next }
+        found && /^```/ { if (inside) exit; inside = 1; next }
+        inside { print }' "$3"
 }
 
 sandbox_merchant() {

@@ -2,7 +2,6 @@
 import collections
 import concurrent.futures
 import os
-import time
 
 import service
 
@@ -26,10 +25,9 @@ class Mint:
         return [self.spare.popleft() for _ in range(count)]
 
     def _wait_for_pipes(self):
-        until = time.monotonic() + service.GUARD
         # A minter sleeps only where it cannot write.
-        while any(service.stat(minter.forge.pid)[0] != "S" for minter in self.minters) and time.monotonic() < until:
-            time.sleep(0.005)
+        service.wait("a full pipe of every minter", lambda: all(
+            service.stat(minter.forge.pid)[0] == "S" for minter in self.minters), pause=0.005)
 
     def give_back(self, tokens):
         """Those that were not used."""

@@ -4,7 +4,6 @@ import statistics
 
 import peers
 import rows
-import targets
 
 KEYS = {"object": "the token's key", "copy": "a session copy"}
 OPERATIONS = {
@@ -12,7 +11,8 @@ OPERATIONS = {
        for kind in ("ec", "rsa") for key in KEYS for threads in (1, 2, 4)},
     "p256-libcrypto": "P-256 verification by libcrypto", "verification": "paytokend's check of a token's signature",
     "boundary-worker": "restoration through the worker's process", "boundary-within": "restoration within one process",
-    "boundary-bare": "restoration by the sessions' own threads", "fdatasync": "4 KiB appended, fdatasync", "server-round-trip": "a round trip to the PostgreSQL server",
+    "boundary-bare": "restoration by the sessions' own threads", "fdatasync": "4 KiB appended, fdatasync",
+    "server-round-trip": "a round trip to the PostgreSQL server",
     "server-commit": "a commit there of one row of 500 bytes"}
 WIDTH = 52
 

@@ -1,6 +1,5 @@
 """The rounds: in each, every row is played once, with the raw loop before and behind it, and every operation that a release
 is made of is measured once. So whatever else the machine does meets all of them."""
-import contextlib
 import functools
 import os
 import pathlib
@@ -29,15 +28,16 @@ TRIAL = 300
 SAMPLE = 500
 
 
-class Bench:
+class Bench(service.Contexts):
     """The services, and what was measured of them. A context: leaving it ends them."""
 
     def __init__(self, chosen, seconds, show=print):
+        super().__init__()
         self.seconds, self.show = seconds, show
         self.figures, self.wrong, self.missing = figures.Figures(), [], {}
         # By row, what is to be expected of it.
         self.rates = {}
-        self.stack, self.services, self.mints, self.peers = contextlib.ExitStack(), {}, {}, []
+        self.services, self.mints, self.peers = {}, {}, []
         self.rows = []
         for row in chosen:
             if not row.setup.token.is_installed():
@@ -47,26 +47,19 @@ class Bench:
             else:
                 self.rows.append(row)
 
-    def __enter__(self):
-        with contextlib.ExitStack() as starting:
-            starting.push(self.stack.__exit__)
-            deployment.make_merchants()
-            for row in self.rows:
-                if row.setup not in self.services:
-                    place = f"s{len(self.services)}"
-                    self.services[row.setup] = self.stack.enter_context(
-                        services.MeasuredService(row.setup, place, self.mint, self._ledger(row.setup, place)))
-                    self.show(f"ready       {row.title}", flush=True)
-            starting.pop_all()
-        return self
-
-    def __exit__(self, *error):
-        return self.stack.__exit__(*error)
+    def begin(self):
+        deployment.make_merchants()
+        for row in self.rows:
+            if row.setup not in self.services:
+                place = f"s{len(self.services)}"
+                self.services[row.setup] = self.enter_context(
+                    services.MeasuredService(row.setup, place, self.mint, self._ledger(row.setup, place)))
+                self.show(f"ready       {row.title}", flush=True)
 
     @functools.cached_property
     def server(self):
         """The PostgreSQL server, with a database for what is measured of it alone."""
-        started = self.stack.enter_context(database.Server())
+        started = self.enter_context(database.Server())
         started.sql("CREATE DATABASE primitives")
         started.sql("CREATE TABLE primitive (row bytea)", "primitives")
         return started
@@ -77,7 +70,7 @@ class Bench:
 
     def mint(self, certificate):
         if certificate not in self.mints:
-            self.mints[certificate] = self.stack.enter_context(mint.Mint(certificate))
+            self.mints[certificate] = self.enter_context(mint.Mint(certificate))
         return self.mints[certificate]
 
     def add_peer(self, kind, directory):
@@ -98,7 +91,7 @@ class Bench:
                 self.wrong += wrong
 
     def round(self, number):
-        # Whoever is first has the cooler machine. Open loops come last: they are at a share of the others' rate.
+        # The first row has the cooler machine. Open loops come last: they are at a share of the others' rate.
         closed = [row for row in self.rows if row.load is None]
         for row in closed if number % 2 == 0 else reversed(closed):
             self._play(row)

@@ -1,11 +1,8 @@
 """A row's service: a daemon with its token and keys, the raw loop on the same token, and measuring both."""
-import contextlib
 import functools
 import json
 import os
 import pathlib
-import subprocess
-import tempfile
 import time
 
 import database
@@ -26,84 +23,50 @@ def unit_environment():
     return [line.partition("=")[2] for line in unit.read_text().splitlines() if line.startswith("Environment=")]
 
 
-class Relay:
-    """Between a daemon and a PostgreSQL server: everything arrives so many milliseconds later. A context."""
-
-    def __init__(self, place, server, milliseconds):
-        name = f".s.PGSQL.{database.PORT}"
-        self.command = ["./relay", f"{place}/{name}", f"{server.directory}/{name}", str(milliseconds * 1000)]
-
-    def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE)
-        if not self.process.stdout.readline():
-            raise service.Failed(f"relay ended with {self.process.wait()}")
-        return self
-
-    def __exit__(self, *error):
-        self.process.terminate()
-        self.process.wait()
-        self.process.stdout.close()
-
-
-class MeasuredService:
+class MeasuredService(service.Contexts):
     """A setup, started. A context.
 
     mint: a function from a certificate to its Mint. ledger: one of database.py, where it is not in a file.
     """
 
     def __init__(self, setup, place, mint, ledger=None):
-        self.setup, self.place, self.stack = setup, place, contextlib.ExitStack()
+        super().__init__()
+        self.setup, self.place = setup, place
         self.ledger, section = ledger or proof.LedgerFile(f"{place}/ledger.sqlite"), None
         if ledger is not None:
             between = None if setup.relay is None else os.path.abspath(place)
             section = ledger.settings("bench", between)
         self.released = 0
         many = setup.keys > 1
-        self.certificate = f"authority/{place if many else setup.kind}.pem"
         program = ("env", *unit_environment(),
                    *(("paytokend-memory-ledger",) if setup.ledger == "none" else ("paytokend", "--config")))
         self.deployment = deployment.Deployment(
-            place, {"a": self._in_memory if many else setup.token}, merchants=() if many else (setup.kind,), program=program,
-            listener={"max_connections": 1024, "max_connections_per_uid": 1024}, ledger=section, sessions=setup.sessions,
-            call_timeout="10s")
+            place, {"a": deployment.InMemoryToken if many else setup.token}, merchants=() if many else (setup.kind,),
+            program=program, listener={"max_connections": 1024, "max_connections_per_uid": 1024}, ledger=section,
+            sessions=setup.sessions, call_timeout="10s")
         self.token, self.daemon = self.deployment.tokens[0], self.deployment.daemon
+        self.certificate = self.deployment.certificate(self.token) if many else f"authority/{setup.kind}.pem"
         self.mint = mint
 
-    def _in_memory(self, name, place):
-        """SoftHSM writes a file for every object, several times: that takes long where it is not in memory."""
-        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        store = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="paytokend.", dir=memory))
-        return self.setup.token(name, place, store)
-
-    def __enter__(self):
-        with contextlib.ExitStack() as starting:
-            starting.push(self.stack.__exit__)
-            if self.setup.relay is not None:
-                self.stack.enter_context(Relay(self.place, self.ledger.server, self.setup.relay))
-            self.stack.enter_context(self.deployment)
-            if self.setup.keys > 1:
-                self._fill()
-            self.mint = self.mint(self.certificate)
-            self._warm()
-            starting.pop_all()
-        return self
-
-    def __exit__(self, *error):
-        return self.stack.__exit__(*error)
-
-    def _fill(self):
-        # The daemon has made the audit key, while ledger and token were both new.
-        self.daemon.stop()
-        service.run("key-filler", f"{self.place}/ledger.sqlite", self.setup.keys, self.token.softhsm, self.token.name,
-                    self.token.pin, "authority", self.place, env={**os.environ, **self.token.environment})
-        self.daemon.start(limit=3 * service.GUARD)
+    def begin(self):
+        if self.setup.relay is not None:
+            name = f".s.PGSQL.{database.PORT}"
+            # Between the daemon and the server: everything arrives so many milliseconds later.
+            self.enter_context(service.Answering(
+                "./relay", f"{self.place}/{name}", f"{self.ledger.server.directory}/{name}", str(self.setup.relay * 1000))).line()
+        self.enter_context(self.deployment)
+        if self.setup.keys > 1:
+            self.deployment.fill(self.setup.keys)
+            self.daemon.start(limit=3 * service.GUARD)
+        self.mint = self.mint(self.certificate)
+        self._warm()
 
     @functools.cached_property
     def raw(self):
         """The raw loop on the same key; None where the library is not SoftHSM."""
         if isinstance(self.token, deployment.NSSToken):
             return None
-        return self.stack.enter_context(raw.RawLoop(
+        return self.enter_context(raw.RawLoop(
             self.token.name, self.certificate, self.token.pin, {**os.environ, "SOFTHSM2_CONF": self.token.conf}))
 
     def _warm(self):
@@ -140,7 +103,7 @@ class MeasuredService:
         if not released:
             raise service.Failed(f"{row.name}: nothing was released: {'; '.join(wrong)}")
         daemon, worker, server = (end - start for start, end in zip(before, after))
-        memory = [service.resident(process) for process in self.daemon.processes()]
+        memory = [service.memory(process) for process in self.daemon.processes()]
         return {
             "rate": released / said["seconds"], **said["latency"],
             "daemon": daemon / released * 1e6, "worker": worker / released * 1e6, "load": said["processor"] / released * 1e6,

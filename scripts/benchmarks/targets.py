@@ -45,8 +45,8 @@ def processor(row):
 
 
 def many_keys(figures):
-    """How a row with many keys compares with the base, each by its own token's raw loop: by rates or by processor time, whichever is
-    better, since other programs change the one or the other."""
+    """How a row with many keys compares with the base, each by its own token's raw loop: by rates or by processor time, whichever
+    is better, since other programs change the one or the other."""
     by_rate = quotient(figures.median("keys-10000", "of_raw"), figures.median("ec", "of_raw"))
     by_time = quotient(processor("ec")(figures), processor("keys-10000")(figures))
     return None if None in (by_rate, by_time) else max(by_rate, by_time)

@@ -5,11 +5,10 @@ import json
 import os
 import pathlib
 import random
-import socket
 import subprocess
 import sys
-import time
 
+import load
 import service
 from shop import Shop
 
@@ -18,29 +17,15 @@ NEVER_RIGHT = {"POST /radial/decrypt": "only clients with certificates may", "PO
                "POST /radial/credit-card-auth": "schemathesis writes no XML that holds a payment token"}
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 def serve(shop, port):
     """The gateway on a port of this host's, for a client that may do all but have tokens' data."""
     path = pathlib.Path("gateway.yaml")
     text = path.read_text().replace("address: 'unix:gateway.sock'", f"address: '127.0.0.1:{port}'")
     text = text.replace("[pay, status]", "[pay, status, session], domains: [shop.example]")
     path.write_text(text.replace("burst: 100000", "burst: 100000, max_connections_per_address: 1024"))
-    with open("gateway.log", "ab") as log:
-        process = subprocess.Popen(shop.gateway.command, stderr=log, stdin=subprocess.DEVNULL)
-    until = time.monotonic() + service.GUARD
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return process
-        except OSError:
-            if process.poll() is not None or time.monotonic() > until:
-                raise service.Failed("the gateway does not serve: " + pathlib.Path("gateway.log").read_text()[-500:]) from None
-            time.sleep(0.02)
+    gateway = service.Program(port, *shop.gateway.command, log="gateway.log")
+    gateway.start()
+    return gateway
 
 
 def table(document, seen):
@@ -78,10 +63,9 @@ def main():
     with service.Service() as daemon:
         daemon.start()
         daemon.import_merchant()
-        shop, port = Shop(daemon, random.Random(options.seed)), free_port()
+        shop, port = Shop(daemon, random.Random(options.seed)), load.free_port()
         shop.simulator.start()
-        gateway = serve(shop, port)
-        try:
+        with shop.simulator, serve(shop, port) as gateway:
             # schemathesis asks for the status of payments that it has made: their identifiers stand in the answers.
             pathlib.Path("tokens.jsonl").write_bytes(b"\n".join(
                 token.strip() for token in service.mint(20 * examples + 200, "--amount", "1000")))
@@ -95,20 +79,15 @@ def main():
                      "PYTHONPATH": ""}, capture_output=True, text=True)
             if done.returncode != 0:
                 print(done.stdout[-20_000:], done.stderr[-2_000:])
-            alive = gateway.poll() is None
-        finally:
-            gateway.terminate()
-            gateway.wait()
-            shop.simulator.stop()
+            wrong = ["the gateway ended"] if gateway.process.poll() is not None else gateway.stop()
+            wrong += shop.simulator.stop()
         seen = collections.defaultdict(collections.Counter)
         for line in pathlib.Path("seen").read_text().splitlines():
             method, path, status = line.split(" ")
             seen[f"{method} {path}"][int(status)] += 1
-        wrong = table(json.loads(pathlib.Path(options.document).read_text()), seen)
+        wrong += table(json.loads(pathlib.Path(options.document).read_text()), seen)
         if done.returncode != 0:
             wrong.append(f"schemathesis found differences (--seed {options.seed})")
-        if not alive:
-            wrong.append("the gateway ended")
         wrong += daemon.stop()
         count = sum(sum(statuses.values()) for statuses in seen.values())
         print(f"check-gateway-api: {count} requests, --seed {options.seed}, {len(wrong)} wrong")

@@ -3,10 +3,8 @@ in one another's place."""
 import fcntl
 import json
 import os
-import pathlib
 import shutil
 import socket
-import subprocess
 import time
 
 import load
@@ -34,14 +32,14 @@ class Activated(service.Service):
 
     def __init__(self, there, programs):
         daemon = there.daemon
-        self.socket, self.admin, self.log, self.process = daemon.socket, daemon.admin, daemon.log, None
         self.programs = os.path.abspath(programs)
-        self.listening = [self._listen(path) for path in (self.socket, self.admin)]
-        self.command = ["bash", "-c", ACTIVATION, "bash", *map(str, self.listening), *daemon.command]
+        self.listening = [self._listen(path) for path in (daemon.socket, daemon.admin)]
+        super().__init__(socket=daemon.socket, admin=daemon.admin, log=daemon.log, command=[
+            "bash", "-c", ACTIVATION, "bash", *map(str, self.listening), *daemon.command])
 
     @staticmethod
     def _listen(path):
-        """The descriptor; nobody closes it while the soak runs."""
+        """The descriptor, which stays open while the soak runs."""
         with socket.socket(socket.AF_UNIX) as listening:
             # As systemd has it: paths in socket units are absolute.
             listening.bind(os.path.abspath(path))
@@ -50,19 +48,7 @@ class Activated(service.Service):
             return fcntl.fcntl(listening.fileno(), fcntl.F_DUPFD_CLOEXEC, 100)
 
     def spawn(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL, pass_fds=self.listening)
-
-    def start(self, limit=service.GUARD, ready=True):
-        began = time.monotonic()
-        self.spawn()
-        while not self.is_ready():
-            if self.process.poll() is not None:
-                raise service.Failed(f"the daemon ended while it started, with {self.process.returncode}: {self.last_words()}")
-            if time.monotonic() - began > limit:
-                raise service.Failed(f"the daemon was not ready within {limit} s")
-            time.sleep(0.01)
-        return time.monotonic() - began
+        super().spawn(pass_fds=self.listening)
 
     def start_again_and_again(self):
         """As systemd does: again after a second while it ends with 75. Returns how often that was, when it serves."""
@@ -76,14 +62,14 @@ class Activated(service.Service):
             else:
                 return times
             if self.process.returncode != LATER:
-                raise service.Failed(f"the daemon ended with {self.process.returncode}: {self.last_words()}")
+                self.must_run()
             times += 1
             time.sleep(RESTART)
 
     def start_refused(self):
         """Started, it must end by itself: its exit status and its last line."""
         self.spawn()
-        return self.process.wait(service.GUARD), self.last_words()
+        return self.process.wait(service.GUARD), service.last_lines(self.log)
 
     def is_ready(self):
         # Where no daemon is, the question waits in the socket.
@@ -91,9 +77,6 @@ class Activated(service.Service):
         load.drive(self.socket, 1, [(None, service.GET_READY)],
                    lambda tag, status, body, began, ended: answers.append(status), limit=1)
         return answers == [200]
-
-    def last_words(self):
-        return " ".join(pathlib.Path(self.log).read_text(errors="replace").splitlines()[-1:])
 
     def schema(self):
         return json.loads(self.ctl("status", "--output", "json"))["ledger"]["schemaVersion"]

@@ -1,10 +1,8 @@
 """Callers who do what Calling.md asks of them: each payment has a reference, a 503 is asked again after the time that it names,
-and a connection that was closed before its answer is made anew, and the payment repeated under its reference."""
+and a connection that was closed before its answer is replaced, and the payment repeated under its reference."""
 import collections
 import json
 import re
-import select
-import threading
 import time
 
 import load
@@ -37,7 +35,7 @@ class Connection(load.Connection):
         return found and (*found, self.received[:self.received.find(b"\r\n\r\n") + 2])
 
 
-class Callers(threading.Thread):
+class Callers(load.Asking):
     """So many payments a second, each due at its time, however late the answers of others are; at each node over that many kept
     connections at most. Until `finish`, in a thread of its own.
 
@@ -45,25 +43,16 @@ class Callers(threading.Thread):
     """
 
     def __init__(self, sockets, rate, connections, certificate="authority/ec.pem"):
-        super().__init__(daemon=True)
+        super().__init__()
         self.sockets, self.rate, self.connections, self.certificate = sockets, rate, connections, certificate
         self.nodes = list(sockets)
-        self.poll, self.busy = select.epoll(), {}
         self.idle = {node: [] for node in sockets}
         self.waiting = {node: collections.deque() for node in sockets}
         self.payments, self.answers, self.refused, self.wrong = [], proof.Answers(), collections.Counter(), []
         # When each node's latest payments were released.
         self.released = {node: 0.0 for node in sockets}
-        self.is_finishing, self.failure = False, None
 
     # The soak's side.
-
-    def finish(self):
-        """No more payments; returns when all of them have their answers."""
-        self.is_finishing = True
-        self.join(service.GUARD)
-        if self.is_alive() or self.failure:
-            raise service.Failed(f"payments had no answer {service.GUARD} s after the last restart: {self.failure or ''}")
 
     def steady(self, seconds):
         """So long, and until each node has released something since."""
@@ -73,42 +62,38 @@ class Callers(threading.Thread):
 
     def wait_for_releases(self, nodes, since):
         """Until each of them has released something after that moment: the last one's time."""
-        until = time.monotonic() + service.GUARD
-        while min(self.released[node] for node in nodes) <= since:
-            if self.failure or not self.is_alive():
-                raise service.Failed(f"the load has ended: {self.failure}")
-            if time.monotonic() > until:
-                raise service.Failed(f"nothing was released for {service.GUARD} s: {dict(self.refused)} {self.wrong[:1]}")
-            time.sleep(0.005)
+        def have_released():
+            self.must_go_on()
+            return min(self.released[node] for node in nodes) > since
+        service.wait(lambda: f"a release ({dict(self.refused)} {self.wrong[:1]})", have_released, pause=0.005)
         return max(self.released[node] for node in nodes)
 
     # The thread's.
 
     def run(self):
-        try:
-            with service.Minter(certificate=self.certificate, with_payloads=True) as minter:
-                following = time.monotonic()
-                while not self.is_finishing or self.busy or any(self.waiting.values()):
-                    now = time.monotonic()
-                    while following <= now and not self.is_finishing:
-                        (payload, token), = minter.take(1)
-                        number = len(self.payments)
-                        payment = Payment(number, self.nodes[number % len(self.nodes)], payload, token, following)
-                        self.payments.append(payment)
-                        self.waiting[payment.node].append(payment)
-                        following += 1 / self.rate
-                    for node in self.nodes:
-                        self._send(node, now)
-                    for descriptor, _ in self.poll.poll(0.002):
-                        self._receive(self.busy[descriptor])
-        except BaseException as error:
-            self.failure = error
-            raise
+        with service.Minter(certificate=self.certificate, with_payloads=True) as self.minter:
+            self.following = time.monotonic()
+            super().run()
+
+    def is_idle(self):
+        return not any(self.waiting.values())
+
+    def turn(self):
+        now = time.monotonic()
+        while self.following <= now and not self.is_finishing:
+            (payload, token), = self.minter.take(1)
+            number = len(self.payments)
+            payment = Payment(number, self.nodes[number % len(self.nodes)], payload, token, self.following)
+            self.payments.append(payment)
+            self.waiting[payment.node].append(payment)
+            self.following += 1 / self.rate
+        for node in self.nodes:
+            self._send(node, now)
 
     def _send(self, node, now):
         waiting = self.waiting[node]
         for _ in range(len(waiting)):
-            under_way = sum(connection.tag.node == node for connection in self.busy.values())
+            under_way = sum(connection.tag.node == node for connection in self.under_way.values())
             if under_way >= self.connections:
                 return
             payment = waiting.popleft()
@@ -117,29 +102,18 @@ class Callers(threading.Thread):
                 continue
             connection = self.idle[node].pop() if self.idle[node] else Connection(self.sockets[node])
             try:
-                connection.send(payment, payment.request)
+                self.send(connection, payment, payment.request)
             except OSError:
                 # The daemon had closed it while it was idle.
                 connection.socket.close()
                 self._closed(payment)
-                continue
-            self.busy[connection.socket.fileno()] = connection
-            self.poll.register(connection.socket, select.EPOLLIN)
 
     def _closed(self, payment):
         payment.closed += 1
         self.waiting[payment.node].appendleft(payment)
 
-    def _receive(self, connection):
-        payment, answer = connection.tag, None
-        try:
-            answer = connection.receive()
-            if answer is None:
-                return
-        except OSError:
-            pass
-        self.poll.unregister(connection.socket)
-        del self.busy[connection.socket.fileno()]
+    def answered(self, connection, answer):
+        payment = connection.tag
         if answer is None:
             connection.socket.close()
             self._closed(payment)

@@ -4,7 +4,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import time
 
 import database
 import service
@@ -54,7 +53,7 @@ class Member(database.Server):
     def _command(self, name, *arguments):
         return [*self.network.within(self.name), *super()._command(name, *arguments)]
 
-    def command(self, name, *arguments):
+    def execute(self, name, *arguments):
         """Runs one of PostgreSQL's programs, or another, as the server's account on its host."""
         return service.run(*self._command(name, *arguments), cwd=self.directory)
 
@@ -64,7 +63,7 @@ class Member(database.Server):
         return self.network.addresses.get(self.name, self.directory)
 
     def create(self):
-        self.command("initdb", "-D", self.data, "-A", "trust", "-U", database.SUPERUSER, "-E", "UTF8", "--locale=C")
+        self.execute("initdb", "-D", self.data, "-A", "trust", "-U", database.SUPERUSER, "-E", "UTF8", "--locale=C")
         with open(f"{self.data}/pg_hba.conf", "a") as file:
             file.write("host all all 10.77.0.0/16 trust\nhost replication all 10.77.0.0/16 trust\n")
         # Where pg_rewind finds them too, which starts the server by itself.
@@ -88,7 +87,7 @@ class Member(database.Server):
             service.end(self.process.pid)
         self.process.wait()
 
-    def stop(self):
+    def freeze(self):
         """Everything of it stands still. Returns what go_on wants."""
         return service.stop(self.process.pid)
 
@@ -97,13 +96,11 @@ class Member(database.Server):
 
     def revive(self):
         """Starts it where it has ended by itself; returns when it takes connections."""
-        until = time.monotonic() + service.GUARD
-        while not (self.is_running() and self.try_sql("SELECT 1")):
+        def serves():
             if not self.is_running():
                 self.start()
-            if time.monotonic() > until:
-                raise service.Failed("the server did not come back")
-            time.sleep(0.1)
+            return self.try_sql("SELECT 1")
+        service.wait("the server", serves, pause=0.1)
 
     def try_sql(self, statement):
         """Says whether it was done."""
@@ -114,7 +111,7 @@ class Member(database.Server):
 
     def copy(self, place):
         """A base backup of it."""
-        self.command("pg_basebackup", "-D", place, "-h", self.directory, "-p", database.PORT, "-U", database.SUPERUSER,
+        self.execute("pg_basebackup", "-D", place, "-h", self.directory, "-p", database.PORT, "-U", database.SUPERUSER,
                      "-c", "fast", "-X", "stream")
 
     def follow(self, anew=False):
@@ -125,7 +122,7 @@ class Member(database.Server):
             try:
                 # The partner's control file must tell of its promotion already.
                 self.partner.sql("CHECKPOINT")
-                self.command("pg_rewind", "-D", self.data, "--source-server",
+                self.execute("pg_rewind", "-D", self.data, "--source-server",
                              f"host={self.partner.directory} port={database.PORT} user={database.SUPERUSER} dbname=postgres")
             except service.Failed:
                 anew = True
@@ -133,7 +130,7 @@ class Member(database.Server):
             how = "copied"
             shutil.rmtree(self.data, ignore_errors=True)
             self.partner.copy(self.data)
-        self.command("touch", f"{self.data}/standby.signal")
+        self.execute("touch", f"{self.data}/standby.signal")
         self.start()
         return how
 
@@ -148,33 +145,28 @@ class Member(database.Server):
         pathlib.Path(f"{self.disk}/filler").unlink()
 
 
-class Cluster:
+class Cluster(service.Contexts):
     """Primary and standby with a ledger. A context."""
 
     NAMES = ["one", "other"]
 
     def __init__(self, network, size=None):
+        super().__init__()
         self.network = network
         self.primary, self.standby = (Member(name, network, size) for name in self.NAMES)
         self.primary.partner, self.standby.partner = self.standby, self.primary
         self.members, self.ledger = [self.primary, self.standby], None
 
-    def __enter__(self):
-        with contextlib.ExitStack() as ending:
-            for member in self.members:
-                ending.enter_context(member)
-            self.primary.create()
-            self.ledger = self.primary.ledger("ledger")
-            # In force once there is a standby, which gets it with the copy.
-            self.primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBYS}'")
-            self.standby.follow(anew=True)
-            self.primary.sql("SELECT pg_reload_conf()")
-            self.wait_for_standby()
-            self.ending = ending.pop_all()
-        return self
-
-    def __exit__(self, *error):
-        self.ending.__exit__(*error)
+    def begin(self):
+        for member in self.members:
+            self.enter_context(member)
+        self.primary.create()
+        self.ledger = self.primary.ledger("ledger")
+        # In force once there is a standby, which gets it with the copy.
+        self.primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{STANDBYS}'")
+        self.standby.follow(anew=True)
+        self.primary.sql("SELECT pg_reload_conf()")
+        self.wait_for_standby()
 
     @property
     def hosts(self):
@@ -205,5 +197,5 @@ class Cluster:
         """The copy takes the place of the primary's data, as it was made. Neither server runs before. Nothing is acknowledged
         until the standby is there: it rejoins, anew."""
         shutil.rmtree(self.primary.data)
-        self.primary.command("cp", "-a", backup, self.primary.data)
+        self.primary.execute("cp", "-a", backup, self.primary.data)
         self.primary.start()

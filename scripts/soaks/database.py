@@ -6,7 +6,6 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-import time
 
 import service
 
@@ -37,7 +36,7 @@ def account():
     raise service.Failed("there is no account postgres or nobody for a database server")
 
 
-class Server:
+class Server(service.Program):
     """On a Unix socket in a directory beside this one, on the same file system: durable, as it comes, and without a standby. A
     context: leaving it ends the server and removes the directory.
 
@@ -45,13 +44,14 @@ class Server:
     """
 
     def __init__(self, settings=()):
-        self.settings, self.account, self.process = list(settings), account(), None
+        self.settings, self.account = list(settings), account()
         # Not in this directory, which is closed to other accounts.
         self.directory = tempfile.mkdtemp(prefix="paytokend-database.", dir=pathlib.Path.cwd().parent)
         os.chmod(self.directory, 0o755)
         if self.account:
             os.chown(self.directory, self.account.pw_uid, self.account.pw_gid)
-        self.data, self.log = f"{self.directory}/data", f"{self.directory}/server.log"
+        self.data = f"{self.directory}/data"
+        super().__init__(f"{self.directory}/.s.PGSQL.{PORT}", log=f"{self.directory}/server.log")
 
     def __enter__(self):
         try:
@@ -67,9 +67,7 @@ class Server:
 
     def __exit__(self, *error):
         if self.process is not None:
-            # Immediately: nothing of it is needed any more.
-            self.process.send_signal(3)
-            self.process.wait()
+            Server.kill(self)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _command(self, name, *arguments):
@@ -84,16 +82,15 @@ class Server:
         """Returns when it takes connections."""
         settings = ["listen_addresses=", f"unix_socket_directories={self.directory}", f"port={PORT}",
                     "log_min_messages=warning", *self.settings]
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                self._command("postgres", "-D", self.data, *[word for setting in settings for word in ("-c", setting)]),
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory)
-        until = time.monotonic() + service.GUARD
-        while subprocess.run([program("pg_isready"), "-q", "-h", self.directory, "-p", str(PORT)]).returncode != 0:
-            if self.process.poll() is not None or time.monotonic() > until:
-                said = pathlib.Path(self.log).read_text(errors="replace").splitlines()[-3:]
-                raise service.Failed(f"PostgreSQL did not start: {' '.join(said)}")
-            time.sleep(0.02)
+        self.command = self._command("postgres", "-D", self.data, *[word for setting in settings for word in ("-c", setting)])
+        self.spawn(cwd=self.directory)
+        asking = [program("pg_isready"), "-q", "-h", self.directory, "-p", str(PORT)]
+        service.wait("PostgreSQL", lambda: self.must_run() and subprocess.run(asking).returncode == 0, pause=0.02)
+
+    def kill(self):
+        """SIGQUIT: no less sudden to its clients than SIGKILL, and none of its processes is left."""
+        self.process.send_signal(3)
+        self.process.wait()
 
     def cpu(self):
         """Seconds of processor time that its processes have taken."""
@@ -141,6 +138,10 @@ class Ledger:
         """The transactionId of a record in the middle."""
         return self.sql("SELECT encode(transaction_id, 'hex') FROM audit_record WHERE transaction_id IS NOT NULL AND "
                         "sequence >= (SELECT max(sequence) / 2 FROM audit_record) ORDER BY sequence LIMIT 1")[0]
+
+    def first_record(self):
+        """The sequence of the oldest that is left."""
+        return int(self.sql("SELECT min(sequence) FROM audit_record")[0])
 
     def size(self):
         """In bytes."""

@@ -1,4 +1,5 @@
 """Tokens, a configuration and a daemon in a directory of their own: what faults are tried on."""
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -6,8 +7,9 @@ import re
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
-import time
+import tempfile
 
 import load
 import service
@@ -61,6 +63,16 @@ class SoftHSMToken:
         return f"  - name: {self.name}\n" + "".join(f"    {key}: {value}\n" for key, value in lines.items())
 
 
+class InMemoryToken(SoftHSMToken):
+    """For many keys: SoftHSM writes a file for every object, several times, which takes a tenth of the time in memory."""
+
+    def __init__(self, name, place):
+        # It goes with the program.
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.directory = tempfile.TemporaryDirectory(prefix="paytokend.", dir=memory)
+        super().__init__(name, place, self.directory.name)
+
+
 class NSSToken(SoftHSMToken):
     """An NSS softoken with a database of its own."""
     LIBRARIES = ["/usr/lib/x86_64-linux-gnu/libsoftokn3.so", "/usr/lib/x86_64-linux-gnu/nss/libsoftokn3.so",
@@ -95,7 +107,7 @@ class ScriptedToken(SoftHSMToken):
         self.play()
 
     def play(self, *instructions):
-        """Calls that begin after this obey the new script, and are counted anew."""
+        """Calls that begin after this obey the new script, and are counted from one."""
         for fired in pathlib.Path(self.place).glob(f"{self.name}.script.fired-*"):
             fired.unlink()
         lines = [f"module {self.softhsm}", *instructions]
@@ -144,11 +156,7 @@ class RemoteToken(SoftHSMToken):
             ["p11-kit", "server", "-f", "-n", self.address, "--provider", self.softhsm, f"pkcs11:token={self.name}"],
             env={**os.environ, **self.served}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True)
-        until = time.monotonic() + service.GUARD
-        while not os.path.exists(self.address):
-            if time.monotonic() > until or self.server.poll() is not None:
-                raise service.Failed("p11-kit server did not start")
-            time.sleep(0.01)
+        service.wait("p11-kit server", lambda: os.path.exists(self.address), pause=0.01)
 
     def kill(self):
         """With the process that it has for each of its clients."""
@@ -187,8 +195,8 @@ class Deployment:
         command = ["env", f"STATE_DIRECTORY={os.path.abspath(place)}", *program, self.configuration]
         if descriptors is not None:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}"] + command
-        self.daemon = service.Service(program=command[0], arguments=command[1:], socket=f"{place}/d.sock",
-                                      admin=f"{place}/a.sock", log=f"{place}/paytokend.log")
+        self.daemon = service.Service(socket=f"{place}/d.sock", admin=f"{place}/a.sock", log=f"{place}/paytokend.log",
+                                      command=command)
 
     def __enter__(self):
         self.daemon.start()
@@ -203,19 +211,38 @@ class Deployment:
             if isinstance(token, RemoteToken):
                 token.kill()
         if error is not None and os.path.exists(self.daemon.log):
-            lines = pathlib.Path(self.daemon.log).read_text(errors="replace").splitlines()[-8:]
-            print(f"--- {self.daemon.log}:\n" + "\n".join(lines), flush=True)
+            print(f"--- {self.daemon.log}:\n{service.last_lines(self.daemon.log, 8)}", flush=True)
 
     @property
     def socket(self):
         return self.daemon.socket
+
+    def certificate(self, token):
+        """Of a key that `fill` makes."""
+        return f"authority/{self.place}-{token.name}.pem"
+
+    def fill(self, count):
+        """Stops the daemon, which has made its audit key, and gives its tokens so many keys in all, of as many merchants."""
+        self.daemon.stop()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(lambda token: self._fill(token, count // len(self.tokens)), self.tokens))
+
+    def _fill(self, token, count):
+        """At the same time as others, so with a ledger of its own, of which the daemon's gets the keys."""
+        own = f"{self.place}/{token.name}.sqlite"
+        service.run("key-filler", own, count, token.module, token.name, token.pin, "authority", f"{self.place}-{token.name}",
+                    env={**os.environ, **token.environment})
+        with contextlib.closing(sqlite3.connect(f"{self.place}/ledger.sqlite", timeout=60)) as ledger:
+            ledger.execute("ATTACH ? AS filled", (own,))
+            with ledger:
+                ledger.execute("INSERT INTO merchant_key SELECT * FROM filled.merchant_key")
 
     def workers(self):
         return self.daemon.processes()[1:]
 
     def metric(self, name, **labels):
         """The sum of the samples with these labels."""
-        text, total = load.once(self.daemon.admin, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")[1].decode(), 0.0
+        text, total = load.once(self.daemon.admin, load.get("/metrics"))[1].decode(), 0.0
         for line in text.splitlines():
             head, _, value = line.rpartition(" ")
             if head.partition("{")[0] == name and all(f'{key}="{wanted}"' in head for key, wanted in labels.items()):

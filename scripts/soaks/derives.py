@@ -2,7 +2,6 @@
 worker get meanwhile. The worker is recycled ten times: its successor takes over while it finishes, and every request must
 be answered 200 with what was minted. Wrong is also a daemon, or a worker before its replacement, that grows without end.
 """
-import os
 import time
 
 import deployment
@@ -14,15 +13,6 @@ import service
 DAEMON_GROWTH, WORKER_GROWTH = 48, 32
 # SoftHSM 2.6.1 loses about 265 bytes with each derivation.
 LOST = 265
-
-
-def resident(process):
-    """In MiB; 0 when it has ended."""
-    try:
-        with open(f"/proc/{process}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1048576
-    except OSError:
-        return 0.0
 
 
 def main(parser):
@@ -45,14 +35,14 @@ def main(parser):
         def look():
             daemon, *workers = there.daemon.processes()
             for worker in workers:
-                peaks[worker] = max(peaks.get(worker, 0.0), resident(worker))
-            return resident(daemon), max(workers, key=resident, default=0)
+                peaks[worker] = max(peaks.get(worker, 0.0), service.memory(worker))
+            return service.memory(daemon), max(workers, key=service.memory, default=0)
 
         def show():
             memory, worker = look()
             took = time.monotonic() - began
             series.append((result.sent, memory))
-            print(f"{result.sent:10}{took:9.1f}{result.sent / took:8.0f}{memory:9.1f}{resident(worker):9.1f}  {worker}",
+            print(f"{result.sent:10}{took:9.1f}{result.sent / took:8.0f}{memory:9.1f}{service.memory(worker):9.1f}  {worker}",
                   flush=True)
 
         def requests():

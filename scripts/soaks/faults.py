@@ -2,15 +2,19 @@
 
 Each row is a daemon of its own. Every answer is compared with what was minted: right; refused cleanly (503 with
 hsm_unavailable, ledger_unavailable, overloaded or deadline_exceeded); wrong (anything else: other bytes, another code, no
-answer); hung (no answer long after the request's deadline). "recovered" is the time from the fault, or from its end where it lasts, until
-everything is answered right again and soon (half a second, or five times what it took at most before the fault); of
-several times the longest. A fault lasts until it was felt: steps wait for events, and only for absences by the clock. Where calls can be made
-elsewhere or once more, nothing may be refused: those rows say "none" under "may refuse".
+answer); hung (no answer long after the request's deadline). "recovered" is the time from the fault, or from its end where it
+lasts, until everything is answered right again and soon (half a second, or five times what it took at most before the fault); of
+several times the longest. A fault lasts until it was felt: steps wait for events, and only for absences by the clock. Where calls
+can be made elsewhere or once more, nothing may be refused: those rows say "none" under "may refuse". In the row of payment tokens
+that do not open these must be refused with decryption_failed, and no worker be replaced for them.
 """
 import collections
+import itertools
+import json
 import multiprocessing
 import os
 import pathlib
+import random
 import signal
 import sys
 import time
@@ -74,16 +78,7 @@ class Run:
 
     def asked(self, name, question):
         """An event that the daemon is asked for, not more often than ten times a second."""
-        following = 0.0
-
-        def has_come():
-            nonlocal following
-            if time.monotonic() < following:
-                return False
-            answer = question()
-            following = time.monotonic() + 0.1
-            return answer
-        return Event(name, has_come)
+        return Event(name, service.seldom(question, 0.1))
 
     def right(self, count):
         """So many more right answers."""
@@ -132,71 +127,67 @@ def kill_worker(there):
         os.kill(process, signal.SIGKILL)
 
 
-def killed(run):
-    rounds = 3 if run.options.short else 20
-
+def replaced(run, strike, reason, rounds):
+    """Each strike costs a worker, which is replaced for that reason."""
     def steps():
         yield run.right(100)
         for number in range(rounds):
             run.mark()
-            kill_worker(run.there)
-            yield run.restarted(number + 1, reason="died")
-            yield run.recovered()
-    run.play(steps())
-    run.notes.append(f"{run.there.restarts(reason='died')} workers killed")
-
-
-def stopped(run):
-    rounds = 1 if run.options.short else 3
-
-    def steps():
-        yield run.right(100)
-        for number in range(rounds):
-            os.kill(run.there.workers()[0], signal.SIGSTOP)
-            run.mark()
-            yield run.restarted(number + 1, reason="timeout")
-            yield run.recovered()
-    run.play(steps())
-
-
-def scripted_once(run, fault, reason):
-    rounds = 1 if run.options.short else 3
-
-    def steps():
-        yield run.right(100)
-        for number in range(rounds):
-            run.there.tokens[0].play(fault)
-            run.mark()
+            strike()
             yield run.restarted(number + 1, reason=reason)
             yield run.recovered()
     run.play(steps())
     run.notes.append(f"{run.there.restarts(reason=reason)} workers replaced")
 
 
+def killed(run):
+    replaced(run, lambda: kill_worker(run.there), "died", 3 if run.options.short else 20)
+
+
+def stopped(run):
+    replaced(run, lambda: os.kill(run.there.workers()[0], signal.SIGSTOP), "timeout", 1 if run.options.short else 3)
+
+
 def hung(run):
-    scripted_once(run, "fault C_DeriveKey nth=100 hang once", "timeout")
+    replaced(run, lambda: run.there.tokens[0].play("fault C_DeriveKey nth=100 hang once"), "timeout", 1 if run.options.short else 3)
 
 
 def crashed(run):
-    scripted_once(run, "fault C_DeriveKey nth=100 crash once", "died")
+    replaced(run, lambda: run.there.tokens[0].play("fault C_DeriveKey nth=100 crash once"), "died", 1 if run.options.short else 3)
 
 
-def moved(run):
-    """Nothing is changed in the worker: what it has in memory may go on."""
-    token, rounds = run.there.tokens[0], 1 if run.options.short else 2
-
+def away(run, strike, repair, rounds, rate):
+    """The token is away until refusals have come."""
     def steps():
         yield run.right(100)
         for _ in range(rounds):
             run.breaks()
-            os.rename(token.tokens, token.tokens + ".away")
-            yield run.passed(1)
-            kill_worker(run.there)
+            yield from strike()
             yield run.refused(20)
-            os.rename(token.tokens + ".away", token.tokens)
+            repair()
             run.mark()
             yield run.recovered()
-    run.play(steps(), rate=run.options.rate)
+    run.play(steps(), rate=rate)
+
+
+def moved(run):
+    """Nothing is changed in the worker: what it has in memory may go on."""
+    token = run.there.tokens[0]
+
+    def strike():
+        os.rename(token.tokens, token.tokens + ".away")
+        yield run.passed(1)
+        kill_worker(run.there)
+    away(run, strike, lambda: os.rename(token.tokens + ".away", token.tokens), 1 if run.options.short else 2, run.options.rate)
+
+
+def remote(run):
+    token = run.there.tokens[0]
+
+    def strike():
+        token.kill()
+        yield from ()
+    away(run, strike, token.serve, 1 if run.options.short else 3, min(run.options.rate, 100))
 
 
 def rotated(run):
@@ -273,19 +264,48 @@ def flooded(run):
     run.expect(run.there.restarts() == 0, "workers were replaced")
 
 
-def remote(run):
-    token, rounds = run.there.tokens[0], 1 if run.options.short else 3
+# What Apple's signature covers and no key opens, by the type of the merchant's key.
+BAD = {"ec": ["point-off-curve", "bad-tag", "other-merchant-identifier"],
+       "rsa": ["bad-tag", "wrapped-key-with-sha1", "wrapped-key-with-label", "wrapped-key-with-first-octet",
+               "wrapped-key-for-other-key", "wrapped-key-with-pkcs1"]}
+
+
+def press(path, bad, ended, answers):
+    """Requests again and again over eight connections until ended is set, in a process of its own. Puts what was answered."""
+    codes = collections.Counter()
+
+    def answered(tag, status, body, began, now):
+        codes[tag, status, json.loads(body).get("code") if body else None] += 1
+    load.drive(path, 8, itertools.takewhile(lambda pair: not ended.is_set(), itertools.cycle(bad)), answered, limit=service.GUARD)
+    answers.put(codes)
+
+
+def stormed(run):
+    """Bad ones are tried twice in the HSM token, since it answers nonsense and a fault of its own alike."""
+    bad = [(f"{kind} {deviation}", load.decrypt(token)) for kind, deviations in BAD.items() for deviation in deviations
+           for token in service.mint(5 if run.options.short else 50, "--deviation", deviation, certificate=f"authority/{kind}.pem")]
+    random.shuffle(bad)
+    ended, answers = multiprocessing.Event(), multiprocessing.Queue()
+    crowd = multiprocessing.Process(target=press, args=(run.there.socket, bad, ended, answers), daemon=True)
 
     def steps():
         yield run.right(100)
-        for _ in range(rounds):
-            run.breaks()
-            token.kill()
-            yield run.refused(20)
-            token.serve()
-            run.mark()
-            yield run.recovered()
-    run.play(steps(), rate=min(run.options.rate, 100))
+        run.breaks()
+        crowd.start()
+        yield run.right(300 if run.options.short else 5000)
+        ended.set()
+        run.mark()
+        yield run.recovered()
+    try:
+        run.play(steps(), clients=8)
+    finally:
+        ended.set()
+    codes = answers.get(timeout=service.GUARD)
+    for (kind, status, code), count in sorted(codes.items()):
+        run.expect((status, code) == (422, "decryption_failed"), f"{count} of {kind} were answered {status} {code}")
+    run.expect({kind for kind, *_ in codes} == {kind for kind, _ in bad}, "not every kind was refused")
+    run.expect(run.there.restarts() == 0, "workers were replaced")
+    run.notes.append(f"{sum(codes.values())} refused with decryption_failed")
 
 
 def one_of_two(run, fault, ends):
@@ -397,6 +417,8 @@ FAULTS = [
     Fault("moved", "token directory away, worker killed", moved, SCRIPTED, {}, True, False),
     Fault("pin", "the token's PIN changed, the file not", rotated, SCRIPTED, {}, True, False),
     Fault("flood", "1,500 connections to both sockets", flooded, SCRIPTED, {"descriptors": 400}, False, False),
+    Fault("storm", "payment tokens that do not open", stormed, {"a": deployment.SoftHSMToken}, {"call_timeout": "10s"}, False,
+          True),
     Fault("server", "p11-kit server killed, later started, RSA_v1", remote, {"a": deployment.RemoteToken}, {}, True, False),
     Fault("pair-errors", "one of two tokens fails every call", two_errors, PAIR, {}, False, True),
     Fault("pair-hang", "one of two tokens hangs", two_hangs, PAIR, {}, False, False),

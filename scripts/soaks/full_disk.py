@@ -1,4 +1,4 @@
-"""Fills the ledger's disk under load and frees it again: a tmpfs of 128 MiB that nobody else sees.
+"""Fills the ledger's disk under load and frees it again: a tmpfs of 128 MiB that no other program sees.
 
 While it is full nothing may be released without a record: new tokens are answered 503 ledger_unavailable, or 200 as long
 as their record still found room. Refusals keep their own codes, readiness goes down, the log says it in few lines, and
@@ -11,7 +11,6 @@ import errno
 import itertools
 import json
 import os
-import threading
 import time
 
 import load
@@ -25,23 +24,20 @@ REFUSALS = {
 }
 
 
-class Watch(threading.Thread):
-    """Asks for readiness all the time; remembers when it changed."""
+class Watch:
+    """Remembers when readiness changed; `look` is to be repeated."""
 
     def __init__(self, daemon):
-        super().__init__(daemon=True)
-        self.service, self.changes, self.ended = daemon, [], threading.Event()
+        self.daemon, self.changes = daemon, []
 
-    def run(self):
-        while not self.ended.wait(0.1):
-            status, body = load.once(self.service.socket, service.GET_READY)
-            ready = status == 200
-            if not self.changes or self.changes[-1][1] != ready:
-                self.changes.append((time.monotonic(), ready, body))
+    def look(self):
+        ready = self.daemon.is_ready()
+        if not self.changes or self.changes[-1][1] != ready:
+            self.changes.append((time.monotonic(), ready))
 
     def first(self, ready, after):
         """How many seconds after that moment it became so; None when it did not."""
-        return next((moment - after for moment, state, _ in self.changes if state == ready and moment >= after), None)
+        return next((moment - after for moment, state in self.changes if state == ready and moment >= after), None)
 
 
 class Caller:
@@ -133,11 +129,7 @@ def cycle(number, daemon, caller, watch, count):
 
     def wait(what, has_come):
         """Load until an event."""
-        end = time.monotonic() + service.GUARD
-        while not has_come():
-            if time.monotonic() > end:
-                raise service.Failed(f"cycle {number}: {what} did not come within {service.GUARD} s")
-            ask(100)
+        return service.wait(f"cycle {number}: {what}", lambda: has_come() or ask(100), pause=0)
     caller.phase = f"before {number}"
     ask(count)
     full, minute = time.monotonic(), time.time() // 60
@@ -148,28 +140,22 @@ def cycle(number, daemon, caller, watch, count):
         # Where the ledger has room in its own files it goes on for a while: rightly so, every release is in it.
         fill(path)
         return caller.first.get((caller.phase, "ledger_unavailable"))
-    wait("a refusal while the disk was full", is_refused)
+    refused = wait("a refusal while the disk was full", is_refused)
     ask(count)
-    wait("readiness going down", lambda: watch.first(False, full))
-    down = watch.first(False, full)
+    down = wait("readiness going down", lambda: watch.first(False, full))
     freed = time.monotonic()
     os.unlink(path)
     caller.phase = f"freed {number}"
-    wait("a release after the disk was freed", lambda: caller.first.get((caller.phase, "released")))
-    wait("readiness after the disk was freed", lambda: watch.first(True, freed))
+    released = wait("a release after the disk was freed", lambda: caller.first.get((caller.phase, "released")))
+    back = wait("readiness after the disk was freed", lambda: watch.first(True, freed))
     caller.minutes_ended_while_full += time.time() // 60 - minute
-    released, back = caller.first[caller.phase, "released"], watch.first(True, freed)
     full_outcomes = caller.outcomes[f"full {number}"]
     kept = sum(count for (kind, _), count in full_outcomes.items() if kind in REFUSALS)
-    print(f"cycle {number}     full: first 503 after {seen_after(caller, number, full):.2f} s, not ready after {down:.2f} s; "
+    print(f"cycle {number}     full: first 503 after {refused - full:.2f} s, not ready after {down:.2f} s; "
           f"freed: released again after {released - freed:.2f} s, ready after {back:.2f} s")
     print(f"            while full: {full_outcomes['fresh', 'released']} released with their record, "
           f"{full_outcomes['fresh', 'ledger_unavailable']} refused 503, {kept} others refused with their own codes")
     return released - full
-
-
-def seen_after(caller, number, full):
-    return caller.first[f"full {number}", "ledger_unavailable"] - full
 
 
 def main(parser):
@@ -184,10 +170,8 @@ def main(parser):
         daemon.import_merchant()
         caller = Caller(ending.enter_context(service.Minter()))
         watch = Watch(daemon)
-        watch.start()
-        outage = sum(cycle(number, daemon, caller, watch, count) for number in range(1, cycles + 1))
-        watch.ended.set()
-        watch.join()
+        with service.repeating(watch.look, 0.1):
+            outage = sum(cycle(number, daemon, caller, watch, count) for number in range(1, cycles + 1))
         # Every token that was put off is still good.
         caller.phase = "afterwards"
         put_off = list(caller.put_off.items())

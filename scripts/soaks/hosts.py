@@ -2,18 +2,19 @@
 between the hosts and the daemons fail. Each daemon has an HSM token of its own with the same merchant key, and each of the
 five a network namespace of its own.
 
-Fail-overs: SIGKILL of the primary, promotion of the standby, and the old primary, rewound or copied anew, as the standby. Among
-them, spread over the run, the other faults: `scripts/soak hosts --list` names them. In the middle a base backup, some faults
-old, takes the place of both servers; all nodes must hold until two people accept it, and what it has forgotten must stay refused.
+Fail-overs: SIGKILL of the primary, promotion of the standby, and the old primary, rewound or freshly copied, as the standby. Among
+them, spread over the run, the other faults: `scripts/soak hosts --list` names them. In a race nothing fails: all daemons get the
+same payment tokens at the same moment, under one reference or each under its own, and one of them may release. In the middle a
+base backup, some faults old, takes the place of both servers; all nodes must hold until two people accept it, and what it has
+forgotten must stay refused.
 
 At the end everything that was asked for must be answered, once; every answer must be in the record of the node that gave it;
-no answer may have taken longer than ledger.timeout and a margin; and every record must verify. The margin is
-another ledger.timeout (three more with --short), for all that has to be done beside the ledger. Without a deadline an answer would come when the fault
-ends, and faults last longer than both together (with --short one of them); while a daemon is stopped itself the time is not
-counted.
+no answer may have taken longer than ledger.timeout and a margin; and every record must verify. The margin is another
+ledger.timeout (three more with --short), for all that has to be done beside the ledger. Without a deadline an answer would come
+when the fault ends, and faults last longer than both together (with --short one of them); while a daemon is stopped itself the
+time is not counted.
 """
 import collections
-import contextlib
 import itertools
 import os
 import random
@@ -31,7 +32,7 @@ import service
 
 NODES = ["node-1", "node-2", "node-3"]
 FAIL_OVERS = ["fail-over", "leader-killed"]
-FAULTS = ["fail-over", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server", "stopped-standby",
+FAULTS = ["race", "fail-over", "two-primaries", "partitioned-daemon", "partitioned-standby", "stopped-server", "stopped-standby",
           "stopped-daemon", "lost-daemon", "full-disk", "flood", "restore", "restore-at-rest"]
 RESTORES = ["restore", "restore-at-rest"]
 # What is done before a restore, so many faults earlier.
@@ -71,32 +72,30 @@ def missing(faults, there):
     return {fault: why for fault, why in found.items() if fault in faults}
 
 
-class Hosts:
+class Hosts(service.Contexts):
     """Servers, daemons and load. A context."""
 
-    def __init__(self, timeout, margin, lasting, rate, seed, servers, faults):
+    def __init__(self, timeout, margin, lasting, rate, seed, servers, faults, races):
         """timeout: ledger.timeout, in seconds. margin: for what is beside it. lasting: of a fault, as a rule. servers, faults: the
-        classes of the cluster and of what happens to it."""
-        self.servers, self.faults, self.lasting = servers, faults, lasting
+        classes of the cluster and of what happens to it. races: the payment tokens of a race."""
+        super().__init__()
+        self.servers, self.faults, self.lasting, self.races = servers, faults, lasting, races
         self.timeout, self.rate, self.chance = timeout, rate, random.Random(seed)
         self.limit = timeout + margin
         self.why = network.Network.missing()
 
-    def __enter__(self):
-        with contextlib.ExitStack() as ending:
-            # Others pass through to the sockets: the people of the security team.
-            os.chmod(".", 0o711)
-            self.network = network.Machine()
-            if not self.why:
-                self.network = ending.enter_context(network.Network([*NODES, *cluster.Cluster.NAMES, patroni_cluster.STORE]))
-            self.cluster = ending.enter_context(self.servers(self.network, SIZE))
-            self.daemons = {node: ending.enter_context(self._daemon(node)) for node in NODES}
-            self.load = hosts_callers.Payments({node: there.socket for node, there in self.daemons.items()}, self.limit, self.rate,
-                                          self.chance.random())
-            self.outages = self.faults(self.cluster, self.network, self.daemons, self.load, self.chance, self.lasting,
-                                        self.limit)
-            self.ending = ending.pop_all()
-        return self
+    def begin(self):
+        # Others pass through to the sockets: the people of the security team.
+        os.chmod(".", 0o711)
+        self.network = network.Machine()
+        if not self.why:
+            self.network = self.enter_context(network.Network([*NODES, *cluster.Cluster.NAMES, patroni_cluster.STORE]))
+        self.cluster = self.enter_context(self.servers(self.network, SIZE))
+        self.daemons = {node: self.enter_context(self._daemon(node)) for node in NODES}
+        self.load = hosts_callers.Payments({node: there.socket for node, there in self.daemons.items()}, self.limit, self.rate,
+                                           self.chance.random())
+        self.outages = self.faults(self.cluster, self.network, self.daemons, self.load, self.chance, self.lasting, self.limit,
+                                   self.races)
 
     def _daemon(self, node):
         ledger = self.cluster.ledger.settings(
@@ -108,9 +107,6 @@ class Hosts:
             ledger=ledger + outages.rules())
         os.chmod(node, 0o711)
         return there
-
-    def __exit__(self, *error):
-        self.ending.__exit__(*error)
 
     def strike(self, number, fault):
         """One fault. Returns the times until the servers were repaired, until all nodes released again, and of the latter the
@@ -127,11 +123,8 @@ class Hosts:
 
     def steady(self, count):
         """Until so many more payment tokens were released."""
-        until, before = time.monotonic() + service.GUARD, self.load.released()
-        while self.load.released() < before + count:
-            if time.monotonic() > until or not self.load.is_alive():
-                raise service.Failed(f"the load stands still: {self.load.failure}")
-            time.sleep(0.02)
+        before = self.load.released()
+        service.wait(f"{count} releases", lambda: self.load.must_go_on() and self.load.released() >= before + count, pause=0.02)
 
 
 def check(hosts):
@@ -141,6 +134,12 @@ def check(hosts):
     answers.released, answers.repeated = load.kept()
     wrong, counts = proof.compare(hosts.cluster.ledger, answers)
     wrong += load.wrong + load.twice + load.hung + hosts.outages.wrong
+    # A claim names the node that made it, whose record has the release.
+    astray, = hosts.cluster.ledger.sql(
+        "SELECT count(*) FROM claim WHERE NOT EXISTS (SELECT FROM audit_record AS r WHERE r.transaction_id = claim.transaction_id "
+        "AND r.node = claim.node AND r.outcome = 'ok')")
+    if astray != "0":
+        wrong.append(f"{astray} claims of a node are not in its record as releases")
     unserved = load.unserved()
     wrong += [f"soak-{payment.number} was refused to all who asked for it" for payment in unserved]
     again = sum(payment.is_lost and payment.era < load.era and payment.transaction in answers.released
@@ -178,6 +177,7 @@ def main(parser):
     parser.add_argument("--list", action="store_true", help="the faults' names")
     parser.add_argument("--timeout", type=int, help="ledger.timeout, in seconds (5; 3 with --short)")
     parser.add_argument("--rate", type=int, help="payment tokens a second at most (60; 20 with --short)")
+    parser.add_argument("--races", type=int, help="payment tokens of a race for them (5000; 200 with --short)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the load, and of who is struck")
     parser.add_argument("--patroni", action="store_true",
                         help="the servers in the hands of Patroni and etcd: their leader killed five times (--rounds), and a "
@@ -206,7 +206,8 @@ def main(parser):
     lasting = timeout + 1 if options.short else 2 * timeout + 1
     # A machine that has other things to do needs more than three seconds for what is beside the ledger.
     margin = 3 * timeout if options.short else timeout
-    with Hosts(timeout, margin, lasting, rate, options.seed, servers, kind) as hosts:
+    races = options.races or (200 if options.short else 5000)
+    with Hosts(timeout, margin, lasting, rate, options.seed, servers, kind, races) as hosts:
         skipped = missing(faults, hosts)
         order = plan([fault for fault in faults if fault not in skipped], rounds, others)
         times = collections.defaultdict(list)

@@ -2,7 +2,7 @@
 until they are answered, whatever happens to the hosts meanwhile.
 
 A payment token is offered to one daemon, to several under the same reference, as by a caller that tries several hosts, or to
-several under references of their own, of which one may have it. Whoever gets a 503 or nothing asks again, there or elsewhere.
+several under references of their own, of which one may have it. A caller that gets a 503 or nothing asks again, there or elsewhere.
 Some of what was released is asked for once more under its reference, which must repeat it, and some under another, which
 must be refused.
 """
@@ -11,8 +11,6 @@ import heapq
 import itertools
 import json
 import random
-import select
-import threading
 import time
 
 import load
@@ -45,19 +43,20 @@ class Ask:
         self.payment, self.reference, self.node = payment, reference, node
 
 
-class Payments(threading.Thread):
+class Payments(load.Asking):
     """Asks until `finish`, in a thread of its own.
 
     sockets: by node. limit: an answer that takes longer, in seconds, is hung. rate: payment tokens a second at most.
     """
 
     def __init__(self, sockets, limit, rate, seed):
-        super().__init__(daemon=True)
+        super().__init__()
         self.sockets, self.limit, self.rate = sockets, limit, rate
-        self.nodes, self.chance, self.lock = list(sockets), random.Random(seed), threading.Lock()
+        self.nodes, self.chance = list(sockets), random.Random(seed)
         self.minter, self.numbers, self.order = None, itertools.count(), itertools.count()
-        self.poll, self.under_way, self.queue, self.busy = select.epoll(), {}, [], collections.Counter()
-        self.is_finishing, self.failure, self.following = False, None, 0.0
+        self.queue, self.busy, self.following = [], collections.Counter(), 0.0
+        # So many of the next payment tokens are offered to all daemons at once.
+        self.racing = 0
         # Of each node: when its releases were asked for and answered, in order of the answers.
         self.releases = {node: [] for node in sockets}
         # When a daemon stood still, which is not counted as waiting.
@@ -80,49 +79,41 @@ class Payments(threading.Thread):
         if before:
             before.__exit__()
 
-    def run(self):
-        try:
-            while not (self.is_finishing and not self.queue and not self.under_way):
-                with self.lock:
-                    self._create()
-                    self._send()
-                ready = self.poll.poll(0.01)
-                with self.lock:
-                    for descriptor, _ in ready:
-                        self._receive(descriptor)
-                    self._give_up()
-        except BaseException as error:
-            self.failure = error
-            raise
+    def is_idle(self):
+        return not self.queue
+
+    def turn(self):
+        self._create()
+        self._send()
+        self._give_up()
 
     def finish(self):
-        """No more payments; returns when all of them have their answers."""
-        self.is_finishing = True
-        self.join(service.GUARD)
-        if self.is_alive() or self.failure:
-            left = len(self.queue) + len(self.under_way)
-            raise service.Failed(f"{left} requests had no answer {service.GUARD} s after the last fault: {self.failure or ''}")
+        super().finish()
         self.minter.__exit__()
 
     def wait_for_releases(self, nodes, since, what):
         """Until each of these nodes has released what it was asked for after that moment: when, by node."""
-        until, found = time.monotonic() + service.GUARD, {}
-        while len(found) < len(nodes):
+        found = {}
+
+        def have_released():
+            self.must_go_on()
             for node in set(nodes) - set(found):
                 answered = [ended for began, ended in self.releases[node][-2000:] if began >= since]
                 if answered:
                     found[node] = answered[0]
-            if self.failure or not self.is_alive():
-                raise service.Failed(f"the load has ended: {self.failure}")
-            if time.monotonic() > until:
-                left = ", ".join(sorted(set(nodes) - set(found)))
-                raise service.Failed(f"{what}: {left} released nothing for {service.GUARD} s")
-            time.sleep(0.02)
+            return len(found) == len(nodes)
+        service.wait(lambda: f"{what}: releases of {', '.join(sorted(set(nodes) - set(found)))}", have_released, pause=0.02)
         return found
 
     def released(self):
         """How many payment tokens so far."""
         return sum(map(len, self.releases.values()))
+
+    def race(self, count):
+        """Offers so many payment tokens to all daemons at the same moment, as soon as they are minted; returns with the last."""
+        with self.lock:
+            self.racing = count
+        service.wait(f"the last of {count} payment tokens", lambda: self.must_go_on() and not self.racing, pause=0.02)
 
     def stands_still(self, node):
         self.stopped[node] = time.monotonic()
@@ -172,23 +163,25 @@ class Payments(threading.Thread):
 
     def _create(self):
         now = time.monotonic()
-        if (self.is_finishing or self.minter is None or now < self.following
+        if (self.is_finishing or self.minter is None or now < self.following and not self.racing
                 or len(self.queue) + len(self.under_way) >= OPEN):
             return
-        self.following = max(self.following + 1 / self.rate, now - 0.1)
+        if not self.racing:
+            self.following = max(self.following + 1 / self.rate, now - 0.1)
         token = self.minter.ready()
         if token is None:
             return
         payment = Payment(next(self.numbers), token, self.era)
         self.payments.append(payment)
-        nodes = self.chance.sample(self.nodes, self.chance.choice([1, 1, 2, len(self.nodes)]))
+        nodes = self.chance.sample(self.nodes, len(self.nodes) if self.racing else self.chance.choice([1, 1, 2, len(self.nodes)]))
+        self.racing = max(0, self.racing - 1)
         is_shared = self.chance.random() < 0.5
         for node in nodes:
             reference = f"soak-{payment.number}" if is_shared or len(nodes) == 1 else f"soak-{payment.number}-{node}"
             self._put(Ask(payment, reference, node))
         if self.recent and self.chance.random() < 0.2:
             known = self.chance.choice(self.recent)
-            # By the one who has it, who must have it again, or by somebody else, who must not.
+            # By the caller that has it, which must have it again, or by another, which must not.
             reference = known.winner if self.chance.random() < 0.5 else f"another-{next(self.order)}"
             self._put(Ask(known, reference, self.chance.choice(self.nodes)))
 
@@ -202,14 +195,12 @@ class Payments(threading.Thread):
                 continue
             try:
                 connection = load.Connection(self.sockets[ask.node])
-                connection.send(ask, load.decrypt(ask.payment.token, ask.reference.encode()))
+                self.send(connection, ask, load.decrypt(ask.payment.token, ask.reference.encode()))
             except OSError:
                 self._again(ask, "no connection")
                 continue
             ask.payment.asked[ask.reference] += 1
             self.busy[ask.node] += 1
-            self.under_way[connection.socket.fileno()] = connection
-            self.poll.register(connection.socket, select.EPOLLIN)
         for item in waiting:
             heapq.heappush(self.queue, item)
 
@@ -220,21 +211,12 @@ class Payments(threading.Thread):
         self._put(ask, self.chance.uniform(0.1, 0.5))
 
     def _close(self, connection):
-        self.poll.unregister(connection.socket)
-        del self.under_way[connection.socket.fileno()]
         connection.socket.close()
         self.busy[connection.tag.node] -= 1
 
-    def _receive(self, descriptor):
-        connection = self.under_way[descriptor]
-        try:
-            answer = connection.receive()
-            if answer is None:
-                return
-        except OSError:
-            answer = None, b"", True
+    def answered(self, connection, answer):
         self._close(connection)
-        self._take(connection.tag, *answer[:2], connection.began)
+        self._take(connection.tag, *(answer or (None, b""))[:2], connection.began)
 
     def _waited(self, node, began):
         """Seconds, without those in which the daemon stood still."""
@@ -247,6 +229,7 @@ class Payments(threading.Thread):
             ask = connection.tag
             if self._waited(ask.node, connection.began) > self.limit:
                 self.hung.append(f"{ask.node} did not answer {ask.reference} for {self.limit} s")
+                self.forget(connection)
                 self._close(connection)
                 self._again(ask, "hung")
 
@@ -312,7 +295,7 @@ class Payments(threading.Thread):
         if ask.reference == payment.winner:
             self.wrong.append(f"{ask.reference} was answered, and is refused")
         elif len(payment.asked) == 1:
-            self.wrong.append(f"{ask.reference} was refused, and nobody else asked for it")
+            self.wrong.append(f"{ask.reference} was refused, and no other caller asked for it")
 
     # Afterwards.
 
@@ -330,6 +313,6 @@ class Payments(threading.Thread):
         return released, repeated
 
     def unserved(self):
-        """The payments that nobody has, though nothing was lost."""
+        """The payments that no caller has, though nothing was lost."""
         return [payment for payment in self.payments
                 if payment.winner is None and payment.asked and payment.era == self.era]

@@ -1,89 +1,47 @@
 """Many merchants: a daemon with few keys and one with many, over as many tokens with as many sessions, side by side.
-Tokens and ledger are filled while the daemon is stopped. Of each: start-up, memory, the import of one more key, lists. scripts/bench
-has rows for the releases a second.
+Tokens and ledger are filled while the daemon is stopped. Of each: start-up, memory, the import of one more key, lists.
+scripts/bench has rows for the releases a second.
 
 SoftHSM slows with every object that it holds, so the figures of start-up and import are shown with what was spent in calls to
 the tokens. Wrong is a refused release, and a list that is not whole.
 """
 import collections
-import concurrent.futures
 import contextlib
 import json
-import os
-import pathlib
-import sqlite3
-import tempfile
 import time
 
+import deployment
 import load
 import raw
 import service
 
-MODULE = os.environ.get("SOAK_MODULE", "")
 # Of the few keys.
 BASE = 100
-YAML = """listener: {{ socket: {tag}.sock, admin_socket: {tag}-admin.sock }}
-tokens:
-{tokens}
-trust: {{ roots: [authority/root.pem] }}
-verification: {{ signing_time_window: 1d }}
-ledger: {{ url: "sqlite:{tag}.sqlite" }}
-log: {{ format: text }}
-"""
-TOKEN = """  - name: {name}
-    module: {module}
-    uri: "pkcs11:token={name}"
-    pin_file: pin
-    allow_extractable_secret: true
-    environment: {{ SOFTHSM2_CONF: {conf} }}"""
 
 
 class Keys:
-    """A daemon with `count` keys in `tokens` tokens, each in a SoftHSM of its own, whose files are in `stores`."""
+    """A daemon with `count` keys in `tokens` tokens."""
 
-    def __init__(self, tag, count, tokens, stores):
+    def __init__(self, tag, count, tokens):
         self.tag, self.count = tag, count
-        self.names = [f"{tag}-{number}" for number in range(tokens)]
-        self.confs = {name: str(pathlib.Path(f"{name}.conf").resolve()) for name in self.names}
-        for name, conf in self.confs.items():
-            store = pathlib.Path(stores, name)
-            store.mkdir(mode=0o700)
-            pathlib.Path(conf).write_text(
-                f"directories.tokendir = {store}\nobjectstore.backend = file\nlog.level = ERROR\n")
-            service.run("paytokenctl", "token", "init", "--module", MODULE, "--label", name, "--so-pin-file", "so-pin",
-                        "--pin-file", "pin", env=self.environment(name))
-        entries = [TOKEN.format(name=name, module=MODULE, conf=conf) for name, conf in self.confs.items()]
-        pathlib.Path(f"{tag}.yaml").write_text(YAML.format(tag=tag, tokens="\n".join(entries)))
-        self.daemon = service.Service(f"{tag}.yaml", f"{tag}.sock", f"{tag}-admin.sock", log="paytokend.log")
+        self.there = deployment.Deployment(tag, {f"{tag}-{number}": deployment.InMemoryToken for number in range(tokens)},
+                                           merchants=(), call_timeout="60s")
+        self.daemon, self.tokens = self.there.daemon, self.there.tokens
         # Makes the audit key, while ledger and token are both new.
         self.daemon.start()
-        self.daemon.stop()
-        self.filled = time.monotonic()
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            list(pool.map(self.fill, self.names))
-        self.filled = time.monotonic() - self.filled
-
-    def fill(self, name):
-        """At the same time as others, so with a ledger of its own, of which the daemon's gets the keys."""
-        service.run("key-filler", f"{name}.sqlite", self.count // len(self.names), MODULE, name, "pin", "authority", name,
-                    env=self.environment(name))
-        with contextlib.closing(sqlite3.connect(f"{self.tag}.sqlite", timeout=60)) as ledger:
-            ledger.execute("ATTACH ? AS filled", (f"{name}.sqlite",))
-            with ledger:
-                ledger.execute("INSERT INTO merchant_key SELECT * FROM filled.merchant_key")
-
-    def environment(self, name):
-        return {**os.environ, "SOFTHSM2_CONF": self.confs[name]}
+        began = time.monotonic()
+        self.there.fill(count)
+        self.filled = time.monotonic() - began
 
     def memory(self):
         """Resident memory in MiB of the daemon, and of its workers together."""
-        sizes = [service.resident(process) for process in self.daemon.processes()]
+        sizes = [service.memory(process) for process in self.daemon.processes()]
         return sizes[0], sum(sizes[1:])
 
     def ask(self, path):
         """Seconds, status and body of a GET on the admin socket."""
         began = time.monotonic()
-        status, body = load.once(self.daemon.admin, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        status, body = load.once(self.daemon.admin, load.get(path))
         return time.monotonic() - began, status, body
 
     def calls(self):
@@ -107,8 +65,8 @@ class Keys:
             if status != 200:
                 wrong.append(f"{self.tag}: a payment token for a key in {name} was answered {status} {body[:200]}")
         load.drive(self.daemon.socket, 8, [
-            (name, load.decrypt(token)) for name in self.names for token in service.mint(20, certificate=f"authority/{name}.pem")],
-            answered)
+            (token.name, load.decrypt(minted)) for token in self.tokens
+            for minted in service.mint(20, certificate=self.there.certificate(token))], answered)
 
     def import_one(self):
         name = f"{self.tag}-more"
@@ -116,7 +74,7 @@ class Keys:
                     "--type", "ec", "--name", name)
         before = self.calls()
         took, _ = self.command("key", "import", "--private-key", f"authority/{name}.key.pem", "--certificate",
-                               f"authority/{name}.pem", "--token", self.names[0])
+                               f"authority/{name}.pem", "--token", self.tokens[0].name)
         return took, sum((self.calls() - before).values())
 
     def measure_start(self):
@@ -127,8 +85,8 @@ class Keys:
         calls = self.calls()
         # Tokens are opened at the same time, on all cores.
         rows["start-up"] = started, "s", None
-        rows["  opening the tokens"] = calls["open"] / len(self.names), "s", "SoftHSM: C_Initialize, login, tiers"
-        rows["  reading, testing keys"] = calls["list_keys"] / len(self.names), "s", "SoftHSM: attributes, one operation a pair"
+        rows["  opening the tokens"] = calls["open"] / len(self.tokens), "s", "SoftHSM: C_Initialize, login, tiers"
+        rows["  reading, testing keys"] = calls["list_keys"] / len(self.tokens), "s", "SoftHSM: attributes, one operation a pair"
         daemon, workers = self.memory()
         rows["memory, daemon"] = daemon, "MiB", None
         rows["memory, workers"] = workers, "MiB", "SoftHSM's objects, and the key map"
@@ -145,7 +103,7 @@ class Keys:
         listed = json.loads(output)
         if len(listed) != self.count + 1 or any(key["condition"] != "served" for key in listed):
             wrong.append(f"{self.tag}: {len(listed)} keys are listed, not {self.count + 1}, or not all are served")
-        key = raw.public_key_hash(f"authority/{self.names[0]}.pem")
+        key = raw.public_key_hash(self.there.certificate(self.tokens[0]))
         rows["key show"] = self.command("key", "show", key)[0], "s", None
         rows["key suspend"] = self.command("key", "suspend", key, "--reason", "soak")[0], "s", None
         took, status, body = self.ask("/metrics")
@@ -165,13 +123,10 @@ def main(parser):
     many, tokens = (400, 2) if options.short else (options.keys, options.tokens)
     few = 40 if options.short else BASE
     wrong = []
-    # SoftHSM writes a file for every object, several times: in memory that takes a tenth of the time.
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     sides = {}
     with contextlib.ExitStack() as stack:
         for tag, count in (("few", few), ("many", many)):
-            stores = stack.enter_context(tempfile.TemporaryDirectory(prefix="paytokend.", dir=memory))
-            sides[tag] = Keys(tag, count // tokens * tokens, tokens, stores)
+            sides[tag] = Keys(tag, count // tokens * tokens, tokens)
             stack.callback(sides[tag].daemon.stop)
             print(f"{sides[tag].count} keys with certificates in {tokens} tokens, filled in {sides[tag].filled:.1f} s",
                   flush=True)

@@ -5,6 +5,7 @@ import re
 import select
 import socket
 import subprocess
+import threading
 import time
 
 # What has not come after so many seconds will not come. It measures nothing: it only ends a wait that has no end.
@@ -12,10 +13,22 @@ GUARD = 300
 LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.I)
 
 
-def post(path, body):
-    """A whole request."""
-    return (b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-            % (path, len(body))) + body
+class Failed(Exception):
+    """The soak cannot go on."""
+
+
+def get(path, key=None):
+    """A whole request. key: a client's bearer key."""
+    return b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path.encode(), _authorization(key))
+
+
+def post(path, body, key=None):
+    return (b"POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % (path, _authorization(key), len(body))) + body
+
+
+def _authorization(key):
+    return b"Authorization: Bearer %s\r\n" % key if key else b""
 
 
 def decrypt(token, reference=None, expected=None):
@@ -65,7 +78,7 @@ def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
     answered: called with tag, status, body, began, ended; the status is None when the connection broke before.
     tick: called again and again, every 20 ms at least, also while no answer comes; the load ends when it returns true.
     limit: an answer that takes longer, in seconds, is given up: its status is 0.
-    A connection that broke is made anew as long as somebody accepts; with a tick, also later.
+    A connection that broke is replaced as long as the socket accepts one; with a tick, also later.
     """
     poll, busy, idle = select.epoll(), {}, []
     requests = iter(requests)
@@ -147,6 +160,61 @@ def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
         poll.close()
 
 
+class Asking(threading.Thread):
+    """Asks from a thread of its own until `finish`. What asks sends from its `turn`, which is called again and again, and has the
+    answers in `answered`; `is_idle` says that nothing is left to be asked."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.lock, self.poll, self.under_way = threading.Lock(), select.epoll(), {}
+        self.is_finishing, self.failure = False, None
+
+    def run(self):
+        try:
+            while not (self.is_finishing and self.is_idle() and not self.under_way):
+                with self.lock:
+                    self.turn()
+                ready = self.poll.poll(0.005)
+                with self.lock:
+                    for descriptor, _ in ready:
+                        self._receive(self.under_way[descriptor])
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def send(self, connection, tag, request):
+        connection.send(tag, request)
+        self.under_way[connection.socket.fileno()] = connection
+        self.poll.register(connection.socket, select.EPOLLIN)
+
+    def forget(self, connection):
+        """Nothing is awaited from it any more."""
+        self.poll.unregister(connection.socket)
+        del self.under_way[connection.socket.fileno()]
+
+    def _receive(self, connection):
+        try:
+            answer = connection.receive()
+            if answer is None:
+                return
+        except OSError:
+            answer = None
+        self.forget(connection)
+        self.answered(connection, answer)
+
+    def must_go_on(self):
+        if self.failure or not self.is_alive():
+            raise Failed(f"the load has ended: {self.failure}")
+        return True
+
+    def finish(self):
+        """Asks nothing new; returns when all is answered."""
+        self.is_finishing = True
+        self.join(GUARD)
+        if self.is_alive() or self.failure:
+            raise Failed(f"not all was answered {GUARD} s after the last fault: {self.failure or ''}")
+
+
 def once(path, request):
     """One request on a connection of its own: status and body."""
     answers = []
@@ -154,14 +222,20 @@ def once(path, request):
     return answers[0] if answers else (None, b"")
 
 
-def connects(path):
-    """Whether somebody accepts."""
+def connects(place):
+    """True where a program accepts connections. place: a path, or a port of this host."""
     try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(path)
+        with socket.socket(socket.AF_UNIX if isinstance(place, str) else socket.AF_INET) as connection:
+            connection.connect(place if isinstance(place, str) else ("127.0.0.1", place))
             return True
     except OSError:
         return False
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def generate(path, requests, connections, seconds, rate=None, priority=()):

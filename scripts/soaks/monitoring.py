@@ -8,13 +8,13 @@ they are. Prometheus scrapes twice a second.
 import argparse
 import collections
 import contextlib
+import itertools
 import json
 import os
 import pathlib
 import random
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -25,6 +25,7 @@ import urllib.request
 
 import cluster
 import deployment
+import full_disk
 import load
 import network
 import service
@@ -36,8 +37,10 @@ RATE = 8
 # How long the daemons serve without a fault, in seconds, before the first.
 HEALTHY = 20
 NEWCOMER = 4242
+# Between two heads of a record, in seconds.
+HEADS = 20
 # Panels that have nothing to show while all is well in this test, and why.
-EMPTY = {"Merchant sessions": "nobody asks Apple for one", "Refusals by key in 15 minutes": "nothing is refused yet",
+EMPTY = {"Merchant sessions": "no client asks for one", "Refusals by key in 15 minutes": "nothing is refused yet",
          "Since old records were archived": "ledger.retain_records is not set"}
 # Those of them that have something to show after the faults of callers.
 AFTER_REFUSALS = ["Refusals by key in 15 minutes"]
@@ -102,38 +105,29 @@ def check_form():
     return 1 if wrong else 0
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Exporter:
+def exporter(admin):
     """`paytokenctl metrics serve` for one admin socket. A context."""
-
-    def __init__(self, admin):
-        self.port = free_port()
-        self.process = subprocess.Popen(
-            ["paytokenctl", "metrics", "serve", "--socket", os.path.abspath(admin), "--listen", f"127.0.0.1:{self.port}"],
-            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.process.terminate()
-        self.process.wait()
+    port = load.free_port()
+    return service.Program(port, "paytokenctl", "metrics", "serve", "--socket", os.path.abspath(admin), "--listen",
+                           f"127.0.0.1:{port}", log="exporters.log")
 
 
-class Prometheus:
-    """Debian's, as nobody where this is root. A context.
+class Prometheus(service.Program):
+    """Debian's, under the account nobody where this is root. A context.
 
     targets: by job, the instance names and ports. patient: a port that is scraped as `frozen`, less often.
     """
 
     def __init__(self, targets, patient):
-        self.port, self.place = free_port(), "prometheus"
-        os.mkdir(self.place, 0o755)
+        port, self.place, other = load.free_port(), "prometheus", []
+        os.makedirs(f"{self.place}/data", 0o755)
+        if os.geteuid() == 0:
+            nobody = 65534
+            os.chown(f"{self.place}/data", nobody, nobody)
+            other = [f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups"]
+        super().__init__(port, "setpriv", *other, "--pdeathsig", "KILL", "prometheus", "--config.file=prometheus.yaml",
+                         "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+                         log=f"{self.place}/log")
         pathlib.Path(f"{self.place}/rules.yaml").write_text(in_seconds((RULES / "paytokend.rules.yaml").read_text()))
         jobs = [{"job_name": job, "static_configs": [
             {"targets": [f"127.0.0.1:{port}"], "labels": {"instance": instance}} for instance, port in instances.items()]}
@@ -144,37 +138,18 @@ class Prometheus:
         pathlib.Path(f"{self.place}/prometheus.yaml").write_text(json.dumps({
             "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
             "rule_files": ["rules.yaml"], "scrape_configs": jobs}))
-        self.process = None
 
     def __enter__(self):
-        os.mkdir(f"{self.place}/data", 0o755)
-        other = []
-        if os.geteuid() == 0:
-            nobody = 65534
-            os.chown(f"{self.place}/data", nobody, nobody)
-            other = [f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups"]
-        self.log = open(f"{self.place}/log", "wb")
-        self.process = subprocess.Popen(
-            ["setpriv", *other, "--pdeathsig", "KILL", "prometheus", "--config.file=prometheus.yaml",
-             "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
-            cwd=self.place, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-        until = time.monotonic() + service.GUARD
-        while True:
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5).read()
-                return self
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise service.Failed("Prometheus does not serve: "
-                                     + pathlib.Path(f"{self.place}/log").read_text(errors="replace")[-500:])
-            time.sleep(0.1)
+        self.spawn(cwd=self.place)
+        service.wait("Prometheus", lambda: self.must_run() and self.is_ready(), pause=0.1)
+        return self
 
-    def __exit__(self, *error):
-        self.process.terminate()
-        self.process.wait()
-        self.log.close()
+    def is_ready(self):
+        with contextlib.suppress(OSError):
+            return urllib.request.urlopen(f"http://127.0.0.1:{self.socket}/-/ready", timeout=5).read()
 
     def ask(self, path, **query):
-        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        url = f"http://127.0.0.1:{self.socket}/api/v1/{path}?{urllib.parse.urlencode(query)}"
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:
                 return json.load(answer)
@@ -193,51 +168,28 @@ class Prometheus:
         return answer["data"]["result"]
 
 
-class Caller(threading.Thread):
-    """Payments at an even rate until it is closed, each on a connection of its own."""
+class Caller:
+    """Payments, each on a connection of its own; `pay` is to be repeated."""
 
     def __init__(self, path, certificate="authority/ec.pem"):
-        super().__init__(daemon=True)
-        self.path, self.statuses, self.rate, self.ended = path, collections.Counter(), RATE, threading.Event()
+        self.path, self.statuses, self.is_paused, self.numbers = path, collections.Counter(), False, itertools.count()
         self.minter = service.Minter(certificate=certificate)
-        self.start()
 
-    def run(self):
-        number = 0
-        while not self.ended.wait(1 / self.rate if self.rate else 0.2):
-            if not self.rate:
-                continue
-            number += 1
-            token = self.minter.take(1)[0]
+    def pay(self):
+        if not self.is_paused:
+            token, = self.minter.take(1)
             with contextlib.suppress(OSError):
-                status, _ = load.once(self.path, load.decrypt(token, b"load-%d" % number))
+                status, _ = load.once(self.path, load.decrypt(token, b"load-%d" % next(self.numbers)))
                 self.statuses[status] += 1
 
-    def close(self):
-        self.ended.set()
 
-
-class Heads(threading.Thread):
-    """Asks daemons for the heads of their records, as paytokend-audit-head.timer does, until it is closed."""
-
-    PAUSE = 20
-
-    def __init__(self, daemons):
-        super().__init__(daemon=True)
-        self.daemons, self.ended = daemons, threading.Event()
-        self.start()
-
-    def run(self):
-        while not self.ended.is_set():
-            for daemon in self.daemons:
-                # While a fault has the daemon or its HSM token away, there is none.
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    subprocess.run(["paytokenctl", "audit", "head", "--socket", os.path.abspath(daemon.admin)],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=service.GUARD)
-            self.ended.wait(self.PAUSE)
-
-    def close(self):
-        self.ended.set()
+def ask_for_heads(daemons):
+    """As paytokend-audit-head.timer does."""
+    for daemon in daemons:
+        # While a fault has the daemon or its HSM token away, there is none.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(["paytokenctl", "audit", "head", "--socket", os.path.abspath(daemon.admin)],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=service.GUARD)
 
 
 class Test:
@@ -249,31 +201,25 @@ class Test:
     def fires(self, alert, fault, limit=90, since=None, **labels):
         """Waits for it, whatever else fires meanwhile."""
         since = since or time.monotonic()
-        while True:
+
+        def has_fired():
             for found, summary in self.prometheus.firing():
                 if found["alertname"] == alert and all(found.get(name) == value for name, value in labels.items()):
-                    seconds = time.monotonic() - since
-                    self.rows.append((alert, fault))
-                    print(f"{alert:31} {fault:75} {seconds:6.1f} s   {summary}", flush=True)
-                    if "error" in summary or "<no value>" in summary:
-                        self.wrong.append(f"{alert}: its summary has a mistake: {summary}")
-                    return
-            if time.monotonic() - since > limit:
-                print(f"{alert:31} {fault:75} NOT WITHIN {limit} s", flush=True)
-                self.wrong.append(f"{alert} did not fire: {fault}")
-                return
-            time.sleep(0.2)
+                    return summary
+        try:
+            summary = service.wait(alert, has_fired, since + limit - time.monotonic(), 0.2)
+        except service.Failed:
+            print(f"{alert:31} {fault:75} NOT WITHIN {limit} s", flush=True)
+            self.wrong.append(f"{alert} did not fire: {fault}")
+            return
+        self.rows.append((alert, fault))
+        print(f"{alert:31} {fault:75} {time.monotonic() - since:6.1f} s   {summary}", flush=True)
+        if "error" in summary or "<no value>" in summary:
+            self.wrong.append(f"{alert}: its summary has a mistake: {summary}")
 
     def omit(self, alert, why):
         print(f"{alert:31} left out: {why}", flush=True)
         self.left_out.append(alert)
-
-    def wait(self, what, has_come, limit=120):
-        until = time.monotonic() + limit
-        while not has_come():
-            if time.monotonic() > until:
-                raise service.Failed(f"{what} did not come within {limit} s")
-            time.sleep(0.1)
 
 
 def ledger_section(path):
@@ -320,11 +266,11 @@ def faults_of_callers(test, main, caller):
         test.omit("PaytokendNewCaller", "only root can call as another uid")
     old = service.mint(40, "--signing-time", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3 * 86400)),
                        certificate="authority/ec.pem")
-    caller.rate = 0
+    caller.is_paused = True
     send(main, old)
     test.fires("PaytokendClockOff", "40 payment tokens, signed three days ago by this host's clock", instance="main",
                direction="unknown")
-    caller.rate = RATE
+    caller.is_paused = False
 
 
 def faults_of_certificates(test, main):
@@ -343,14 +289,14 @@ def faults_of_the_token(test, main):
     for number in range(3):
         before = main.restarts(reason="died")
         kill_workers(main)
-        test.wait("a new worker", lambda: main.restarts(reason="died") > before and main.daemon.is_ready())
+        service.wait("a new worker", lambda: main.restarts(reason="died") > before and main.daemon.is_ready())
     test.fires("PaytokendWorkerRestarts", "kill -9 of the worker, three times", instance="main", since=since)
     back = move_away(main, main.tokens[0])
     since = time.monotonic()
     test.fires("PaytokendTokenAway", "SoftHSM's directory moved away, and a worker killed", instance="main", since=since)
     test.fires("PaytokendNotReady", "the same: it was the only token", instance="main", since=since)
     back()
-    test.wait("the token's return", main.daemon.is_ready)
+    service.wait("the token's return", main.daemon.is_ready)
 
 
 def faults_of_settings(test, main):
@@ -370,14 +316,10 @@ def fault_of_the_disk(test, main):
     # Else what its log has grown to takes minutes of commits without more room.
     with contextlib.closing(sqlite3.connect("small/ledger.sqlite")) as ledger:
         ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    with open("small/filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
-        for size in (1 << 20, 4096):
-            with contextlib.suppress(OSError):
-                while True:
-                    filler.write(bytes(size))
+    full_disk.fill("small/filler")
     test.fires("PaytokendLedgerFull", "the ledger's file system is full", instance="main")
     os.unlink("small/filler")
-    test.wait("the ledger's return", main.daemon.is_ready)
+    service.wait("the ledger's return", main.daemon.is_ready)
 
 
 def faults_of_the_clock_and_record(test, other):
@@ -400,25 +342,18 @@ def faults_of_the_clock_and_record(test, other):
 
 def faults_of_the_server(test, hosts, servers):
     """The ledger in PostgreSQL: slow, without its standby, and frozen."""
-    ended = threading.Event()
-
     def slow_down():
         # Half a second without a commit, again and again.
-        while not ended.is_set():
-            with contextlib.suppress(service.Failed):
-                servers.primary.sql("BEGIN; SET LOCAL search_path = paytokend; LOCK TABLE claim IN ACCESS EXCLUSIVE MODE; "
-                                    "SELECT pg_sleep(0.6); COMMIT", "ledger")
-            ended.wait(0.1)
-    thread = threading.Thread(target=slow_down, daemon=True)
-    thread.start()
-    test.fires("PaytokendLedgerSlow", "the table of claims is locked for 0.6 s again and again", instance="hosts")
-    ended.set()
-    thread.join()
+        with contextlib.suppress(service.Failed):
+            servers.primary.sql("BEGIN; SET LOCAL search_path = paytokend; LOCK TABLE claim IN ACCESS EXCLUSIVE MODE; "
+                                "SELECT pg_sleep(0.6); COMMIT", "ledger")
+    with service.repeating(slow_down, 0.1):
+        test.fires("PaytokendLedgerSlow", "the table of claims is locked for 0.6 s again and again", instance="hosts")
     servers.standby.kill()
     test.fires("PaytokendStandbyAway", "the synchronous standby is killed", instance="hosts")
     servers.standby.start()
     servers.wait_for_standby()
-    stopped = servers.primary.stop()
+    stopped = servers.primary.freeze()
     test.fires("PaytokendNodeLeaseOld", "PostgreSQL's processes stand still (SIGSTOP)", instance="frozen")
     service.go_on(stopped)
 
@@ -429,8 +364,7 @@ def faults_of_the_gateway(test, counter):
     thread = threading.Thread(target=lambda: counter.send(payments, 1), daemon=True)
     since = time.monotonic()
     thread.start()
-    test.wait("the submission", lambda: os.path.exists("simulator.log") and payments[0].identifier in
-              pathlib.Path("simulator.log").read_text())
+    service.wait("the submission", lambda: payments[0].identifier in counter.submissions())
     counter.simulator.kill()
     test.fires("PaytokenGatewayPendingPayments", "the processor takes a payment, never answers, and ends", instance="gateway",
                since=since)
@@ -438,13 +372,13 @@ def faults_of_the_gateway(test, counter):
     test.fires("PaytokenGatewayDown", "kill -9 of the gateway", instance="gateway")
 
 
-class TLSGateway(shop.Program):
+class TLSGateway(service.Program):
     """A second gateway, for its certificate. A context."""
 
     def __init__(self, counter):
         self.certify(90)
         configuration = pathlib.Path(f"{counter.name}.yaml").read_text()
-        address = f"address: '127.0.0.1:{free_port()}', tls: {{ certificate: tls.pem, private_key: tls.key }}"
+        address = f"address: '127.0.0.1:{load.free_port()}', tls: {{ certificate: tls.pem, private_key: tls.key }}"
         pathlib.Path("tls.yaml").write_text(
             configuration.replace(f"address: 'unix:{counter.socket}'", address).replace(counter.admin, "tls-admin.sock")
             .replace("payments.sqlite", "tls.sqlite"))
@@ -458,9 +392,6 @@ class TLSGateway(shop.Program):
     def __enter__(self):
         self.start()
         return self
-
-    def __exit__(self, *error):
-        self.abandon()
 
 
 def fault_of_the_certificate(test, gateway):
@@ -493,12 +424,9 @@ def healthy(test, expected):
     """None fires but what this test is by itself; callers that are an hour old (here a minute) are no news any more."""
     def others():
         return [(labels, summary) for labels, summary in test.prometheus.firing() if not expected(labels)]
-    test.wait("the first callers' alert", lambda: {"main", "hosts"} <= {
+    service.wait("the first callers' alert", lambda: {"main", "hosts"} <= {
         labels["instance"] for labels, _ in test.prometheus.firing() if labels["alertname"] == "PaytokendNewCaller"})
-    try:
-        test.wait("a time without alerts", lambda: not others(), limit=180)
-    except service.Failed as failure:
-        raise service.Failed(f"{failure}: {others()}") from None
+    service.wait(lambda: f"a time without alerts ({others()})", lambda: not others(), limit=180)
     until, count = time.monotonic() + HEALTHY, 0
     while time.monotonic() < until:
         count += 1
@@ -532,31 +460,28 @@ def main():
         daemons = {"main": daemon, "sealing": sealing, "other": other, "unlocked": unlocked, "hosts": hosts}
 
         counter = shop.Shop(daemon.daemon, random.Random(1))
-        counter.simulator.start()
-        counter.gateway.start()
-        ending.callback(counter.gateway.abandon)
-        ending.callback(counter.simulator.abandon)
-
-        exporters = {name: enter(Exporter(there.daemon.admin)) for name, there in daemons.items()}
-        tls = enter(TLSGateway(counter))
-        gateways = {"gateway": enter(Exporter(counter.admin)), "tls": enter(Exporter(tls.socket))}
-        prometheus = enter(Prometheus(
-            {"paytokend": {name: exporter.port for name, exporter in exporters.items()},
-             "paytoken-gateway": {name: exporter.port for name, exporter in gateways.items()}},
-            exporters["hosts"].port))
+        enter(counter.simulator).start()
+        enter(counter.gateway).start()
+        tls, ports = enter(TLSGateway(counter)), {}
+        for job, admins in (("paytokend", {name: there.daemon.admin for name, there in daemons.items()}),
+                            ("paytoken-gateway", {"gateway": counter.admin, "tls": tls.socket})):
+            ports[job] = {}
+            for name, admin in admins.items():
+                program = enter(exporter(admin))
+                program.start()
+                ports[job][name] = program.socket
+        prometheus = enter(Prometheus(ports, ports["paytokend"]["hosts"]))
         test = Test(prometheus)
         callers = {name: Caller(daemons[name].socket) for name in ("main", "sealing", "hosts")}
         for caller in callers.values():
-            ending.callback(caller.minter.__exit__)
-            ending.callback(caller.join, 5)
-            ending.callback(caller.close)
-        heads = Heads([there.daemon for name, there in daemons.items() if name != "unlocked"])
-        ending.callback(heads.join, 30)
-        ending.callback(heads.close)
+            enter(caller.minter)
+            enter(service.repeating(caller.pay, 1 / RATE))
+        headed = [there.daemon for name, there in daemons.items() if name != "unlocked"]
+        enter(service.repeating(lambda: ask_for_heads(headed), HEADS))
         counter.send([shop.Payment(token, 1000, counter.key) for token in service.mint(5, certificate="authority/ec.pem")], 1)
 
         # What is broken from the beginning, since it takes its time: the token with the audit key, beside one that serves.
-        test.wait("payments", lambda: callers["sealing"].statuses[200] > 5)
+        service.wait("payments", lambda: callers["sealing"].statuses[200] > 5)
         move_away(sealing, sealing.tokens[0])
         late = time.monotonic()
 
@@ -566,7 +491,7 @@ def main():
                     or labels.get("instance") == "unlocked" and labels["alertname"] == "PaytokendSecretsNotLocked"
                     # Its ledger is on a small disk, which this alert is about from the beginning.
                     or labels.get("instance") == "main" and labels["alertname"] == "PaytokendLedgerDiskLow"
-                    # Nobody asks this one for its head.
+                    # This one is not asked for its head.
                     or labels.get("instance") == "unlocked" and labels["alertname"] == "PaytokendHeadNotKept")
         healthy(test, expected)
         ask_the_board(test, "under load")

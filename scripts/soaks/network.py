@@ -3,7 +3,6 @@ import contextlib
 import itertools
 import os
 import subprocess
-import time
 
 import service
 
@@ -57,11 +56,13 @@ class Network:
         """A process in a network namespace of its own."""
         holder = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"],
                                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        ours, until = os.readlink("/proc/self/ns/net"), time.monotonic() + service.GUARD
-        while os.readlink(f"/proc/{holder.pid}/ns/net") == ours:
-            if holder.poll() is not None or time.monotonic() > until:
+        ours = os.readlink("/proc/self/ns/net")
+
+        def is_within():
+            if holder.poll() is not None:
                 raise service.Failed("there is no network namespace to be had")
-            time.sleep(0.01)
+            return os.readlink(f"/proc/{holder.pid}/ns/net") != ours
+        service.wait("a network namespace", is_within, pause=0.01)
         return holder
 
     def within(self, host):
@@ -77,7 +78,7 @@ class Network:
                      "blackhole", "priority", "100")
 
     def separate(self, *pair):
-        """What they send each other from now on is lost, and neither is told."""
+        """What they send each other from now on is lost, and neither hears of it."""
         self._rules("add", pair)
         self.cut.append(pair)
 

@@ -1,6 +1,7 @@
 """What happens to the hosts of one service: each fault with its name, and what must hold while it lasts."""
 import collections
 import datetime
+import json
 import os
 import shutil
 import socket
@@ -27,12 +28,12 @@ class Outages:
     """The faults of a primary and its standby with the daemons that they serve.
 
     daemons: deployments by node. lasting: for how many seconds a fault stays, when nothing else ends it. past: seconds after
-    which every answer must have come; one fault at least stays for longer.
+    which every answer must have come; one fault at least stays for longer. races: how many payment tokens a race is for.
     """
 
-    def __init__(self, cluster, network, daemons, payments, chance, lasting, past):
+    def __init__(self, cluster, network, daemons, payments, chance, lasting, past, races):
         self.cluster, self.network, self.daemons = cluster, network, daemons
-        self.payments, self.chance, self.lasting, self.past = payments, chance, lasting, past
+        self.payments, self.chance, self.lasting, self.past, self.races = payments, chance, lasting, past, races
         self.fail_overs, self.wrong, self.lost = 0, [], []
         # And the nodes that were started later than it was made.
         self.backup, self.later = None, set()
@@ -65,8 +66,8 @@ class Outages:
         return Event(struck, time.monotonic(), struck, how)
 
     def two_primaries(self):
-        """The primary stands still, the standby is promoted, and then both run: nobody ends the old one for a while."""
-        stopped = self.cluster.primary.stop()
+        """The primary stands still, the standby is promoted, and then both run for a while."""
+        stopped = self.cluster.primary.freeze()
         struck = time.monotonic()
         self.cluster.promote()
         service.go_on(stopped)
@@ -76,7 +77,7 @@ class Outages:
         return Event(struck, time.monotonic(), struck, how)
 
     def stopped_server(self):
-        stopped = self.cluster.primary.stop()
+        stopped = self.cluster.primary.freeze()
         struck = time.monotonic()
         self._last(struck, self.past + 1)
         self._nothing_since(struck, "while the primary stood still")
@@ -85,7 +86,7 @@ class Outages:
         return Event(struck, time.monotonic(), struck, "")
 
     def stopped_standby(self):
-        stopped = self.cluster.standby.stop()
+        stopped = self.cluster.standby.freeze()
         struck = time.monotonic()
         self._last(struck)
         self._nothing_since(struck, "while the standby stood still")
@@ -96,14 +97,14 @@ class Outages:
     def full_disk(self):
         """The primary's disk fills up, and is freed some seconds after the first refusal."""
         primary = self.cluster.primary
-        before, until = self.payments.counts["ledger_unavailable"], time.monotonic() + service.GUARD
-        struck = time.monotonic()
-        while self.payments.counts["ledger_unavailable"] < before + 10:
+        before, struck = self.payments.counts["ledger_unavailable"], time.monotonic()
+
+        def is_felt():
             primary.fill()
             # It has room in files of its log that it uses again; a new one needs the disk.
             primary.try_sql("SELECT pg_switch_wal()")
-            if time.monotonic() > until:
-                raise service.Failed("a full disk was not felt")
+            return self.payments.counts["ledger_unavailable"] >= before + 10
+        service.wait("a refusal for the full disk", is_felt, pause=0)
         # What it frees by itself is taken too.
         until = time.monotonic() + self.lasting
         while time.monotonic() < until:
@@ -155,6 +156,13 @@ class Outages:
 
     # The daemons.
 
+    def race(self):
+        """Nothing fails: all daemons get the same payment tokens at the same moment, as fast as they answer."""
+        struck = time.monotonic()
+        self.payments.race(self.races)
+        repaired = time.monotonic()
+        return Event(struck, repaired, repaired, f"{self.races} payment tokens at all daemons at once")
+
     def stopped_daemon(self):
         """For longer than its lease; the others go on."""
         node = self.chance.choice(self.nodes)
@@ -198,7 +206,7 @@ class Outages:
         struck = time.monotonic()
 
         def start():
-            # The backup does not know that they took their names again: such a daemon has to be started anew.
+            # The backup does not know that they took their names again: such a daemon has to be started again.
             for node in self.later:
                 self.daemons[node].daemon.stop()
                 self._await_restore(node)
@@ -218,10 +226,7 @@ class Outages:
         return self._go_on_from_backup(struck, start)
 
     def _await_restore(self, node):
-        daemon = self.daemons[node].daemon
-        daemon.command.append("--await-restore")
-        daemon.start(ready=False)
-        daemon.command.pop()
+        self.daemons[node].daemon.start(ready=False, more=["--await-restore"])
         self.later.add(node)
 
     def _go_on_from_backup(self, struck, start):
@@ -249,17 +254,17 @@ class Outages:
         return Event(struck, repaired, repaired, f"{len(lost)} releases lost")
 
     def _accept(self):
-        """One person asks, another one approves on another host; as root nobody else is needed."""
+        """One person asks, another one approves on another host; root needs no other."""
         first, second = (self.daemons[node].daemon for node in self.nodes[:2])
         asking = ["ledger", "accept-restore", "--reason", "both servers lost"]
         if not can_be_several():
             first.ctl(*asking)
             return
         asked = as_person("alice", first, *asking)
-        words = asked.stderr.decode().split()
-        if asked.returncode != 75 or "approve" not in words:
-            raise service.Failed(f"accept-restore: exit {asked.returncode}: {' '.join(words)}")
-        approval = words[words.index("approve") + 1]
+        if asked.returncode != 75:
+            raise service.Failed(f"accept-restore: exit {asked.returncode}: {asked.stderr.decode()}")
+        listed = json.loads(as_person("bob", second, "approval", "list", "--output", "json").stdout)["items"]
+        approval, = (each["approval"] for each in listed if each["status"] == "pending")
         approved = as_person("bob", second, "approval", "approve", approval)
         if approved.returncode != 0:
             raise service.Failed(f"approval approve: exit {approved.returncode}: {approved.stderr.decode()}")
@@ -280,7 +285,7 @@ def as_person(name, daemon, *arguments):
     command = ["setpriv", "--reuid", number, "--regid", number, "--clear-groups", "paytokenctl", *arguments]
     with open("/proc/self/loginuid") as file:
         if file.read() != str(2**32 - 1):
-            # Otherwise both would be whoever has logged in here.
+            # Otherwise both would be the person that has logged in here.
             command = ["sh", "-c", f'echo {number} >/proc/self/loginuid && exec "$@"', "sh", *command]
     return subprocess.run(command, env=daemon.environment, capture_output=True)
 

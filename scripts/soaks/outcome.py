@@ -2,7 +2,6 @@
 import collections
 import itertools
 import json
-import os
 import pathlib
 import tempfile
 import time
@@ -130,7 +129,7 @@ def paced(pool, rate=None, count=None):
             yield None
             continue
         if rate is not None:
-            # Whoever was late does not catch up with a burst.
+            # A late request is not followed by a burst.
             following = max(following + 1 / rate, now - 0.05)
         known = pool.take()
         index += 1

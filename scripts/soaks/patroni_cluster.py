@@ -55,9 +55,8 @@ class Member(cluster.Member):
         with open(file, "w") as written:
             written.write(self.configuration())
         os.chmod(file, 0o644)
-        with open(f"{self.directory}/patroni.log", "ab") as log:
-            self.process = subprocess.Popen(self._command("patroni", file), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            cwd=self.directory)
+        self.command = self._command("patroni", file)
+        self.spawn(cwd=self.directory)
 
     def ask(self, path, *words):
         """Says whether its Patroni answers with success."""
@@ -79,7 +78,7 @@ class Member(cluster.Member):
         if server := self.server():
             service.end(server)
 
-    def stop(self):
+    def freeze(self):
         stopped = service.stop(self.process.pid)
         server = self.server()
         return stopped + (service.stop(server) if server else [])
@@ -99,31 +98,29 @@ class Cluster(cluster.Cluster):
     """Which of the two is the primary is Patroni's affair."""
 
     def __init__(self, network, size=None):
+        service.Contexts.__init__(self)
         self.network, self.ledger = network, None
         self.members = [Member(name, network) for name in self.NAMES]
 
-    def __enter__(self):
-        with contextlib.ExitStack() as ending:
-            self.place = tempfile.mkdtemp(prefix="paytokend-store.")
-            ending.callback(shutil.rmtree, self.place, ignore_errors=True)
-            address = f"http://{self.network.addresses[STORE]}"
-            with open(f"{self.place}/log", "ab") as log:
-                store = subprocess.Popen(
-                    [*self.network.within(STORE), "setpriv", "--pdeathsig", "KILL", "etcd", "--data-dir", f"{self.place}/data",
-                     "--listen-client-urls", f"{address}:2379", "--advertise-client-urls", f"{address}:2379",
-                     "--listen-peer-urls", f"{address}:2380", "--initial-advertise-peer-urls", f"{address}:2380",
-                     "--initial-cluster", f"default={address}:2380"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            ending.callback(store.kill)
-            for member in self.members:
-                ending.enter_context(member)
-                member.start()
-            self.find_primary()
-            self.wait_for_standby()
-            for role in (database.OWNER, database.DAEMON):
-                self.primary.sql(f"CREATE ROLE {role} LOGIN")
-            self.ledger = self.primary.ledger("ledger")
-            self.ending = ending.pop_all()
-        return self
+    def begin(self):
+        self.place = tempfile.mkdtemp(prefix="paytokend-store.")
+        self.callback(shutil.rmtree, self.place, ignore_errors=True)
+        address = f"http://{self.network.addresses[STORE]}"
+        store = service.Program(
+            None, *self.network.within(STORE), "setpriv", "--pdeathsig", "KILL", "etcd", "--data-dir", f"{self.place}/data",
+            "--listen-client-urls", f"{address}:2379", "--advertise-client-urls", f"{address}:2379",
+            "--listen-peer-urls", f"{address}:2380", "--initial-advertise-peer-urls", f"{address}:2380",
+            "--initial-cluster", f"default={address}:2380", log=f"{self.place}/log")
+        store.spawn()
+        self.enter_context(store)
+        for member in self.members:
+            self.enter_context(member)
+            member.start()
+        self.find_primary()
+        self.wait_for_standby()
+        for role in (database.OWNER, database.DAEMON):
+            self.primary.sql(f"CREATE ROLE {role} LOGIN")
+        self.ledger = self.primary.ledger("ledger")
 
     def has_standby(self):
         """Patroni knows of it too, which promotes no other. Who leads may change meanwhile: it restarts a server that it doubts."""
@@ -177,7 +174,7 @@ class Outages(outages.Outages):
     def stopped_leader(self):
         """The primary's host stands still until another one leads, and then goes on as if nothing had been."""
         old = self.cluster.primary
-        stopped = old.stop()
+        stopped = old.freeze()
         struck = time.monotonic()
         self.cluster.find_primary(other_than=old)
         led = time.monotonic() - struck
@@ -188,8 +185,8 @@ class Outages(outages.Outages):
             time.sleep(0.2)
         if not self.cluster.has_standby():
             # The old leader may get the lock back while the other one is being promoted. That one is then ahead by a timeline,
-            # which pg_rewind before PostgreSQL 16 does not see, and somebody has it copied anew (patronictl reinit).
+            # which pg_rewind before PostgreSQL 16 does not see, and an administrator has it copied again (patronictl reinit).
             self.cluster.standby.ask("reinitialize", "--data", '{"force": true}')
-            what += "; the standby was copied anew by hand"
+            what += "; the standby was copied again by hand"
         self.cluster.wait_for_standby()
         return outages.Event(struck, time.monotonic(), struck, what)

@@ -1,7 +1,7 @@
 """Payments through paytoken-gateway to processor-simulator, whose log is the judge: no payment is submitted twice, and what
 became of each is known.
 
-Five kinds of rounds, under load in which one payment in ten is lost in some way at the simulator (not answered, cut off,
+Six kinds of rounds, under load in which one payment in ten is lost in some way at the simulator (not answered, cut off,
 answered by another's answer or by none that can be read):
   kill     the gateway, paytokend and the simulator are killed by SIGKILL in turns, each at a random answer, and started again
   cut      two proxies, one before paytokend and one before the simulator, cut one connection in four: before the request, in
@@ -9,14 +9,18 @@ answered by another's answer or by none that can be read):
   disk     the store is on a small file system, which is filled at a random answer and freed after refusals
   restore  the store is copied under load, goes on, and is replaced by the copy; then every payment of before is sent again
   rate     payments a second beside paytokend's own releases
-Every payment without an answer, or with a 503, is sent again as it was until it has one.
+  pair     two gateways share a store in PostgreSQL, and the same client brings every payment token to both at the same time; one
+           of both gateways, paytokend, the simulator and the database's server are killed in turns, as above
+Every payment without an answer, or with a 503, is sent again, as it was and where it was, until it has one.
 
 Wrong is: a payment that was submitted twice; one that the client was told is refused and that was submitted; one that was told
-authorized, captured or declined and was not, or otherwise; one that is pending in the end and cannot be resolved, or whose
-fate is then another than the simulator's; a step of a payment at which no kill has met one.
+authorized, captured or declined and was not, or otherwise; one of which two gateways tell different fates; one that is pending
+in the end and cannot be resolved, or whose fate is then another than the simulator's; a step of a payment at which no kill has
+met one.
 What a killed process has written stays in the kernel's cache, so this does not show what a power cut could lose.
 """
 import collections
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -24,52 +28,68 @@ import random
 import shutil
 import socket
 import sqlite3
+import threading
 import time
 
 import cutter
+import database
 import full_disk
 import load
 import service
-from shop import ASK, Payment, Shop
+from shop import Payment, Shop
 
-VICTIMS = ("gateway", "paytokend", "simulator")
 # What the simulator's outcomes are, where they are not authorized.
 FATES = {"captured": "captured", "insufficient_funds": "declined", "do_not_honor": "declined", "error": "error"}
 # Where a gateway's kill meets its payments: before paytokend's release is stored, before the simulator has it, after that.
 STEPS = ("received", "submitting", "submitted")
+# Roles of the store that two gateways share.
+OWNER, GATEWAY = "payments_owner", "paytoken_gateway"
 
 
-def crash(shop, number, victim, clients, short):
-    """One round: load, SIGKILL at a random answer, everything started again, everything answered."""
-    payments = shop.mint(60 if short else 200)
-    last, seen, killed = shop.chance.randint(1, len(payments) // 2), 0, []
+class At:
+    """To be called with every answer: acts once, at a random one of the first half."""
 
-    def tick():
-        nonlocal seen
-        seen += 1
-        if seen == last:
-            killed.append(victim)
-            shop.daemon.kill() if victim == "paytokend" else getattr(shop, victim).kill()
-    left = shop.send(payments, clients, tick)
-    if not killed:
-        raise service.Failed(f"round {number}: the load was over before answer {last}")
-    if victim == "gateway":
-        shop.steps += steps(shop)
-    if victim == "paytokend":
-        shop.daemon.start()
-    else:
-        getattr(shop, victim).start()
-    shop.settle(left)
-    print(f"round {number:3}  {victim:9} killed at answer {last:3}: {len(left):3} of {len(payments)} sent again", flush=True)
+    def __init__(self, chance, answers, action):
+        self.number, self.action = chance.randint(1, answers // 2), action
+        self.seen, self.lock = 0, threading.Lock()
+
+    def __call__(self):
+        with self.lock:
+            self.seen += 1
+            if self.seen == self.number:
+                self.action()
+
+    def must_have_come(self):
+        if self.seen < self.number:
+            raise service.Failed(f"the load was over before answer {self.number}")
+
+
+def crash(shops, programs, number, victim, clients, short):
+    """One round: the same payments at every shop's gateway, SIGKILL at a random answer, everything started again, all answered."""
+    first, count = shops[0], (40 if len(shops) > 1 else 60) if short else 200
+    batches = [first.mint(count)]
+    for other in shops[1:]:
+        batches.append([payment.again() for payment in batches[0]])
+        other.payments += batches[-1]
+    at = At(first.chance, count * len(shops), programs[victim].kill)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        left = list(pool.map(lambda shop, batch: shop.send(batch, clients // len(shops), at), shops, batches))
+        at.must_have_come()
+        if victim == "gateway":
+            first.steps += steps(first)
+        programs[victim].start()
+        list(pool.map(Shop.settle, shops, left))
+    print(f"round {number:3}  {victim:9} killed at answer {at.number:3}: {sum(map(len, left)):3} of {count * len(shops)} sent "
+          "again", flush=True)
 
 
 def steps(shop):
-    """At which step the killed gateway's payments are. The store is looked at in a copy: opening it would mend it."""
+    """At which step the killed gateway's payments are. The store is read in a copy: opening it would repair it."""
     found, submitted = collections.Counter(), shop.submissions()
-    shutil.rmtree("looked-at", ignore_errors=True)
-    shutil.copytree("store", "looked-at")
-    with contextlib.closing(sqlite3.connect("looked-at/payments.sqlite")) as database:
-        for state, transaction in database.execute(
+    shutil.rmtree("copied", ignore_errors=True)
+    shutil.copytree("store", "copied")
+    with contextlib.closing(sqlite3.connect("copied/payments.sqlite")) as store:
+        for state, transaction in store.execute(
                 "SELECT state, lower(hex(transaction_id)) FROM payment WHERE state IN ('received', 'submitting')"):
             found[state if state == "received" else "submitted" if transaction in submitted else "submitting"] += 1
     return found
@@ -87,7 +107,7 @@ def cut(shop, number, clients, short):
     """One round with connections that are cut on both sides of the gateway."""
     payments = shop.mint(60 if short else 200)
     seed = shop.chance.randrange(1 << 32)
-    shop.gateway.stop()
+    shop.wrong += shop.gateway.stop()
     with cutter.Cutter("cut-paytokend.sock", shop.daemon.socket, 4, seed) as before, \
             cutter.Cutter("cut-simulator.sock", "simulator.sock", 4, seed + 1) as behind:
         shop.configure(paytokend="cut-paytokend.sock", simulator="cut-simulator.sock")
@@ -95,7 +115,7 @@ def cut(shop, number, clients, short):
         leave(shop, payments[::10])
         left = shop.send(payments, clients)
         shop.settle(left)
-        shop.gateway.stop()
+        shop.wrong += shop.gateway.stop()
         print(f"cut {number:5}  {sum(before.cuts.values()):3} connections to paytokend, {sum(behind.cuts.values())} to the "
               f"simulator: {len(left)} of {len(payments)} sent again", flush=True)
         shop.cuts += before.cuts + behind.cuts
@@ -106,63 +126,51 @@ def cut(shop, number, clients, short):
 def disk(shop, number, clients, short):
     """The store's disk is full for a while."""
     payments = shop.mint(60 if short else 200)
-    at, seen, full = shop.chance.randint(1, len(payments) // 2), 0, []
-    shop.gateway.stop()
-    os.makedirs("small/store", mode=0o700, exist_ok=True)
-    for file in pathlib.Path("store").glob("payments.sqlite*"):
-        shutil.copy2(file, "small/store")
-    shop.configure(store="small/store")
-    shop.gateway.start()
+    move_store(shop, "store", "small/store")
+    at = At(shop.chance, len(payments), lambda: full_disk.fill("small/filler"))
+    left, extra = shop.send(payments, clients, at), []
 
-    def tick():
-        nonlocal seen
-        seen += 1
-        if seen == at:
-            full.append(True)
-            full_disk.fill("small/filler")
-    left = shop.send(payments, clients, tick)
-    # Where the file itself still has room it goes on for a while: rightly so.
-    extra = []
-    until = time.monotonic() + service.GUARD
-    while not any(payment.code == "503 store_unavailable" for payment in left):
-        if time.monotonic() > until:
-            raise service.Failed(f"disk {number}: no refusal came while the disk was full")
+    def is_refused():
+        # Where the file itself still has room it goes on for a while: rightly so.
+        if any(payment.code == "503 store_unavailable" for payment in left):
+            return True
         full_disk.fill("small/filler")
-        more = shop.mint(20)
-        extra += more
-        left += shop.send(more, clients)
+        extra.extend(shop.mint(20))
+        left.extend(shop.send(extra[-20:], clients))
+        return False
+    service.wait("a refusal while the disk was full", is_refused, pause=0)
     refused = sum(payment.code == "503 store_unavailable" for payment in left)
     shop.await_readiness(503, "store_unavailable")
     os.unlink("small/filler")
     shop.await_readiness(200)
     shop.settle(left)
-    shop.gateway.stop()
-    for file in pathlib.Path("small/store").glob("payments.sqlite*"):
-        shutil.copy2(file, "store")
-    shutil.rmtree("small/store")
-    shop.configure()
+    move_store(shop, "small/store", "store")
+    print(f"disk {number:4}  full at answer {at.number:3}: {refused} of {len(payments) + len(extra)} refused, and answered "
+          "afterwards", flush=True)
+
+
+def move_store(shop, place, other):
+    """The gateway is started on the same store elsewhere."""
+    shop.wrong += shop.gateway.stop()
+    os.makedirs(other, mode=0o700, exist_ok=True)
+    for file in pathlib.Path(place).glob("payments.sqlite*"):
+        shutil.move(file, pathlib.Path(other, file.name))
+    shop.configure(store=other)
     shop.gateway.start()
-    print(f"disk {number:4}  full at answer {at:3}: {refused} of {len(payments) + len(extra)} refused, and answered afterwards",
-          flush=True)
-    shop.counts["refused for the disk"] += refused
 
 
 def restore(shop, number, clients, short):
     """The store is replaced by a copy that was made under load."""
     payments = shop.mint(60 if short else 200)
-    at, seen = shop.chance.randint(1, len(payments) // 2), 0
 
-    def tick():
-        nonlocal seen
-        seen += 1
-        if seen == at:
-            pathlib.Path("store/copy").unlink(missing_ok=True)
-            with sqlite3.connect("file:store/payments.sqlite?mode=ro", uri=True) as source, \
-                    sqlite3.connect("store/copy") as copy:
-                source.backup(copy)
-    shop.settle(shop.send(payments, clients, tick))
+    def copy():
+        pathlib.Path("store/copy").unlink(missing_ok=True)
+        with sqlite3.connect("file:store/payments.sqlite?mode=ro", uri=True) as source, sqlite3.connect("store/copy") as copied:
+            source.backup(copied)
+    at = At(shop.chance, len(payments), copy)
+    shop.settle(shop.send(payments, clients, at))
     before = {payment.identifier: payment.told for payment in payments}
-    shop.gateway.stop()
+    shop.wrong += shop.gateway.stop()
     for suffix in ("-wal", "-shm"):
         pathlib.Path("store/payments.sqlite" + suffix).unlink(missing_ok=True)
     os.chmod("store/copy", 0o600)
@@ -174,13 +182,13 @@ def restore(shop, number, clients, short):
     for payment in payments:
         if payment.told == "refused":
             payment.told, payment.code = before[payment.identifier], None
-    print(f"restore {number:2} copied at answer {at:3}: {refused} of {len(payments)} unknown to the copy and refused",
+    print(f"restore {number:2} copied at answer {at.number:3}: {refused} of {len(payments)} unknown to the copy and refused",
           flush=True)
 
 
 def judge(shop):
     """What is wrong, by the simulator's log."""
-    wrong, submitted = [], shop.submissions()
+    wrong, submitted = list(shop.wrong), shop.submissions()
     for identifier, outcomes in submitted.items():
         if len(outcomes) > 1:
             wrong.append(f"{identifier} was submitted {len(outcomes)} times")
@@ -196,6 +204,8 @@ def judge(shop):
         if payment.told in ("authorized", "captured", "declined") and payment.told != expected:
             wrong.append(f"{payment.identifier} was told {payment.told} instead of {expected}")
     print(f"told        {', '.join(f'{count} {state}' for state, count in told.most_common())}")
+    print(f"requests    {shop.name}: {shop.counts['answers']} answered, {shop.counts['broken']} broken, "
+          f"{shop.counts['sent again']} sent again")
     print(f"simulator   {sum(map(len, submitted.values()))} submissions of {len(submitted)} payments, "
           f"{sum(len(outcomes) > 1 for outcomes in submitted.values())} submitted twice")
     return wrong
@@ -274,51 +284,79 @@ def rates(shop, seconds, clients):
         + f"; in all {sum(each.values()) * payments:.2f} of {os.cpu_count()} processors")
 
 
-def main(parser):
-    parser.add_argument("--rounds", type=int, default=50, help="how often each program is killed (50; 1 with --short)")
-    parser.add_argument("--restores", type=int, default=10, help="how often the store is restored (10; 1 with --short)")
-    parser.add_argument("--cuts", type=int, default=10, help="rounds with connections that are cut (10; 1 with --short)")
-    parser.add_argument("--disks", type=int, default=10, help="how often the store's disk is full (10; 1 with --short)")
-    parser.add_argument("--clients", type=int, default=32, help="connections (32)")
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
-    options = parser.parse_args()
-    rounds, restores, cuts, disks = (1, 1, 1, 1) if options.short else (
-        options.rounds, options.restores, options.cuts, options.disks)
+def alone(shop, options):
+    """All but the pair. Returns what is wrong."""
+    rounds, cuts, disks, restores = (1,) * 4 if options.short else (options.rounds, options.cuts, options.disks, options.restores)
     if not os.path.ismount("small"):
         disks = 0
         print("disk        skipped: it needs root, or user namespaces, to mount a small file system")
-    print(f"{rounds} rounds, {cuts} cuts, {disks} disks, {restores} restores, {options.clients} clients, --seed {options.seed}")
+    programs = {"gateway": shop.gateway, "paytokend": shop.daemon, "simulator": shop.simulator}
+    with shop.gateway:
+        shop.gateway.start()
+        for number in range(1, rounds + 1):
+            for victim in programs:
+                crash([shop], programs, number, victim, options.clients, options.short)
+        for kind, times in ((cut, cuts), (disk, disks)):
+            for number in range(1, times + 1):
+                kind(shop, number, options.clients, options.short)
+        wrong = resolve(shop) + fates(shop)
+        for number in range(1, restores + 1):
+            restore(shop, number, options.clients, options.short)
+        wrong += resolve(shop)
+        print("killed at   " + ", ".join(f"{shop.steps[step]} {step}" for step in STEPS))
+        print("cut         " + ", ".join(f"{shop.cuts[place]} {place}" for place in cutter.PLACES))
+        if not options.short:
+            wrong += [f"no gateway was killed while a payment was {step}" for step in STEPS if rounds and not shop.steps[step]]
+            wrong += [f"no connection was cut {place}" for place in cutter.PLACES if cuts and not shop.cuts[place]]
+            rates(shop, 10, options.clients)
+        shop.wrong += shop.gateway.stop()
+    return wrong + judge(shop)
+
+
+def pair(shop, options):
+    """Two gateways on one server. Returns what is wrong."""
+    with database.Server() as server, contextlib.ExitStack() as ending:
+        for role in (OWNER, GATEWAY):
+            server.sql(f"CREATE ROLE {role} LOGIN")
+        server.sql(f"CREATE DATABASE payments OWNER {OWNER}")
+        service.run("paytoken-gateway", "store", "create", server.url("payments", OWNER), "--grant", GATEWAY)
+        shops = [Shop(shop.daemon, shop.chance, name, server.url("payments", GATEWAY), like=shop) for name in ("first", "second")]
+        for each in shops:
+            ending.enter_context(each.gateway).start()
+        programs = {**{each.name: each.gateway for each in shops}, "paytokend": shop.daemon, "simulator": shop.simulator,
+                    "database": server}
+        for number in range(1, 2 if options.short else options.pairs + 1):
+            for victim in programs:
+                crash(shops, programs, number, victim, options.clients, options.short)
+        wrong = resolve(shops[0])
+        for each in shops:
+            wrong += fates(each)
+            each.wrong += each.gateway.stop()
+            wrong += judge(each)
+        return wrong + [f"{one.identifier} was told {one.told} and {other.told}"
+                        for one, other in zip(*(each.payments for each in shops))
+                        if "pending" not in (one.told, other.told) and one.told != other.told]
+
+
+def main(parser):
+    for name, times, what in (("rounds", 50, "each program is killed"), ("restores", 10, "the store is restored"),
+                              ("cuts", 10, "connections are cut for a while"), ("disks", 10, "the store's disk is full"),
+                              ("pairs", 20, "each program is killed where two gateways share a store")):
+        parser.add_argument(f"--{name}", type=int, default=times, help=f"how often {what} ({times}; 1 with --short)")
+    parser.add_argument("--clients", type=int, default=32, help="connections (32)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random moments")
+    options = parser.parse_args()
+    print(f"{options.clients} clients, --seed {options.seed}")
     with service.Service() as daemon:
         daemon.start()
         daemon.import_merchant()
         shop = Shop(daemon, random.Random(options.seed))
-        try:
+        with shop.simulator:
             shop.simulator.start()
-            shop.gateway.start()
-            for number in range(1, rounds + 1):
-                for victim in VICTIMS:
-                    crash(shop, number, victim, options.clients, options.short)
-            for number in range(1, cuts + 1):
-                cut(shop, number, options.clients, options.short)
-            for number in range(1, disks + 1):
-                disk(shop, number, options.clients, options.short)
-            wrong = resolve(shop) + fates(shop)
-            for number in range(1, restores + 1):
-                restore(shop, number, options.clients, options.short)
-            wrong += resolve(shop) + judge(shop)
-            print(f"requests    {shop.counts['answers']} answered, {shop.counts['broken']} broken, "
-                  f"{shop.counts['sent again']} sent again")
-            print("killed at   " + ", ".join(f"{shop.steps[step]} {step}" for step in STEPS))
-            print("cut         " + ", ".join(f"{shop.cuts[place]} {place}" for place in cutter.PLACES))
-            if not options.short:
-                wrong += [f"no gateway was killed while a payment was {step}" for step in STEPS
-                          if rounds and not shop.steps[step]]
-                wrong += [f"no connection was cut {place}" for place in cutter.PLACES if cuts and not shop.cuts[place]]
-                rates(shop, 10, options.clients)
-            shop.gateway.stop()
-            shop.simulator.stop()
-        finally:
-            for program in (shop.gateway, shop.simulator):
-                program.abandon()
-        wrong += daemon.stop()
-    return wrong
+            wrong = alone(shop, options)
+            if database.is_installed():
+                wrong += pair(shop, options)
+            else:
+                print("pair        skipped: PostgreSQL is not installed; scripts/install-packages installs it")
+            wrong += shop.simulator.stop()
+        return wrong + daemon.stop()

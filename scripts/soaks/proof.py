@@ -5,6 +5,8 @@ import pathlib
 import sqlite3
 import subprocess
 
+import service
+
 VERIFIER = pathlib.Path(__file__).parent.parent / "verify-audit"
 
 
@@ -52,6 +54,10 @@ class LedgerFile:
         """The transactionId of a record in the middle."""
         return next(self._select("SELECT lower(hex(transaction_id)) FROM audit_record WHERE transaction_id IS NOT NULL "
                                  "AND sequence >= (SELECT max(sequence) / 2 FROM audit_record) ORDER BY sequence LIMIT 1"))
+
+    def first_record(self):
+        """The sequence of the oldest that is left."""
+        return next(self._select("SELECT min(sequence) FROM audit_record"))
 
     def size(self):
         """In bytes."""
@@ -106,21 +112,31 @@ def compare(ledger, answers):
     return wrong, counts
 
 
-def verify(daemon, show=print):
+def commands(export="record.jsonl", archives=()):
+    """By name: the export of the record, and what verifies it, live and the export. archives: files of old records."""
+    options = [word for file in archives for word in ("--archive", file)]
+    pathlib.Path(export).unlink(missing_ok=True)
+    return {"audit export": ["paytokenctl", "audit", "export", "--out", export],
+            "audit verify, live": ["paytokenctl", "audit", "verify", *options],
+            "audit verify, export": ["paytokenctl", "audit", "verify", "--export", export, "--public-key", "audit-key.pem",
+                                     *options],
+            "scripts/verify-audit": [VERIFIER, export, "audit-key.pem", *options]}
+
+
+def measured(daemon, named, wrong):
+    """Runs commands by name, each of which must succeed: name, seconds, largest memory in MiB, what it said."""
+    pathlib.Path("audit-key.pem").write_bytes(daemon.ctl("audit", "public-key"))
+    for name, command in named.items():
+        status, seconds, memory, output = service.child_memory(command, env=daemon.environment, stderr=subprocess.STDOUT)
+        said = output.decode(errors="replace").strip()
+        if status != 0:
+            wrong.append(f"{name}: exit {status}: {said[-300:]}")
+        yield name, seconds, memory, said
+
+
+def verify(daemon):
     """Has the record verified live, and an export of it by both verifiers. Returns what is wrong."""
     wrong = []
-    pathlib.Path("audit-key.pem").write_bytes(daemon.ctl("audit", "public-key"))
-    pathlib.Path("record.jsonl").unlink(missing_ok=True)
-    daemon.ctl("audit", "export", "--out", "record.jsonl")
-    for name, command in (
-        ("paytokenctl, live", ["paytokenctl", "audit", "verify"]),
-        ("paytokenctl, export", ["paytokenctl", "audit", "verify", "--export", "record.jsonl", "--public-key",
-                                 "audit-key.pem"]),
-        ("scripts/verify-audit", [str(VERIFIER), "record.jsonl", "audit-key.pem"]),
-    ):
-        done = subprocess.run(command, capture_output=True, env=daemon.environment)
-        said = (done.stdout + done.stderr).decode(errors="replace").strip().splitlines()
-        show(f"  {name:22}{said[-1] if said else ''}")
-        if done.returncode != 0:
-            wrong.append(f"{name}: exit {done.returncode}")
+    for name, _, _, said in measured(daemon, commands(), wrong):
+        print(f"  {name:22}{said.splitlines()[-1] if said else ''}")
     return wrong

@@ -3,7 +3,6 @@ compile, as a process that is asked again and again."""
 import collections
 import hashlib
 import os
-import subprocess
 
 import service
 
@@ -17,26 +16,12 @@ def public_key_hash(certificate):
     return hashlib.sha256(service.run("openssl", "pkey", "-pubin", "-outform", "DER", input=key)).hexdigest()
 
 
-class RawLoop:
+class RawLoop(service.Answering):
     """The operations of one payment token on the key of a certificate, in a process that has the token open. A context."""
 
     def __init__(self, label, certificate, pin="pin", environment=None):
-        self.process = subprocess.Popen(
-            ["./raw-loop", os.environ["SOAK_MODULE"], label, pin, public_key_hash(certificate)], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, env=environment, text=True)
+        super().__init__("./raw-loop", os.environ["SOAK_MODULE"], label, pin, public_key_hash(certificate), env=environment)
 
     def measure(self, threads, seconds, kind="copy"):
         """kind: "object" for the token's own key, "copy" for a session copy of it, which the worker uses."""
-        print(kind, threads, seconds, file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise service.Failed(f"raw-loop ended with {self.process.wait()}")
-        return Figures(*map(float, line.split()))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
+        return Figures(*map(float, self.ask(kind, threads, seconds)))

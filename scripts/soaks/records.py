@@ -1,7 +1,7 @@
-"""A long record: what reading it costs. The daemon's ledger, a file or a database on a PostgreSQL server, is filled, while the daemon is stopped, with records as
-releases leave them, sealed every 1,000 by the audit key in its token; then the daemon serves it. For each length:
-export, verification live and of the export, scripts/verify-audit, a page of `audit list`; times, and the largest memory
-of the reader and of the daemon. Then releases while an export runs beside them.
+"""A long record: what reading it costs. The daemon's ledger, a file or a database on a PostgreSQL server, is filled, while the
+daemon is stopped, with records as releases leave them, sealed every 1,000 by the audit key in its token; then the daemon serves it.
+For each length: export, verification live and of the export, scripts/verify-audit, a page of `audit list`; times, and the largest
+memory of the reader and of the daemon. Then releases while an export runs beside them.
 
 Wrong is what does not verify, memory that grows with the record, and releases that an export holds up: while the reader
 of an export has stopped reading, so that it cannot end, releases must be answered.
@@ -31,40 +31,24 @@ def fill(place, count):
 
 
 def measure(daemon, ledger, wrong):
-    """Rows of name, seconds, the reader's memory; and the daemon's memory at the end."""
-    rows = []
-    pathlib.Path("record.jsonl").unlink(missing_ok=True)
-    pathlib.Path("audit-key.pem").write_bytes(daemon.ctl("audit", "public-key"))
-    for name, command in (
-        ("audit export", ["paytokenctl", "audit", "export", "--out", "record.jsonl"]),
-        ("audit verify, live", ["paytokenctl", "audit", "verify"]),
-        ("audit verify, export", ["paytokenctl", "audit", "verify", "--export", "record.jsonl", "--public-key",
-                                  "audit-key.pem"]),
-        ("scripts/verify-audit", [proof.VERIFIER, "record.jsonl", "audit-key.pem"]),
-        ("audit list, last 100", ["paytokenctl", "audit", "list", "--limit", "100"]),
-        ("audit list, one found", ["paytokenctl", "audit", "list", "--transaction", ledger.transaction_amid()]),
-        ("audit list, all seen", ["paytokenctl", "audit", "list", "--merchant", "merchant.com.example.none"]),
-    ):
-        status, seconds, memory, output = service.child_memory(
-            command, env=daemon.environment, stderr=subprocess.DEVNULL)
-        rows.append((name, seconds, memory))
-        if status != 0:
-            said = output.decode(errors="replace").strip()[-300:]
-            wrong.append(f"{name}: exit {status}: {said}")
-    return rows
+    """Rows of name, seconds and the reader's memory."""
+    listing = ["paytokenctl", "audit", "list"]
+    return [row[:3] for row in proof.measured(daemon, {
+        **proof.commands(), "audit list, last 100": [*listing, "--limit", "100"],
+        "audit list, one found": [*listing, "--transaction", ledger.transaction_amid()],
+        "audit list, all seen": [*listing, "--merchant", "merchant.com.example.none"]}, wrong)]
 
 
-def on_server(ledger):
-    """Has the daemon's configuration name the database. Returns its URL."""
+def opened(engine, ending):
+    """The configuration's ledger, and its file or URL. engine: sqlite, or postgresql, a server of which ends with the stack."""
+    if engine == "sqlite":
+        return proof.LedgerFile(), "ledger.sqlite"
+    ledger = ending.enter_context(database.Server()).ledger("ledger")
     file = pathlib.Path("paytokend.yaml")
-    text = file.read_text()
-    own = "ledger:\n  url: sqlite:ledger.sqlite\n"
-    if own not in text:
-        raise service.Failed("the configuration does not name the ledger's file as it did")
-    file.write_text(text.replace(own, ledger.settings("node-1", timeout="60s")))
+    file.write_text(file.read_text().replace("ledger:\n  url: sqlite:ledger.sqlite\n", ledger.settings("node-1", timeout="60s")))
     # What is the host's own.
     os.environ["STATE_DIRECTORY"] = os.getcwd()
-    return ledger.server.url(ledger.name, database.DAEMON)
+    return ledger, ledger.server.url(ledger.name, database.DAEMON)
 
 
 def releases(daemon, tokens, wrong):
@@ -83,24 +67,15 @@ def releases(daemon, tokens, wrong):
 def beside(daemon, count, wrong):
     """The times of releases alone, and while exports run, as figures."""
     alone = releases(daemon, service.mint(count), wrong)
-    tokens, begun, ended = service.mint(count), threading.Event(), threading.Event()
+    tokens, begun = service.mint(count), threading.Event()
 
     def export():
-        while not ended.is_set():
-            with subprocess.Popen(["paytokenctl", "audit", "export"], stdout=subprocess.PIPE,
-                                  env=daemon.environment) as process:
-                while process.stdout.read1(1 << 20):
-                    begun.set()
-                    if ended.is_set():
-                        process.kill()
-    thread = threading.Thread(target=export)
-    thread.start()
-    begun.wait(service.GUARD)
-    try:
+        with subprocess.Popen(["paytokenctl", "audit", "export"], stdout=subprocess.PIPE, env=daemon.environment) as process:
+            while process.stdout.read1(1 << 20):
+                begun.set()
+    with service.repeating(export, 0):
+        begun.wait(service.GUARD)
         busy = releases(daemon, tokens, wrong)
-    finally:
-        ended.set()
-        thread.join()
     for name, times in (("alone", alone), ("beside export", busy)):
         print(f"  releases {name:14} p50 {load.percentile(times, 0.5):7.2f} ms   p99 {load.percentile(times, 0.99):7.2f} ms"
               f"   longest {times[-1] * 1000:7.2f} ms")
@@ -112,7 +87,7 @@ def held_open(daemon, count, wrong):
     with socket.socket(socket.AF_UNIX) as export:
         export.settimeout(service.GUARD)
         export.connect(daemon.admin)
-        export.sendall(b"GET /v1/audit/export HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        export.sendall(load.get("/v1/audit/export").replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         for token in tokens:
             # A little, so that it does not count as abandoned.
             piece = export.recv(8192)
@@ -140,11 +115,7 @@ def main(parser):
     lengths = [longest // 10, longest] if options.short else [longest // 100, longest // 10, longest]
     wrong, table, there = [], [], 0
     with contextlib.ExitStack() as ending:
-        if options.ledger == "postgresql":
-            ledger = ending.enter_context(database.Server()).ledger("ledger")
-            place = on_server(ledger)
-        else:
-            ledger, place = proof.LedgerFile(), "ledger.sqlite"
+        ledger, place = opened(options.ledger, ending)
         daemon = ending.enter_context(service.Service())
         daemon.start()
         daemon.import_merchant()

@@ -352,7 +352,7 @@ def replace(old, shop):
 
 
 def try_cluster():
-    """A host of two burns down; then a cluster's disk is lost; then its server, but not its log; then somebody deletes the tables."""
+    """A host of two burns down; then a cluster's disk is lost; then its server, but not its log; then the tables are deleted."""
     server = Server()
     server.do("archive-log.sh")
     hosts = [Host(f"backend-{number}", server.settings(f"backend-{number}")) for number in (1, 2)]

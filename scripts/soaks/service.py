@@ -7,12 +7,13 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import load
 
-GUARD = load.GUARD
-GET_READY = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+GUARD, Failed = load.GUARD, load.Failed
+GET_READY = load.get("/readyz")
 
 
 def add_options(parser):
@@ -31,17 +32,58 @@ def verdict(wrong):
     return 1 if wrong else 0
 
 
-class Failed(Exception):
-    """The soak cannot go on."""
-
-
-def wait(what, has_come):
-    """Until it has come."""
-    until = time.monotonic() + GUARD
-    while not has_come():
+def wait(what, has_come, limit=GUARD, pause=0.05):
+    """Until it has come; what it gives then. what: words for a failure, or a function that has them."""
+    until = time.monotonic() + limit
+    while not (found := has_come()):
         if time.monotonic() > until:
-            raise Failed(f"{what} did not come within {GUARD} s")
-        time.sleep(0.05)
+            raise Failed(f"{what() if callable(what) else what} did not come within {limit} s")
+        time.sleep(pause)
+    return found
+
+
+def seldom(question, pause):
+    """The same question for one who asks all the time: it is false until so many seconds after the last time."""
+    following = 0.0
+
+    def answer():
+        nonlocal following
+        if time.monotonic() < following:
+            return False
+        found = question()
+        following = time.monotonic() + pause
+        return found
+    return answer
+
+
+class Contexts(contextlib.ExitStack):
+    """Several contexts as one: those that its `begin` enters end together, also where it fails."""
+
+    def __enter__(self):
+        try:
+            self.begin()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+
+@contextlib.contextmanager
+def repeating(action, pause):
+    """Acts again and again in a thread of its own, so many seconds apart, until the context is left."""
+    ended = threading.Event()
+
+    def run():
+        while not ended.is_set():
+            action()
+            ended.wait(pause)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(GUARD)
 
 
 @contextlib.contextmanager
@@ -116,31 +158,108 @@ class Minter:
         self.forge.wait()
 
 
-class Service:
-    def __init__(self, configuration="paytokend.yaml", socket="paytokend.sock", admin="admin.sock",
-                 program="paytokend", log="paytokend.log", arguments=None):
-        self.command = [program] + (arguments or ["--config", configuration])
-        self.socket, self.admin, self.log, self.process = socket, admin, log, None
+def last_lines(path, count=1):
+    """What a program wrote last."""
+    return "\n".join(pathlib.Path(path).read_text(errors="replace").splitlines()[-count:])
 
-    def start(self, limit=GUARD, ready=True):
-        """Starts it; returns after how many seconds it was ready, or only answered."""
-        began = time.monotonic()
+
+class Program:
+    """A program that serves on a socket. A context: leaving it kills the program where it still runs.
+
+    place: the socket's path, or a port of this host. log: a file for what it writes.
+    """
+
+    def __init__(self, place, *command, log=None):
+        self.socket, self.command, self.log, self.process = place, command, log or f"{place}.log", None
+
+    def spawn(self, **options):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL)
-        while not (self.is_ready() if ready else load.once(self.socket, GET_READY)[0]):
-            if self.process.poll() is not None:
-                said = pathlib.Path(self.log).read_text(errors="replace").splitlines()[-1:]
-                raise Failed(f"the daemon ended while it started, with {self.process.returncode}: {' '.join(said)}")
-            if time.monotonic() - began > limit:
-                raise Failed(f"the daemon was not ready within {limit} s: {self.why_not_ready()}")
-            time.sleep(0.01)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options)
+
+    def start(self):
+        """Returns when it takes connections."""
+        self.spawn()
+        wait(f"{self.command[0]} on {self.socket}", lambda: self.must_run() and load.connects(self.socket), pause=0.01)
+
+    def must_run(self):
+        if self.process.poll() is not None:
+            raise Failed(f"{self.command[0]} ended with {self.process.returncode}: {last_lines(self.log)}")
+        return True
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """SIGTERM. Returns what is wrong: that it did not end with 0."""
+        if self.process is None or self.process.poll() is not None:
+            return []
+        self.process.terminate()
+        try:
+            status = self.process.wait(GUARD)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        return [f"{self.command[0]} at {self.socket} ended with {status} at SIGTERM"] if status != 0 else []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self.process is not None and self.process.poll() is None:
+            Program.kill(self)
+
+
+class Answering:
+    """A program that answers lines on its standard input with lines on its standard output. A context."""
+
+    def __init__(self, *command, env=None):
+        self.command = command
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True)
+
+    def line(self):
+        """The words of its next line."""
+        line = self.process.stdout.readline()
+        if not line:
+            raise Failed(f"{self.command[0]} ended with {self.process.wait()}")
+        return line.split()
+
+    def ask(self, *words):
+        print(*words, file=self.process.stdin, flush=True)
+        return self.line()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Service(Program):
+    """A paytokend. A context: leaving it stops the daemon."""
+
+    def __init__(self, configuration="paytokend.yaml", socket="paytokend.sock", admin="admin.sock", log="paytokend.log",
+                 command=None):
+        super().__init__(socket, *(command or ["paytokend", "--config", configuration]), log=log)
+        self.admin = admin
+
+    def start(self, limit=GUARD, ready=True, more=()):
+        """Returns after how many seconds it was ready, or only answered. more: further arguments, this time."""
+        began, command = time.monotonic(), self.command
+        self.command = (*command, *more)
+        self.spawn()
+        self.command = command
+
+        def serves():
+            return self.must_run() and (self.is_ready() if ready else load.once(self.socket, GET_READY)[0])
+        wait(lambda: f"readiness ({load.once(self.socket, GET_READY)[1].decode(errors='replace')})", serves, limit, 0.01)
         return time.monotonic() - began
 
     def is_ready(self):
         return load.once(self.socket, GET_READY)[0] == 200
-
-    def why_not_ready(self):
-        return load.once(self.socket, GET_READY)[1].decode(errors="replace")
 
     def ctl(self, *arguments):
         return run("paytokenctl", *arguments, env=self.environment)
@@ -166,39 +285,19 @@ class Service:
 
     def peak(self):
         """The daemon's largest resident memory in MiB, since its start."""
-        with open(f"/proc/{self.process.pid}/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) / 1024
+        return memory(self.process.pid, "VmHWM")
 
     def kill(self):
         """SIGKILL, as a crash; says whether the worker has ended by itself then."""
         processes = self.processes()
-        self.process.kill()
-        self.process.wait()
-        until = time.monotonic() + GUARD
-        while any(os.path.exists(f"/proc/{process}") for process in processes):
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.005)
-        return True
-
-    def stop(self):
-        """SIGTERM. Returns what is wrong: that it did not end with 0."""
-        if self.process is None or self.process.poll() is not None:
-            return []
-        self.process.terminate()
-        try:
-            status = self.process.wait(GUARD)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            status = self.process.wait()
-        return [f"the daemon at {self.socket} ended with {status} at SIGTERM"] if status != 0 else []
-
-    def __enter__(self):
-        return self
+        super().kill()
+        with contextlib.suppress(Failed):
+            wait("the worker's end", lambda: not any(os.path.exists(f"/proc/{process}") for process in processes), pause=0.005)
+            return True
+        return False
 
     def __exit__(self, *error):
-        if self.process is not None and self.process.poll() is None:
-            self.stop()
+        self.stop()
 
 
 def stat(process):
@@ -242,11 +341,7 @@ def end(process):
     for each in ended:
         with contextlib.suppress(ProcessLookupError):
             os.kill(each, signal.SIGKILL)
-    until = time.monotonic() + GUARD
-    while any(map(is_running, ended)):
-        if time.monotonic() > until:
-            raise Failed("a process was still there after SIGKILL")
-        time.sleep(0.005)
+    wait("a process's end after SIGKILL", lambda: not any(map(is_running, ended)), pause=0.005)
 
 
 def is_running(process):
@@ -262,10 +357,11 @@ def processor_time(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def resident(process):
-    """Resident memory in MiB."""
-    with open(f"/proc/{process}/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
+def memory(process, field="VmRSS"):
+    """Resident memory in MiB, or that field of /proc/PID/status; 0 when the process has ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{process}/status") as status:
+        return next((int(line.split()[1]) for line in status if line.startswith(field + ":")), 0) / 1024
+    return 0.0
 
 
 def child_memory(command, **options):

@@ -20,7 +20,6 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 
 import deployment
 import load
@@ -36,70 +35,40 @@ HOST = "apple-pay-gateway.apple.com"
 CALLERS = 4
 
 
-class Peer:
+class Peer(service.Answering):
     """The server that plays Apple. A context. ends: whether it ends each connection behind its answer."""
 
     def __init__(self, ends, priority=()):
-        self.process = subprocess.Popen(
-            [*priority, "./session-peer", "apple.pem", "apple.key", "clients.pem", "close" if ends else "keep"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.port = int(self._line())
-
-    def _line(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise service.Failed(f"session-peer ended with {self.process.wait()}")
-        return line
+        super().__init__(*priority, "./session-peer", "apple.pem", "apple.key", "clients.pem", "close" if ends else "keep")
+        self.port = int(self.line()[0])
 
     def counts(self):
         """Handshakes and answers so far."""
-        print(file=self.process.stdin, flush=True)
-        return tuple(map(int, self._line().split()))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.process.terminate()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        return tuple(map(int, self.ask()))
 
 
-class Gateway:
+class Gateway(service.Program):
     """A paytoken-gateway and the requests of its callers. A context."""
 
     def __init__(self, name, peer, paytokend, keys, in_files):
-        self.socket, self.admin, self.log = f"{name}.sock", f"{name}-admin.sock", f"{name}.log"
+        super().__init__(f"{name}.sock", *(("paytoken-gateway-file-key", f"{name}.yaml", "identities") if in_files
+                                           else ("paytoken-gateway", "--config", f"{name}.yaml")), log=f"{name}.log")
         pathlib.Path(f"{name}.yaml").write_text(
-            f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {self.admin} }}\n"
+            f"listener: {{ address: 'unix:{self.socket}' }}\nadmin: {{ socket: {name}-admin.sock }}\n"
             f"paytokend: {{ socket: {paytokend} }}\n"
             "limits: { requests_per_second: 100000, burst: 100000, max_connections: 1024, max_connections_per_address: 1024 }\n"
             "clients:\n" + "".join(
                 f"  - {{ name: shop-{number}, key_sha256: '{key['key_sha256']}', merchants: ['*'], operations: [session], "
                 "domains: [shop.example] }\n" for number, key in enumerate(keys)) +
             f"sessions: {{ test_server: '127.0.0.1:{peer.port}', trust: [apple.pem] }}\nlog: {{ level: warning }}\n")
-        self.command = (["paytoken-gateway-file-key", f"{name}.yaml", "identities"] if in_files
-                        else ["paytoken-gateway", "--config", f"{name}.yaml"])
-        self.requests = []
-        for number, key in enumerate(keys):
-            body = json.dumps({"merchantIdentifier": MERCHANTS[number % len(MERCHANTS)], "displayName": "Shop",
-                               "initiative": "web", "initiativeContext": "shop.example"}).encode()
-            self.requests.append(load.post(b"/merchant-sessions", body).replace(
-                b"\r\nContent-Type", f"\r\nAuthorization: Bearer {key['key']}\r\nContent-Type".encode(), 1))
+        self.requests = [
+            load.post(b"/merchant-sessions", json.dumps({
+                "merchantIdentifier": MERCHANTS[number % len(MERCHANTS)], "displayName": "Shop", "initiative": "web",
+                "initiativeContext": "shop.example"}).encode(), key["key"].encode()) for number, key in enumerate(keys)]
 
     def __enter__(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL)
-        while not load.connects(self.socket):
-            if self.process.poll() is not None:
-                raise service.Failed(f"{self.command[0]} ended with {self.process.returncode}: "
-                                     + pathlib.Path(self.log).read_text(errors="replace")[-500:])
+        self.start()
         return self
-
-    def __exit__(self, *error):
-        self.process.terminate()
-        self.process.wait()
 
 
 def make_identities(there):

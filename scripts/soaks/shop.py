@@ -1,10 +1,9 @@
 """A shop that pays at paytoken-gateway, with processor-simulator behind it, and what its clients were told."""
 import collections
+import copy
 import json
 import os
 import pathlib
-import subprocess
-import time
 
 import load
 import service
@@ -12,38 +11,6 @@ import service
 # The simulator's amounts, in cents, and how many in a hundred have them.
 PLAIN = {1000: 80, 1080: 5, 1081: 5}
 LOST = {1084: 2, 1085: 2, 1086: 2, 1087: 2, 1090: 1, 1092: 1}
-ASK = b"GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n"
-
-
-class Program:
-    """The gateway or the simulator."""
-
-    def __init__(self, socket, *command):
-        self.socket, self.command, self.process = socket, command, None
-
-    def start(self):
-        with open(f"{self.socket}.log", "ab") as log:
-            self.process = subprocess.Popen(self.command, stderr=log, stdin=subprocess.DEVNULL)
-        until = time.monotonic() + service.GUARD
-        while not load.connects(self.socket):
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise service.Failed(f"{self.command[0]} does not serve: "
-                                     + pathlib.Path(f"{self.socket}.log").read_text(errors="replace")[-500:])
-            time.sleep(0.01)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def abandon(self):
-        """Ends it, whatever it is at, unless it has ended."""
-        if self.process is not None and self.process.poll() is None:
-            self.kill()
-
-    def stop(self):
-        self.process.terminate()
-        if self.process.wait(service.GUARD) != 0:
-            raise service.Failed(f"{self.command[0]} ended with {self.process.returncode}")
 
 
 class Payment:
@@ -55,13 +22,12 @@ class Payment:
         self.cents, self.told, self.code = cents, None, None
         body = (b'{"token":' + token.strip() + b',"orderId":"order-%s","expected":{"amount":"%d.%02d","currency":"USD"}}'
                 % (self.identifier[:12].encode(), cents // 100, cents % 100))
-        self.request = load.post(b"/payments/apple-pay", body).replace(
-            b"\r\nContent-Type", b"\r\nAuthorization: Bearer " + key + b"\r\nContent-Type", 1)
+        self.request = load.post(b"/payments/apple-pay", body, key)
 
-    def copy(self):
+    def again(self):
         """The same token and order, brought elsewhere as well."""
-        other = object.__new__(Payment)
-        other.identifier, other.cents, other.request, other.told, other.code = self.identifier, self.cents, self.request, None, None
+        other = copy.copy(self)
+        other.told = other.code = None
         return other
 
     def take(self, status, body):
@@ -84,7 +50,8 @@ class Shop:
     PAGE = 1000
 
     def __init__(self, daemon, chance, name="gateway", database=None, like=None):
-        """name: of the gateway's files. database: the URL of a store in PostgreSQL. like: another shop, whose client this is too."""
+        """name: of the gateway's files. database: the URL of a store in PostgreSQL. like: another shop, whose client and simulator
+        this one has too."""
         self.daemon, self.chance, self.name, self.database = daemon, chance, name, database
         self.socket, self.admin = f"{name}.sock", f"{name}-admin.sock"
         here = os.getcwd()
@@ -93,11 +60,11 @@ class Shop:
         self.key, self.key_sha256 = (like.key, like.key_sha256) if like else (made["key"].encode(), made["key_sha256"])
         os.makedirs("store", mode=0o700, exist_ok=True)
         self.configure()
-        self.gateway = Program(self.socket, "paytoken-gateway", "--config", f"{name}.yaml")
-        self.simulator = Program("simulator.sock", "processor-simulator", "--listen", f"unix:{here}/simulator.sock",
-                                 "--log", f"{here}/simulator.log")
+        self.gateway = service.Program(self.socket, "paytoken-gateway", "--config", f"{name}.yaml")
+        self.simulator = like.simulator if like else service.Program(
+            "simulator.sock", "processor-simulator", "--listen", f"unix:{here}/simulator.sock", "--log", f"{here}/simulator.log")
         self.payments, self.counts = [], collections.Counter()
-        self.steps, self.cuts = collections.Counter(), collections.Counter()
+        self.steps, self.cuts, self.wrong = collections.Counter(), collections.Counter(), []
 
     def configure(self, paytokend=None, simulator="simulator.sock", store="store"):
         """What the gateway's next start reads."""
@@ -132,29 +99,25 @@ class Shop:
                 tick()
         load.drive(self.gateway.socket, clients, [(payment, payment.request) for payment in payments], answered)
         seen = {id(payment) for payment in left}
-        # Those that were not even sent, since nobody accepted any more.
+        # Those that were not even sent, since no gateway accepted any more.
         return left + [payment for payment in payments if payment.told is None and id(payment) not in seen]
 
     def settle(self, payments):
         """Sends again what has no answer until all have one."""
-        until = time.monotonic() + service.GUARD
-        while payments:
-            if time.monotonic() > until:
-                raise service.Failed(f"{len(payments)} payments had no answer {service.GUARD} s after the last fault")
-            self.counts["sent again"] += len(payments)
-            payments = self.send(payments, 8)
-            time.sleep(0.2)
+        left = list(payments)
+
+        def are_answered():
+            self.counts["sent again"] += len(left)
+            left[:] = self.send(left, 8) if left else []
+            return not left
+        service.wait(lambda: f"answers to {len(left)} payments", are_answered, pause=0.2)
 
     def await_readiness(self, wanted, code=""):
         """Waits until GET /readyz of the gateway answers so, with that code among its reasons."""
-        until = time.monotonic() + service.GUARD
-        while True:
+        def answers():
             status, body = load.once(self.admin, service.GET_READY)
-            if status == wanted and code.encode() in body:
-                return
-            if time.monotonic() > until:
-                raise service.Failed(f"/readyz is not {wanted} {code} after {service.GUARD} s: {status} {body[:200]}")
-            time.sleep(0.05)
+            return status == wanted and code.encode() in body
+        service.wait(f"/readyz with {wanted} {code}", answers)
 
     def pending(self):
         return [item["transactionId"] for item in json.loads(service.run(
@@ -162,7 +125,7 @@ class Shop:
             self.admin))["items"]]
 
     def status(self, payment):
-        status, body = load.once(self.gateway.socket, ASK % (b"/payments/apple-pay/" + payment.identifier.encode(), self.key))
+        status, body = load.once(self.gateway.socket, load.get(f"/payments/apple-pay/{payment.identifier}", self.key))
         return json.loads(body)["status"] if status == 200 else status
 
     def submissions(self):

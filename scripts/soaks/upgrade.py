@@ -1,23 +1,24 @@
 """Upgrades, and the way back, under load through sockets that outlive the daemon: first one daemon with a ledger in a file, then
-three with a ledger in PostgreSQL; and for how long a gateway that is restarted answers nobody.
+three with a ledger in PostgreSQL; and for how long a gateway that is restarted does not answer.
 
 `--old DIR` has the programs paytokend, paytokend-hsm and paytokenctl of the version before; without it the present ones stand in
 for them, which tries the procedure alone. To build the version before:
 
     git worktree add ../before REVISION && cd ../before && swift build -c release
 
-Programs are replaced on the disk while the daemon runs, as a package manager does; then the daemon is drained and started anew, as
+Programs are replaced on the disk while the daemon runs, as a package manager does; then the daemon is drained and started again, as
 systemd does. With the same schema that is done old, new, old, new, on three hosts one after the other, so that both versions serve
 at once. With another schema the way back must be refused, with exit status 78 and a ledger that has not changed; in PostgreSQL
 `paytokenctl ledger create` must refuse while an older daemon serves, and daemons of the new version must wait for it.
 
-A connection that was closed before its answer is made anew and the payment repeated under its reference; a 503 is asked again. Both
+A connection that was closed before its answer is replaced, and the payment repeated under its reference; a 503 is asked again. Both
 are counted. Wrong is a payment that was refused, had no answer, or another's content, or was released twice; an answer that is
 not in the record; and a record that does not verify. `doubled` says for how many tenths of a second, from the signal to three
 seconds after the first release, the 99th percentile of the payments that were due then was more than twice that of the quiet
 times before; its last line says how much of the quiet times themselves that was. No verdict depends on it.
 """
 import collections
+import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -25,7 +26,6 @@ import os
 import pathlib
 import socket
 import subprocess
-import threading
 import time
 
 import activated
@@ -41,13 +41,14 @@ import shop
 NODES = ["node-1", "node-2", "node-3"]
 
 
-class Upgrade:
+class Upgrade(service.Contexts):
     """Daemons with their callers, and the restarts. A context.
 
     there: by node, the deployments. old, new: directories with programs. start: of the first daemons, which are the old ones.
     """
 
     def __init__(self, there, old, new, rate, quiet):
+        super().__init__()
         self.there, self.versions, self.quiet = there, {"old": old, "new": new}, quiet
         for each in there.values():
             each.daemon = activated.Activated(each, f"{each.place}/installed")
@@ -56,18 +57,11 @@ class Upgrade:
         self.callers = callers.Callers({node: unit.socket for node, unit in self.units.items()}, rate, 32)
         self.restarts, self.wrong = restarts.Restarts(self.callers, quiet), []
 
-    def __enter__(self):
-        with contextlib.ExitStack() as ending:
-            for each in self.there.values():
-                ending.enter_context(each)
-            self.callers.start()
-            self.began = time.monotonic()
-            self.callers.steady(self.quiet)
-            self.ending = ending.pop_all()
-        return self
-
-    def __exit__(self, *error):
-        self.ending.__exit__(*error)
+    def begin(self):
+        for each in self.there.values():
+            self.enter_context(each)
+        self.callers.start()
+        self.callers.steady(self.quiet)
 
     def stop(self, nodes):
         """All at the same time."""
@@ -78,7 +72,7 @@ class Upgrade:
                 self.wrong.append(f"{node} ended with {status} at SIGTERM")
 
     def restart(self, node, version):
-        """Another version in its place, and the daemon anew."""
+        """Another version in its place, and the daemon started again."""
         unit = self.units[node]
         activated.install(self.versions[version], unit.programs)
         struck = time.monotonic()
@@ -120,21 +114,14 @@ class Upgrade:
             activated.install(self.versions["new"], unit.programs)
         struck = time.monotonic()
         self.stop(self.units)
-        ended, waits = time.monotonic(), {}
-
-        def serve(node):
-            waits[node] = self.units[node].start_again_and_again()
-        starting = [threading.Thread(target=serve, args=[node], daemon=True) for node in self.units]
-        for thread in starting:
-            thread.start()
-        done = create()
-        if done.returncode != 0:
-            raise service.Failed(f"ledger create: exit {done.returncode}: {done.stderr.decode(errors='replace')}")
-        for thread in starting:
-            thread.join(service.GUARD)
-        if len(waits) < len(self.units):
-            raise service.Failed("a daemon did not serve after ledger create")
-        print(f"waited      the new version for ledger create: ended with 75 {sum(waits.values())} times")
+        ended = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            starting = [pool.submit(unit.start_again_and_again) for unit in self.units.values()]
+            done = create()
+            if done.returncode != 0:
+                raise service.Failed(f"ledger create: exit {done.returncode}: {done.stderr.decode(errors='replace')}")
+            waits = sum(one.result(service.GUARD) for one in starting)
+        print(f"waited      the new version for ledger create: ended with 75 {waits} times")
         self.restarts.note("new, all, schema", list(self.units), struck, ended)
 
     def finish(self, ledger):
@@ -199,38 +186,32 @@ def in_database(options, old, new):
             return upgrade.finish(ledger)
 
 
-class Knocks(threading.Thread):
-    """Somebody who connects to a gateway again and again, and asks for a payment that there is none of."""
+class Knocks:
+    """Connects to a gateway again and again and asks for a payment that there is none of; `knock` is to be repeated."""
 
     def __init__(self, port, key):
-        super().__init__(daemon=True)
-        self.address, self.request = ("127.0.0.1", port), shop.ASK % (b"/payments/apple-pay/" + b"0" * 64, key)
+        self.address, self.request = ("127.0.0.1", port), load.get("/payments/apple-pay/" + "0" * 64, key)
         # When each began, and its status; None where it was not answered.
-        self.answers, self.is_finishing, self.refused = [], False, collections.Counter()
+        self.answers, self.refused = [], collections.Counter()
 
-    def run(self):
-        while not self.is_finishing:
-            began, status = time.monotonic(), None
-            try:
-                with socket.create_connection(self.address, timeout=service.GUARD) as connection:
-                    connection.sendall(self.request)
-                    head = connection.recv(4096)
-                    status = int(head[9:12]) if head else None
-                    self.refused["closed"] += not head
-            except ConnectionRefusedError:
-                self.refused["refused"] += 1
-            except OSError:
-                self.refused["closed"] += 1
-            self.answers.append((began, status))
-            time.sleep(0.002)
+    def knock(self):
+        began, status = time.monotonic(), None
+        try:
+            with socket.create_connection(self.address, timeout=service.GUARD) as connection:
+                connection.sendall(self.request)
+                head = connection.recv(4096)
+                status = int(head[9:12]) if head else None
+                self.refused["closed"] += not head
+        except ConnectionRefusedError:
+            self.refused["refused"] += 1
+        except OSError:
+            self.refused["closed"] += 1
+        self.answers.append((began, status))
 
     def gap(self, since):
-        """Waits for an answer to what began after that moment: the seconds from the last answer before the first knock without one."""
-        until = time.monotonic() + service.GUARD
-        while not (self.answers and self.answers[-1][0] > since and self.answers[-1][1]):
-            if time.monotonic() > until:
-                raise service.Failed("the gateway did not answer again")
-            time.sleep(0.01)
+        """Waits for an answer to what began after that moment: the seconds from the last answer before the first knock without one
+        to the first answer after the last of these."""
+        service.wait("an answer", lambda: self.answers and self.answers[-1][0] > since and self.answers[-1][1], pause=0.01)
         missed = [number for number, (_, status) in enumerate(self.answers) if status is None]
         found = self.answers[missed[-1] + 1][0] - self.answers[max(0, missed[0] - 1)][0] if missed else 0.0
         self.answers.clear()
@@ -238,38 +219,31 @@ class Knocks(threading.Thread):
 
 
 def at_gateway(options, old, new):
-    """How long a gateway's address answers nobody while it is restarted. Nothing is paid: that what was not answered is not
-    paid twice is what `scripts/soak payments` and `gateways` show."""
+    """How long a gateway's address does not answer while it is restarted. Nothing is paid: that what was not answered is not
+    paid twice is what `scripts/soak payments` shows."""
     name = "paytoken-gateway"
     if not os.path.exists(f"{old}/{name}"):
         old = new
-    with service.Service() as daemon, socket.socket() as free:
+    with service.Service() as daemon, contextlib.ExitStack() as ending:
         daemon.start()
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        there = shop.Shop(daemon, None)
+        there, port = shop.Shop(daemon, None), load.free_port()
         path = pathlib.Path("gateway.yaml")
         path.write_text(path.read_text().replace(f"address: 'unix:{there.socket}'", f"address: '127.0.0.1:{port}'"))
 
         def start(version):
-            program = shop.Program(there.admin, f"{version}/{name}", "--config", str(path))
-            program.socket = there.admin
+            program = ending.enter_context(service.Program(there.admin, f"{version}/{name}", "--config", str(path)))
             program.start()
             return program
-        gateway, knocks = start(old), Knocks(port, there.key)
-        knocks.start()
-        try:
-            for version in (new, old, new):
-                time.sleep(options.quiet)
-                gateway.stop()
-                gateway = start(version)
-                print(f"gateway     {'old' if version == old != new else 'new'}: its address answered nobody for "
-                      f"{knocks.gap(time.monotonic()):.2f} s")
-        finally:
-            knocks.is_finishing = True
-            gateway.abandon()
-        print(f"gateway     {knocks.refused['refused']} connections were refused, {knocks.refused['closed']} closed without an answer")
+        gateway, knocks, wrong = start(old), Knocks(port, there.key), []
+        ending.enter_context(service.repeating(knocks.knock, 0.002))
+        for version in (new, old, new):
+            time.sleep(options.quiet)
+            wrong += gateway.stop()
+            gateway = start(version)
+            print(f"gateway     {'old' if version == old != new else 'new'}: its address did not answer for "
+                  f"{knocks.gap(time.monotonic()):.2f} s")
+        print(f"gateway     {knocks.refused['refused']} connections were refused, {knocks.refused['closed']} closed unanswered")
+        return wrong
 
 
 def main(parser):
@@ -297,5 +271,5 @@ def main(parser):
         else:
             print("PostgreSQL  skipped: it is not installed")
     if options.ledger in (None, "none"):
-        at_gateway(options, old, new)
+        wrong += at_gateway(options, old, new)
     return wrong
