@@ -1,9 +1,9 @@
-"""Measures paytokend, with everything that a release needs switched on, beside what its HSM can do alone, in one run on
+"""Measures paytokend, with everything that a release needs switched on, compared with what its HSM can do alone, in one run on
 one machine, and prints one table.
 
 Each row is a base and one thing changed: EC_v1 payment tokens in a SoftHSM token with one key (tier C), an SQLite ledger, 32
 connections. Payment tokens are minted while nothing is measured; each is released once. In every round every row is
-played for some seconds, with the raw loop before and behind it: the bare PKCS#11 calls of one payment token, in as many
+played for some seconds, with the raw loop before and after it: the bare PKCS#11 calls of one payment token, in as many
 threads as the worker has sessions, on a session copy of the key, which the worker uses too. The column "of" is the
 ratio of the two; for a token with latency it is the share of sessions / latency, for an open loop that of the maximum.
 Figures are the medians of the rounds.
@@ -40,7 +40,7 @@ EPILOG = "rows:\n" + "\n".join(f"  {row.name:16}{row.title}{'; only with --rows 
 examples:
   scripts/bench --rows ec,ec-1,ec-128 --rounds 3         the beginning of the table, after a change
   scripts/bench --json new.json --svg new.svg            all of it, for Speed.md
-  scripts/bench --peer processout=../applepay            beside github.com/processout/applepay, checked out there
+  scripts/bench --peer processout=../applepay            with github.com/processout/applepay, checked out there
   scripts/bench --short --debug                          what scripts/test runs
 """
 

@@ -1,4 +1,4 @@
-"""The rounds: in each, every row is played once, with the raw loop before and behind it, and every operation that a release
+"""The rounds: in each, every row is played once, with the raw loop before and after it, and every operation that a release
 is made of is measured once. So whatever else the machine does meets all of them."""
 import functools
 import os

@@ -37,7 +37,8 @@ def of_parts(row, kind):
 
 
 def processor(row):
-    """What a release takes of a processor's time, by what one raw operation takes beside it: other programs hardly change it."""
+    """What a release takes of a processor's time, by what one raw operation took in the same round: other programs hardly change
+    it."""
     def ratio(figures):
         parts = [figures.median(row, part) for part in ("daemon", "worker")]
         return None if None in parts else quotient(sum(parts), figures.median(row, "raw_processor"))
@@ -61,7 +62,7 @@ def waiting(row):
 
 
 def over_row(row, other):
-    """A row's rate, by that of another, or of another program which was measured beside it."""
+    """A row's rate, by that of another, or of another program in the same run."""
     return lambda figures: quotient(figures.median(row, "rate"), figures.median(other, "rate"))
 
 
@@ -85,7 +86,7 @@ def possible(row, ceiling):
 
 def boundary(figures):
     """The processor time of a restoration through the worker's process, by that of one within the same process: each ratio is of
-    two turns beside each other, and their median counts."""
+    two neighbouring turns, and their median counts."""
     turns = zip(*(figures.values(f"boundary-{who}", "processor") for who in ("worker", "within")))
     ratios = [worker / within for worker, within in turns]
     return statistics.median(ratios) if ratios else None

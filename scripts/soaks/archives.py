@@ -3,8 +3,8 @@ records of 430 days ago, with the checkpoints of then. The daemon is started wit
 again and again while it archives and removes; then it is left alone until all is done.
 
 Wrong is a release that is refused or lost, a record that the files and what is left do not have together, an archive that no record
-names or that is there twice, and records that are removed before their archive is recorded and sealed. Times, memory, and what
-releases wait beside it are printed.
+names or that is there twice, and records that are removed before their archive is recorded and sealed. Times, memory, and how long
+releases wait meanwhile are printed.
 """
 import contextlib
 import json

@@ -28,7 +28,7 @@ class Payment:
 
 
 class Connection(load.Connection):
-    """Keeps the head of an answer: Retry-After stands there."""
+    """Keeps the head of an answer, which has Retry-After."""
 
     def receive(self):
         found = super().receive()

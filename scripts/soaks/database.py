@@ -37,7 +37,7 @@ def account():
 
 
 class Server(service.Program):
-    """On a Unix socket in a directory beside this one, on the same file system: durable, as it comes, and without a standby. A
+    """On a Unix socket in a directory next to this one, on the same file system: durable, as it comes, and without a standby. A
     context: leaving it ends the server and removes the directory.
 
     settings: of postgresql.conf, `name=value`.

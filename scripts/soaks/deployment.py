@@ -171,7 +171,7 @@ class RemoteToken(SoftHSMToken):
 class Deployment:
     """One daemon and its tokens. A context: leaving it ends them.
 
-    program: what is started, with the configuration's path behind it. listener: further options of the two sockets.
+    program: what is started, followed by the configuration's path. listener: further options of the two sockets.
     ledger: the configuration's section, with callers' names where it needs them; a file where none is given.
     settings: options of every token.
     """

@@ -24,7 +24,7 @@ import load
 import outcome
 import service
 
-# How long the daemon may take beside call_timeout: a repetition after a worker's start; and a minute for a busy machine.
+# How long the daemon may take besides call_timeout: a repetition after a worker's start; and a minute for a busy machine.
 BESIDE = 10 + 60
 # So many answers in a row, all right and soon, are a recovery.
 STREAK = 32
@@ -475,7 +475,7 @@ def main(parser):
                         help="only this one; may be repeated")
     parser.add_argument("--rate", type=int, default=200,
                         help="requests a second where refusals would else be without number (200)")
-    parser.add_argument("--log", action="store_true", help="prints the daemon's last lines behind each row")
+    parser.add_argument("--log", action="store_true", help="prints the daemon's last lines after each row")
     options = parser.parse_args()
     # So that a call that is slow, in a debug build or beside others, does not count as one that hangs.
     options.call_timeout = 3

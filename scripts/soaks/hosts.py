@@ -10,7 +10,7 @@ forgotten must stay refused.
 
 At the end everything that was asked for must be answered, once; every answer must be in the record of the node that gave it;
 no answer may have taken longer than ledger.timeout and a margin; and every record must verify. The margin is another
-ledger.timeout (three more with --short), for all that has to be done beside the ledger. Without a deadline an answer would come
+ledger.timeout (three more with --short), for all that has to be done besides the ledger. Without a deadline an answer would come
 when the fault ends, and faults last longer than both together (with --short one of them); while a daemon is stopped itself the
 time is not counted.
 """
@@ -76,7 +76,7 @@ class Hosts(service.Contexts):
     """Servers, daemons and load. A context."""
 
     def __init__(self, timeout, margin, lasting, rate, seed, servers, faults, races):
-        """timeout: ledger.timeout, in seconds. margin: for what is beside it. lasting: of a fault, as a rule. servers, faults: the
+        """timeout: ledger.timeout, in seconds. margin: for all else. lasting: of a fault, as a rule. servers, faults: the
         classes of the cluster and of what happens to it. races: the payment tokens of a race."""
         super().__init__()
         self.servers, self.faults, self.lasting, self.races = servers, faults, lasting, races
@@ -204,7 +204,7 @@ def main(parser):
         servers, kind = patroni_cluster.Cluster, patroni_cluster.Outages
     # Longer than an answer may take; at least so long that callers are refused.
     lasting = timeout + 1 if options.short else 2 * timeout + 1
-    # A machine that has other things to do needs more than three seconds for what is beside the ledger.
+    # A machine that has other things to do needs more than three seconds for all but the ledger.
     margin = 3 * timeout if options.short else timeout
     races = options.races or (200 if options.short else 5000)
     with Hosts(timeout, margin, lasting, rate, options.seed, servers, kind, races) as hosts:

@@ -141,7 +141,7 @@ class Payments(load.Asking):
             return lost
 
     def accept(self):
-        """Before the copy is taken into service: what was asked for until now will be behind the fence, unless it has its claim.
+        """Before the copy is taken into service: what was asked for until now will be before the fence, unless it has its claim.
         There are no more payments until `mint` brings tokens that were signed later.
         """
         with self.lock:

@@ -91,7 +91,7 @@ def drive(path, clients, requests, answered, until=None, tick=None, limit=None):
             return None
 
     def following():
-        """The next request; nothing behind the last."""
+        """The next request; nothing after the last."""
         nonlocal dry
         dry = dry or until is not None and time.monotonic() >= until
         pair = () if dry else next(requests, ())

@@ -26,7 +26,7 @@ class Machine:
         # As at its first start: nothing of what runs here.
         for directory, mode in (("run", 0o755), ("tmp", 0o1777)):
             service.run("mount", "-t", "tmpfs", "-o", f"mode={mode:o}", name, self.root / directory)
-        # What stands for systemd.
+        # In the place of systemd.
         shutil.copy(REPOSITORY / "scripts/soaks/systemctl.py", self.root / "usr/local/bin/systemctl.py")
         starter = self.root / "usr/local/bin/systemctl"
         starter.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} /usr/local/bin/systemctl.py "$@"\n')

@@ -1,4 +1,4 @@
-"""Runs one soak: the module whose name is the first argument, with the options behind it."""
+"""Runs one soak: the module whose name is the first argument, with the options that follow."""
 import argparse
 import importlib
 import sys

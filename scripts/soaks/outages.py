@@ -139,7 +139,7 @@ class Outages:
         node = self.chance.choice(self.nodes)
         self.network.separate(node, self.cluster.primary.name)
         struck = time.monotonic()
-        self.payments.wait_for_releases([other for other in self.nodes if other != node], struck, "beside a partition")
+        self.payments.wait_for_releases([other for other in self.nodes if other != node], struck, "during a partition")
         self._last(struck)
         self._nothing_since(struck, "without the primary", node)
         self.network.join()
@@ -169,7 +169,7 @@ class Outages:
         stopped = service.stop(self.daemons[node].daemon.process.pid)
         struck = time.monotonic()
         self.payments.stands_still(node)
-        self.payments.wait_for_releases([other for other in self.nodes if other != node], struck, "beside a stopped daemon")
+        self.payments.wait_for_releases([other for other in self.nodes if other != node], struck, "during the stop of a daemon")
         self._last(struck, LEASE + 2)
         service.go_on(stopped)
         self.payments.goes_on(node)
@@ -244,7 +244,7 @@ class Outages:
         self.payments.accept()
         self._accept()
         service.wait("the end of the holds", lambda: ledger.sql("SELECT count(*) FROM hold") == ["0"])
-        # Payment tokens that were signed a second behind the fence, once the window admits them.
+        # Payment tokens that were signed a second after the fence, once the window admits them.
         signed = int(ledger.sql("SELECT restore_fence FROM ledger_state")[0]) // 1000 + 1
         time.sleep(max(0.0, signed - WINDOW - time.time()))
         repaired = time.monotonic()

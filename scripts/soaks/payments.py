@@ -8,7 +8,7 @@ answered by another's answer or by none that can be read):
            it, after it, or in the answer; and one client in ten leaves before its answer
   disk     the store is on a small file system, which is filled at a random answer and freed after refusals
   restore  the store is copied under load, goes on, and is replaced by the copy; then every payment of before is sent again
-  rate     payments a second beside paytokend's own releases
+  rate     payments a second, compared with paytokend's own releases
   pair     two gateways share a store in PostgreSQL, and the same client brings every payment token to both at the same time; one
            of both gateways, paytokend, the simulator and the database's server are killed in turns, as above
 Every payment without an answer, or with a 503, is sent again, as it was and where it was, until it has one.
@@ -215,7 +215,7 @@ def resolve(shop):
     """Everything that is pending in the end gets a fate: by the simulator where it knows, else by a person."""
     until = time.monotonic() + service.GUARD
     known, by_hand = shop.submissions(), 0
-    # The newest thousand at a time; behind those that no processor knows the others must have their turn as well.
+    # The newest thousand at a time; after those that no processor knows the others must have their turn as well.
     while pending := shop.pending():
         waiting = [identifier for identifier in pending if identifier in known]
         if len(pending) < shop.PAGE and not waiting or time.monotonic() > until:

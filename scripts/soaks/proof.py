@@ -1,4 +1,4 @@
-"""What the ledger must show after a soak, read beside the daemon, and what the verifiers must say of its record."""
+"""What the ledger must show after a soak, read while the daemon uses it, and what the verifiers must say of its record."""
 import contextlib
 import json
 import pathlib
@@ -36,7 +36,7 @@ class Answers:
 
 
 class LedgerFile:
-    """What stands in a ledger's file, read beside its daemon."""
+    """A ledger's file, read while its daemon uses it."""
 
     def __init__(self, path="ledger.sqlite"):
         self.path = path

@@ -1,4 +1,4 @@
-"""What a token alone can do, beside a daemon that uses the same token: raw-loop.c, which scripts/soak and scripts/bench
+"""What a token alone can do, while a daemon uses the same token: raw-loop.c, which scripts/soak and scripts/bench
 compile, as a process that is asked again and again."""
 import collections
 import hashlib

@@ -1,7 +1,7 @@
 """A long record: what reading it costs. The daemon's ledger, a file or a database on a PostgreSQL server, is filled, while the
 daemon is stopped, with records as releases leave them, sealed every 1,000 by the audit key in its token; then the daemon serves it.
 For each length: export, verification live and of the export, scripts/verify-audit, a page of `audit list`; times, and the largest
-memory of the reader and of the daemon. Then releases while an export runs beside them.
+memory of the reader and of the daemon. Then releases while an export runs.
 
 Wrong is what does not verify, memory that grows with the record, and releases that an export holds up: while the reader
 of an export has stopped reading, so that it cannot end, releases must be answered.
@@ -93,7 +93,7 @@ def held_open(daemon, count, wrong):
             piece = export.recv(8192)
             taken += len(piece)
             if not piece:
-                wrong.append("an export that was read slowly was ended before a release beside it was answered")
+                wrong.append("an export that was read slowly was ended before a release was answered")
                 return
             releases(daemon, [token], wrong)
         left = 0

@@ -14,7 +14,7 @@ ARTICLES = machines.REPOSITORY / "Sources/Daemon/Documentation.docc"
 MODULE = next(path for path in ("/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
                                 "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so", "/") if os.path.exists(path))
 # The signing-time window, in seconds: so wide that no payment token of the run leaves it, so that what is refused is refused by
-# the ledger. Payment tokens for after a restore are signed in the future, behind the fence.
+# the ledger. Payment tokens for after a restore are signed in the future, after the fence.
 WINDOW = 86_400
 SERVER = "db1.example"
 
@@ -52,7 +52,7 @@ class Host(machines.Machine):
         super().__init__(name, ["paytokend"])
         self.socket = str(self.path("/run/paytokend/paytokend.sock"))
         self.write("/etc/hosts", f"127.0.0.1 localhost {SERVER}\n")
-        # What the package and its administrator bring; the tests' authority stands for Apple's.
+        # What the package and its administrator bring; the tests' authority in the place of Apple's.
         shutil.copy("authority/root.pem", self.path("/etc/ssl/certs/test-root.pem"))
         for directory in ("/backup", "/safe"):
             self.path(directory).mkdir(mode=0o700)
@@ -128,7 +128,7 @@ class Shop:
         self.hosts, self.fence = hosts, None
 
     def release(self, count=4):
-        """Fresh payment tokens, each released once; behind the fence of a restore that was accepted."""
+        """Fresh payment tokens, each released once; after the fence of a restore that was accepted."""
         payments = mint(count, self.fence)
         for number, payment in enumerate(payments):
             host, answer = self.hosts[number % len(self.hosts)], None

@@ -301,7 +301,7 @@ class Service(Program):
 
 
 def stat(process):
-    """The fields of /proc/PID/stat behind the name: state, parent, …"""
+    """The fields of /proc/PID/stat after the name: state, parent, …"""
     with open(f"/proc/{process}/stat") as file:
         return file.read().rpartition(")")[2].split()
 

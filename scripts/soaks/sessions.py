@@ -36,7 +36,7 @@ CALLERS = 4
 
 
 class Peer(service.Answering):
-    """The server that plays Apple. A context. ends: whether it ends each connection behind its answer."""
+    """The server that plays Apple. A context. ends: whether it ends each connection after its answer."""
 
     def __init__(self, ends, priority=()):
         super().__init__(*priority, "./session-peer", "apple.pem", "apple.key", "clients.pem", "close" if ends else "keep")

@@ -14,7 +14,7 @@ def main(module, pin_file, new_file):
     library.C_GetFunctionList(ctypes.byref(functions))
 
     def call(index, *arguments):
-        # The version stands before the functions, padded to a pointer.
+        # The version precedes the functions, padded to a pointer.
         function = ctypes.CFUNCTYPE(ctypes.c_ulong, *[type(argument) for argument in arguments])(functions[index + 1])
         result = function(*arguments)
         if result != 0:

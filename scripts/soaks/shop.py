@@ -1,4 +1,4 @@
-"""A shop that pays at paytoken-gateway, with processor-simulator behind it, and what its clients were told."""
+"""A shop that pays at paytoken-gateway, with processor-simulator as its processor, and what its clients were told."""
 import collections
 import copy
 import json
