@@ -2,12 +2,20 @@ import AuditChain
 import Foundation
 import Synchronization
 
-/// Writes that wait for the one writer. What arrives while a commit is under way shares the next one, and its sync.
+/// A write that waits for an engine's writer.
+protocol QueuedWrite: Sendable {
+    /// The writer takes it into a batch. False when its caller's deadline has passed: then it is not written.
+    var begin: @Sendable () -> Bool { get }
+    var fail: @Sendable (LedgerFailure) -> Void { get }
+}
+
+/// The way of all writes of one ledger to its engine's one writer. What arrives while a commit is under way shares the next one,
+/// and its sync. Each caller waits until the deadline.
 ///
 /// Bounded: a write that finds no room is refused at once, and so is one that finds the writer stuck in a commit. Notes,
 /// which nobody waits for, may fill half of it only, so that a flood of refusals does not keep out releases; those that
-/// find no room are counted.
-final class CommitQueue<Write: Sendable>: Sendable {
+/// find no room are counted, and their number is recorded as soon as it can be.
+final class CommitQueue<Write: QueuedWrite>: Sendable {
     enum Admission {
         /// The writer is idle: whoever entered this starts it.
         case begins
@@ -20,7 +28,7 @@ final class CommitQueue<Write: Sendable>: Sendable {
     }
 
     /// Notes that were not recorded.
-    struct Dropped: Sendable, Equatable {
+    private struct Dropped {
         var count: Int
         /// When the first of them was dropped.
         var since: Date
@@ -37,24 +45,57 @@ final class CommitQueue<Write: Sendable>: Sendable {
 
     let releasesUnderWay = ReleasesUnderWay()
     private let capacity: Int
-    private let patience: Duration
+    private let deadlines: LedgerDeadlines
+    private let observe: @Sendable (LedgerEvent) -> Void
     private let pause: @Sendable (Duration) -> Void
+    /// A write of a record that nobody waits for.
+    private let recording: @Sendable (AuditRecord, _ fail: @escaping @Sendable (LedgerFailure) -> Void) -> Write
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - capacity: how many writes may wait.
-    ///   - patience: after which time in one batch the writer counts as stuck.
+    ///   - deadlines: after their time in one batch the writer counts as stuck.
     ///   - pause: lets the calling thread sleep.
     init(
-        capacity: Int, patience: Duration, pause: @escaping @Sendable (Duration) -> Void = CommitQueue.sleep
+        capacity: Int, deadlines: LedgerDeadlines, observe: @escaping @Sendable (LedgerEvent) -> Void,
+        pause: @escaping @Sendable (Duration) -> Void = { usleep(UInt32($0 / .microseconds(1))) },
+        recording: @escaping @Sendable (AuditRecord, _ fail: @escaping @Sendable (LedgerFailure) -> Void) -> Write
     ) {
         self.capacity = capacity
-        self.patience = patience
+        self.deadlines = deadlines
+        self.observe = observe
         self.pause = pause
+        self.recording = recording
     }
 
-    static func sleep(_ time: Duration) {
-        usleep(UInt32(time / .microseconds(1)))
+    /// Waits for a place, the commit and its answer, at most until the deadline.
+    ///
+    /// - Parameters:
+    ///   - start: wakes the writer, which then takes what waits (``next()``) until there is nothing.
+    ///   - make: the write, which answers the call.
+    func write<Answer: Sendable>(
+        start: () -> Void, _ make: (LedgerCall<Answer>) -> Write
+    ) async throws(LedgerFailure) -> Answer {
+        try await deadlines.answer { (call: LedgerCall<Answer>) in
+            let write = make(call)
+            switch enter(write, isNote: false) {
+            case .begins: start()
+            case .joins: break
+            case .full: write.fail(.overloaded)
+            case .stuck: write.fail(.timedOut(after: deadlines.timeout, mayStand: false))
+            case .closed: write.fail(.unavailable(reason: "It is closed."))
+            }
+        }
+    }
+
+    /// Returns at once; nobody waits for it.
+    func note(_ record: AuditRecord, start: () -> Void) {
+        let lost = loss()
+        switch enter(recording(record) { _ in lost() }, isNote: true) {
+        case .begins: start()
+        case .joins: break
+        case .full, .stuck, .closed: lost()
+        }
     }
 
     func enter(_ write: Write, isNote: Bool) -> Admission {
@@ -62,7 +103,7 @@ final class CommitQueue<Write: Sendable>: Sendable {
             guard !state.isClosed else { return .closed }
             let now = ContinuousClock.now
             // Notes wait as long as it takes: nobody waits for them.
-            if !isNote, let since = state.writingSince, since.duration(to: now) >= patience { return .stuck }
+            if !isNote, let since = state.writingSince, since.duration(to: now) >= deadlines.timeout { return .stuck }
             guard state.waiting.count < capacity, !isNote || state.notes < max(1, capacity / 2) else { return .full }
             state.waiting.append(write)
             if isNote { state.notes += 1 }
@@ -72,22 +113,31 @@ final class CommitQueue<Write: Sendable>: Sendable {
         }
     }
 
-    /// All that waits; nil when nothing does, and then the writer is idle. Blocks for a moment while releases are under
-    /// way that can share the commit (``ReleasesUnderWay``).
+    /// All that waits and whose callers do, behind the record of what was dropped; nil when nothing waits, and then the writer is
+    /// idle. Blocks for a moment while releases are under way that can share the commit (``ReleasesUnderWay``).
+    ///
+    /// That record fails like any other write, and is tried again with the next batch.
     func next() -> [Write]? {
         if let moment = releasesUnderWay.worthWaiting(with: waiting) { pause(moment) }
-        return state.withLock { state in
+        let taken = state.withLock { state -> (waiting: [Write], dropped: Dropped?)? in
             guard !state.waiting.isEmpty else {
                 state.writingSince = nil
                 return nil
             }
             state.writingSince = .now
-            defer {
-                state.waiting = []
-                state.notes = 0
-            }
-            return state.waiting
+            defer { (state.waiting, state.notes, state.dropped) = ([], 0, nil) }
+            return (state.waiting, state.dropped)
         }
+        guard let (waiting, dropped) = taken else { return nil }
+        let record = dropped.map { dropped in
+            recording(
+                AuditRecord(
+                    time: AuditTime(Date()),
+                    event: .recordsDropped(count: dropped.count, since: AuditTime(dropped.since)),
+                    outcome: .refused(.ledgerUnavailable))
+            ) { [self] _ in drop(dropped) }
+        }
+        return (record.map { [$0] } ?? []) + waiting.filter { $0.begin() }
     }
 
     /// How many wait now.
@@ -98,7 +148,7 @@ final class CommitQueue<Write: Sendable>: Sendable {
         state.withLock { $0.isClosed = true }
     }
 
-    func drop(_ dropped: Dropped) {
+    private func drop(_ dropped: Dropped) {
         state.withLock { state in
             state.dropped = Dropped(
                 count: dropped.count + (state.dropped?.count ?? 0),
@@ -106,13 +156,15 @@ final class CommitQueue<Write: Sendable>: Sendable {
         }
     }
 
+    /// Whether notes were dropped that no record counts yet.
     var hasDropped: Bool { state.withLock { $0.dropped != nil } }
 
-    /// What is to be recorded as dropped; who takes it gives it back with ``drop(_:)`` when that fails.
-    func takeDropped() -> Dropped? {
-        state.withLock { state in
-            defer { state.dropped = nil }
-            return state.dropped
+    /// Counts one record that was not written though nobody hears of it; the time is that of this call.
+    func loss() -> @Sendable () -> Void {
+        let dropped = Dropped(count: 1, since: Date())
+        return { [self] in
+            drop(dropped)
+            observe(.dropped(notes: dropped.count))
         }
     }
 }

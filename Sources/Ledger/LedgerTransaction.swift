@@ -5,45 +5,25 @@ import KeyTypes
 import MerchantKeys
 import PaymentToken
 
-/// What administrative work reads and writes inside one transaction of an engine. What it decides stands in the extension, and is
-/// the same for every engine.
-protocol LedgerTransaction {
+/// What administrative work needs of one transaction of an engine. What it decides stands in the extension, and is the same for
+/// every engine.
+protocol LedgerTransaction: AnyObject, LedgerQueries {
     var node: AuditNode { get }
 
+    /// The end of a SELECT that keeps the rows as they are until the transaction ends.
+    static var rowLock: String { get }
+
     /// Makes the chain's next line and stores it with the transaction.
-    mutating func append(_ record: AuditRecord) throws -> AuditLine
+    func append(_ record: AuditRecord) throws -> AuditLine
 
-    func keyRecord(_ hash: PublicKeyHash) throws -> KeyRecord?
-    func keyRecords() throws -> [KeyRecord]
-    /// How many keys of that merchant and use are active.
-    func activeKeys(of merchant: String, _ use: KeyUse) throws -> Int
-    /// Adds it, or changes a known one's state and cut-off.
-    func put(_ key: KeyRecord) throws
+    /// Removes approvals that have ended: those that could not be decided since `time`, and of the others the oldest beyond `count`.
+    ///
+    /// - Returns: how many there were.
+    func forgetApprovals(expiredBefore time: Date, keeping count: Int) throws -> Int
 
-    func approval(_ identifier: ApprovalIdentifier) throws -> Approval?
-    /// How many requests of an account of this node are open.
-    func openApprovals(of uid: UInt32, at now: Date) throws -> Int
-    /// At most 100 that are open and whose time has passed.
-    func overdueApprovals(at now: Date) throws -> [Approval]
-    func insert(_ approval: Approval) throws
-    func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status) throws
-    func decide(
-        _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: PersonIdentities, at now: Date) throws
+    /// - Returns: how many records were removed.
+    func removeArchivedRecords(limit: Int) throws -> Int
 
-    func auditKey(_ identifier: [UInt8]) throws -> StoredAuditKey?
-    /// Behind those that are there.
-    func insertAuditKey(_ identifier: [UInt8], at now: Date) throws
-    func setPublicKey(_ publicKey: [UInt8], of identifier: [UInt8]) throws
-
-    /// The hash of this node's record of a sequence, of those stored before this transaction.
-    func storedHash(of sequence: Int) throws -> AuditDigest?
-    /// Does nothing when there is one for its sequence.
-    func store(_ checkpoint: SignedCheckpoint) throws
-    /// Whether one seals this node's record of a sequence.
-    func hasCheckpoint(of sequence: Int) throws -> Bool
-
-    /// The last record of this node's last archive, sealed or not; 0 when there is none.
-    func lastArchivedRecord() throws -> Int
     /// - Parameter sequence: of the record of it, which is written with this transaction.
     func store(_ archive: RecordArchive, recordedAs sequence: Int) throws
 
@@ -64,9 +44,11 @@ protocol LedgerTransaction {
 }
 
 extension LedgerTransaction {
+    private var records: RecordStatements { RecordStatements(node: node) }
+
     /// The approval's step, the key's record and the records of both together.
-    mutating func perform(_ change: AdministrativeChange) throws -> [AuditLine] {
-        let known = try change.key.flatMap { try keyRecord($0.publicKeyHash) }
+    func perform(_ change: AdministrativeChange) throws -> [AuditLine] {
+        let known = try change.key.flatMap { try KeyRecordRow.find($0.publicKeyHash, self) }
         if let step = change.approval { try take(step, at: change.at) }
         if let key = change.key { try put(key, over: known, change.precondition) }
         var fence: Int64?
@@ -82,7 +64,7 @@ extension LedgerTransaction {
         var lines: [AuditLine] = []
         for record in change.records { lines.append(try append(record, before: known, servedFrom: servedFrom)) }
         for further in change.furtherKeys {
-            let known = try keyRecord(further.key.publicKeyHash)
+            let known = try KeyRecordRow.find(further.key.publicKeyHash, self)
             try put(further.key, over: known, further.precondition)
             lines.append(try append(further.record, before: known))
         }
@@ -107,14 +89,15 @@ extension LedgerTransaction {
         }
         let next = try key.replacing(known)
         if next.use == .identity, next.state == .active, known?.state != .active {
-            guard try activeKeys(of: next.merchantIdentifier, .identity) < KeyRecord.mostActiveIdentities else {
-                throw KeyRecordConflict.tooManyIdentities
-            }
+            let active = try number(
+                "SELECT count(*) FROM merchant_key WHERE merchant_identifier = $1 AND key_use = $2 AND state = 'active'",
+                [.text(next.merchantIdentifier), .text(next.use.name)])
+            guard active ?? 0 < KeyRecord.mostActiveIdentities else { throw KeyRecordConflict.tooManyIdentities }
         }
-        try put(next)
+        try run(KeyRecordRow.put, KeyRecordRow.values(next) + [.text(node.name)])
     }
 
-    private mutating func append(
+    private func append(
         _ record: AuditRecord, before known: KeyRecord?, servedFrom: Int64? = nil
     ) throws -> AuditLine {
         var record = record
@@ -137,17 +120,15 @@ extension LedgerTransaction {
     private func take(_ step: AdministrativeChange.ApprovalStep, at now: Date) throws {
         let identifier: ApprovalIdentifier
         switch step {
-        case .request(let approval):
-            guard try openApprovals(of: approval.requester.uid, at: now) < Approval.openLimit else {
-                throw ApprovalConflict.tooMany(Approval.openLimit)
-            }
-            return try insert(approval)
+        case .request(let approval): return try request(approval, at: now)
         case .approve(let named, _, _), .reject(let named, _), .withdraw(let named, _), .use(let named, _, _):
             identifier = named
         }
-        guard let approval = try approval(identifier) else { throw ApprovalConflict.unknown }
+        guard let approval = try ApprovalRow.find(identifier, lock: Self.rowLock, self) else {
+            throw ApprovalConflict.unknown
+        }
         let conflict = try approval.conflict(with: step, at: now, on: node.name) {
-            try approval.key.flatMap { try keyRecord($0)?.state }
+            try approval.key.flatMap { try KeyRecordRow.find($0, self)?.state }
         }
         if let conflict { throw conflict }
         switch step {
@@ -160,11 +141,36 @@ extension LedgerTransaction {
         }
     }
 
+    private func request(_ approval: Approval, at now: Date) throws {
+        let open = try number(
+            """
+            SELECT count(*) FROM approval
+            WHERE requester_uid = $1 AND node = $2 AND status IN ('pending', 'approved') AND expires_at > $3
+            """, [.integer(Int64(approval.requester.uid)), .text(node.name), .time(now)])
+        guard open ?? 0 < Approval.openLimit else { throw ApprovalConflict.tooMany(Approval.openLimit) }
+        try run(
+            "INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(ApprovalRow.places))",
+            ApprovalRow.values(approval, node))
+    }
+
+    private func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status) throws {
+        try run(
+            "UPDATE approval SET status = $1 WHERE identifier = $2", [.text(status.rawValue), .bytes(identifier.bytes)])
+    }
+
+    private func decide(
+        _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: PersonIdentities, at now: Date
+    ) throws {
+        try run(
+            "UPDATE approval SET status = $1, decided_by = $2, decided_at = $3 WHERE identifier = $4",
+            [.text(status.rawValue), .integer(Int64(person.uid)), .time(now), .bytes(identifier.bytes)])
+    }
+
     /// Ends what was not decided in time, each with its record.
     ///
     /// - Returns: how many there were.
-    mutating func expireApprovals(at now: Date) throws -> Int {
-        let overdue = try overdueApprovals(at: now)
+    func expireApprovals(at now: Date) throws -> Int {
+        let overdue = try ApprovalRow.overdue(at: now, lock: Self.rowLock, self)
         for approval in overdue {
             try mark(approval.identifier, .expired)
             _ = try append(
@@ -179,31 +185,46 @@ extension LedgerTransaction {
 
     func planAuditKey(_ identifier: [UInt8], at now: Date) throws {
         guard identifier.count == 16 else { throw LedgerFailure.auditKeyConflict }
-        guard try auditKey(identifier) == nil else { return }
-        try insertAuditKey(identifier, at: now)
+        guard try records.auditKey(identifier, self) == nil else { return }
+        try run(
+            """
+            INSERT INTO audit_key (node, ordinal, identifier, planned_at)
+            VALUES ($1, (SELECT coalesce(max(ordinal), 0) + 1 FROM audit_key WHERE node = $1), $2, $3)
+            """, [.text(node.name), .bytes(identifier), .time(now)])
     }
 
     /// - Returns: the record's line; nil without one, and when the key is confirmed already.
-    mutating func confirmAuditKey(
+    func confirmAuditKey(
         _ identifier: [UInt8], _ publicKey: [UInt8], recording record: AuditRecord?
     ) throws -> AuditLine? {
-        guard CheckpointKey(point: publicKey) != nil, let known = try auditKey(identifier) else {
+        guard CheckpointKey(point: publicKey) != nil, let known = try records.auditKey(identifier, self) else {
             throw LedgerFailure.auditKeyConflict
         }
         if let confirmed = known.publicKey {
             guard confirmed == publicKey else { throw LedgerFailure.auditKeyConflict }
             return nil
         }
-        try setPublicKey(publicKey, of: identifier)
+        try run(
+            "UPDATE audit_key SET public_key = $1 WHERE node = $2 AND identifier = $3",
+            [.bytes(publicKey), .text(node.name), .bytes(identifier)])
         guard let record else { return nil }
         return try append(record)
     }
 
     func insert(_ signed: SignedCheckpoint) throws {
         let checkpoint = signed.checkpoint
-        guard checkpoint.node == node, try storedHash(of: checkpoint.sequence) == checkpoint.hash else {
+        guard checkpoint.node == node, try records.hash(of: checkpoint.sequence, self) == checkpoint.hash else {
             throw LedgerFailure.foreignCheckpoint
         }
-        try store(signed)
+        // There may be one of its sequence.
+        try run(
+            """
+            INSERT INTO checkpoint (node, sequence, time, line) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (node, sequence) DO NOTHING
+            """,
+            [
+                .text(node.name), .integer(checkpoint.sequence), .integer(checkpoint.time.milliseconds),
+                .bytes(signed.line),
+            ])
     }
 }

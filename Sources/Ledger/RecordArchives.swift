@@ -34,15 +34,17 @@ public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible
 
 extension LedgerTransaction {
     /// Records an archive, and what stands in the ledger beside the record and is checked against it.
-    mutating func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
-        let last = try lastArchivedRecord()
+    func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
+        let records = RecordStatements(node: node)
+        // Sealed or not.
+        let last = Int(try number("SELECT max(last) FROM archive WHERE node = $1", [.text(node.name)]) ?? 0)
         guard archive.first == last + 1 else {
             throw LedgerFailure.archive(.notNext(expected: last + 1))
         }
-        guard try storedHash(of: archive.last) == archive.hash, try hasCheckpoint(of: archive.last) else {
-            throw LedgerFailure.archive(.unsealed)
-        }
-        let states = try keyRecords().compactMap { key in
+        guard try records.hash(of: archive.last, self) == archive.hash,
+            try !records.checkpoints("sequence = $2", archive.last, limit: 1, self).isEmpty
+        else { throw LedgerFailure.archive(.unsealed) }
+        let states = try KeyRecordRow.all(self).compactMap { key in
             AuditDigest(bytes: key.publicKeyHash.bytes).flatMap { digest in
                 AuditKeyState(rawValue: key.state.rawValue).map { (key: digest, state: $0) }
             }

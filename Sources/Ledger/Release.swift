@@ -61,17 +61,19 @@ public struct Release: Sendable {
 }
 
 /// A verdict, and where it is recorded.
-public struct RecordedVerdict: Sendable, Equatable {
-    public let verdict: ReleaseVerdict
+public struct Recorded<Verdict: Sendable & Equatable>: Sendable, Equatable {
+    public let verdict: Verdict
     /// The audit record's sequence in this node's chain; nil when none was asked for, and for a refusal whose record
     /// could not be written. Whoever asked notes that, ``AuditTrail/note(_:)``.
     public let sequence: Int?
 
-    public init(_ verdict: ReleaseVerdict, sequence: Int?) {
+    public init(_ verdict: Verdict, sequence: Int?) {
         self.verdict = verdict
         self.sequence = sequence
     }
 }
+
+public typealias RecordedVerdict = Recorded<ReleaseVerdict>
 
 /// What became of a ``Release``.
 public enum ReleaseVerdict: Sendable, Equatable {
@@ -182,7 +184,30 @@ extension Release {
     }
 }
 
+extension Release {
+    /// The refusal that it meets now; nil when it would be released.
+    func refusal(
+        _ key: KeyStanding?, _ claim: Claim?, within repeatFor: Duration, _ limits: ReleaseLimits
+    ) -> ReleaseVerdict? {
+        guard key?.decrypts(at: at) == true else { return .keyNotActive }
+        guard let claim else { return refusalOfNew { limits } }
+        let repeatability = claim.repeatability(of: self, within: repeatFor)
+        return repeatability == .yes ? nil : repeatability.verdict
+    }
+}
+
 extension ReleaseVerdict {
+    /// Whether there is no further repeat.
+    ///
+    /// - Parameter isUsedUp: of the claim, after this verdict; asked for only where it counts.
+    func isLast(_ isUsedUp: () throws -> Bool) rethrows -> Bool {
+        switch self {
+        case .repeated: try isUsedUp()
+        case .repeatedTooOften: true
+        case .released, .replayed, .releasedByOther, .keyNotActive, .forgotten, .beforeRestore, .held: false
+        }
+    }
+
     /// The outcome as a record and the caller have it.
     var outcome: AuditOutcome {
         switch self {

@@ -34,17 +34,7 @@ public enum SignatureVerdict: Sendable, Equatable {
     }
 }
 
-/// A verdict, and where it is recorded.
-public struct RecordedSignature: Sendable, Equatable {
-    public let verdict: SignatureVerdict
-    /// The audit record's sequence in this node's chain; nil for a refusal whose record could not be written.
-    public let sequence: Int?
-
-    public init(_ verdict: SignatureVerdict, sequence: Int?) {
-        self.verdict = verdict
-        self.sequence = sequence
-    }
-}
+public typealias RecordedSignature = Recorded<SignatureVerdict>
 
 /// What a transaction of the store decided of a ``SignatureUse``.
 struct SignatureDecision: Sendable {

@@ -48,7 +48,7 @@ protocol TestedLedger: Ledger {
 
 extension SQLiteLedger: TestedLedger {
     func onWriter(_ body: @escaping @Sendable () -> Void) { connections.onWriter { _ in body() } }
-    var waitingWrites: Int { writer.waiting }
+    var waitingWrites: Int { writer.writes.waiting }
 }
 
 extension PostgreSQLLedger: TestedLedger {

@@ -42,36 +42,30 @@ public struct LedgerMove: Sendable {
     ///
     /// - Parameter progress: called on another thread.
     public func look(_ progress: @escaping Progress = { _ in }) async throws(LedgerMoveError) -> LedgerMoveReport {
-        try await onThread { () throws(LedgerMoveError) in
-            try translating {
-                let file = try fileToMove()
-                let database = try MoveDestination(url, passwordFile: passwordFile)
-                return try self.look(file, database, progress).report
-            }
+        try await blocking {
+            let file = try fileToMove()
+            let database = try MoveDestination(url, passwordFile: passwordFile)
+            return try self.look(file, database, progress).report
         }
     }
 
     /// Moves it, or goes on with a move that broke off. Done once more it changes nothing.
     public func carryOut(_ progress: @escaping Progress = { _ in }) async throws(LedgerMoveError) -> LedgerMoveReport {
-        try await onThread { () throws(LedgerMoveError) in
-            try translating { try self.blocking(progress) }
-        }
+        try await blocking { try move(progress) }
     }
 
     /// Has the file serve again, as long as the database has not accepted it. Done once more it changes nothing.
     public func giveUp() async throws(LedgerMoveError) -> LedgerMoveReport {
-        try await onThread { () throws(LedgerMoveError) in
-            try translating {
-                let (file, database) = (try MovedFile(path: path), try MoveDestination(url, passwordFile: passwordFile))
-                try requireSame(file, database)
-                var report = report(file, database)
-                report.status = .givenUp
-                guard file.mark?.state != .moved,
-                    try database.forget(file.node, { try requireOwn($0, file, database) })
-                else { throw LedgerMoveError.accepted(path: path, server: database.server) }
-                if file.mark != nil { try file.put(nil) }
-                return report
-            }
+        try await blocking {
+            let (file, database) = (try MovedFile(path: path), try MoveDestination(url, passwordFile: passwordFile))
+            try requireSame(file, database)
+            var report = report(file, database)
+            report.status = .givenUp
+            guard file.mark?.state != .moved,
+                try database.forget(file.node, { try requireOwn($0, file, database) })
+            else { throw LedgerMoveError.accepted(path: path, server: database.server) }
+            if file.mark != nil { try file.put(nil) }
+            return report
         }
     }
 
@@ -139,9 +133,9 @@ public struct LedgerMove: Sendable {
         return (report, standing, head)
     }
 
-    private func forEachPage(of file: MovedFile, _ body: ([MovedClaim]) throws -> Void) throws {
+    private func forEachPage(of file: MovedFile, _ body: ([any StoredRow]) throws -> Void) throws {
         var last: [UInt8] = []
-        while case let page = try file.claims(after: last, limit: faults.page), let end = page.last?.transaction {
+        while case let page = try file.claims(after: last, limit: faults.page), let end = try page.last?.bytes(0) {
             try body(page)
             last = end
         }
@@ -154,7 +148,7 @@ public struct LedgerMove: Sendable {
         return file
     }
 
-    private func blocking(_ progress: Progress) throws -> LedgerMoveReport {
+    private func move(_ progress: Progress) throws -> LedgerMoveReport {
         let (file, database) = (try fileToMove(), try MoveDestination(url, passwordFile: passwordFile))
         var (report, _, head) = try look(file, database, progress)
         let node = file.node
@@ -172,7 +166,7 @@ public struct LedgerMove: Sendable {
             try copyCheckpoints(of: file, to: database)
             var copied = 0
             try forEachPage(of: file) { page in
-                _ = try database.insert(page, of: node)
+                try database.insert(claims: page, of: node)
                 copied += page.count
                 progress(.claims(copied, of: report.claims))
                 try faults.reached(.claimsCopied)
@@ -220,27 +214,19 @@ public struct LedgerMove: Sendable {
 
     // MARK: Threads and errors
 
-    private func onThread<Value: Sendable>(
-        _ body: @escaping @Sendable () throws(LedgerMoveError) -> Value
+    private func blocking<Value: Sendable>(
+        _ body: @escaping @Sendable () throws -> Value
     ) async throws(LedgerMoveError) -> Value {
-        let result = await withCheckedContinuation {
-            (waiting: CheckedContinuation<Result<Value, LedgerMoveError>, Never>) in
-            DispatchQueue.global().async {
-                waiting.resume(returning: Result { () throws(LedgerMoveError) in try body() })
+        try await onThread { () throws(LedgerMoveError) in
+            do {
+                return try body()
+            } catch let error as LedgerMoveError {
+                throw error
+            } catch let error as LedgerOpeningError {
+                throw .database(error)
+            } catch {
+                throw .brokenOff(reason: LedgerFailure(error).description)
             }
-        }
-        return try result.get()
-    }
-
-    private func translating<Value>(_ body: () throws -> Value) throws(LedgerMoveError) -> Value {
-        do {
-            return try body()
-        } catch let error as LedgerMoveError {
-            throw error
-        } catch let error as LedgerOpeningError {
-            throw .database(error)
-        } catch {
-            throw .brokenOff(reason: LedgerFailure(error).description)
         }
     }
 }

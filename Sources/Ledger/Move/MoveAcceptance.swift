@@ -27,9 +27,11 @@ extension MoveDestination {
         else { throw LedgerMoveError.overtaken(node: node.name) }
         let merged = try merge(file.keys())
         try exchange(
-            merged.records.map { PostgreSQLStatement(KeyRecordRow.put, KeyRecordRow.values($0) + [.text(node.name)]) })
+            merged.records.map {
+                PostgreSQLStatement(KeyRecordRow.put, shared: KeyRecordRow.values($0) + [.text(node.name)])
+            })
         try exchange(try file.approvals().map(Self.put))
-        try exchange(try file.auditKeys().map { Self.put($0, of: node) })
+        try exchange(try file.auditKeys().map { try Self.put(auditKey: $0, of: node) })
         try exchange(try file.archives().map { Self.put($0.archive, recordedAs: $0.recorded, of: node) })
         try put(file.times(), head, version, of: node)
         try beforeCommit()
@@ -73,7 +75,7 @@ extension MoveDestination {
             """
             INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(ApprovalRow.places))
             ON CONFLICT (identifier) DO NOTHING
-            """, ApprovalRow.values(approval, node))
+            """, shared: ApprovalRow.values(approval, node))
     }
 
     private static func put(
@@ -90,12 +92,12 @@ extension MoveDestination {
             ])
     }
 
-    private static func put(_ key: MovedAuditKey, of node: AuditNode) -> PostgreSQLStatement {
+    private static func put(auditKey: any StoredRow, of node: AuditNode) throws -> PostgreSQLStatement {
         PostgreSQLStatement(
             "INSERT INTO audit_key (node, ordinal, identifier, public_key, planned_at) VALUES ($1, $2, $3, $4, $5)",
             [
-                .text(node.name), .integer(key.ordinal), .bytes(key.identifier), .bytes(key.publicKey),
-                .integer(key.plannedAt),
+                .text(node.name), .integer(try auditKey.integer(0)), .bytes(try auditKey.bytes(1)),
+                .bytes(try auditKey.bytesIfAny(2)), .integer(try auditKey.integer(3)),
             ])
     }
 

@@ -197,11 +197,16 @@ final class MoveDestination {
     /// A transaction that another node has claimed keeps that row and loses its reference: it was released to two callers, or
     /// twice to one, and nobody shall have it again by a repeat. A row of this node is from an earlier run of the move, and
     /// gets what the file has counted since.
-    ///
-    /// - Returns: how many another node has claimed.
-    func insert(_ claims: [MovedClaim], of node: AuditNode) throws -> Int {
+    func insert(claims: [any StoredRow], of node: AuditNode) throws {
+        func texts(_ column: Int) throws -> PostgreSQLValue { .texts(try claims.map { try $0.text(column) }) }
+        func integers(_ column: Int) throws -> PostgreSQLValue {
+            .integers(try claims.map { try $0.integerIfAny(column) })
+        }
+        func byteStrings(_ column: Int) throws -> PostgreSQLValue {
+            .byteStrings(try claims.map { try $0.bytesIfAny(column) })
+        }
         try enter(node)
-        let results = try exchange([
+        try exchange([
             PostgreSQLStatement(
                 """
                 INSERT INTO claim (node, transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
@@ -215,25 +220,20 @@ final class MoveDestination {
                         CASE WHEN claim.node = $1 THEN excluded.repeat_attempt ELSE claim.repeat_attempt END,
                     repeated_at = greatest(claim.repeated_at, excluded.repeated_at),
                     claimed_at = greatest(claim.claimed_at, excluded.claimed_at)
-                RETURNING node
                 """,
                 [
-                    .text(node.name), .byteStrings(claims.map(\.transaction)),
-                    .byteStrings(claims.map(\.publicKeyHash)), .texts(claims.map(\.caller)),
-                    .byteStrings(claims.map(\.referenceDigest)), .byteStrings(claims.map(\.contentDigest)),
-                    .byteStrings(claims.map(\.attempt)), .integers(claims.map(\.claimedAt)),
-                    .integers(claims.map(\.repeats)), .byteStrings(claims.map(\.repeatAttempt)),
-                    .integers(claims.map(\.repeatedAt)),
+                    .text(node.name), byteStrings(0), byteStrings(1), texts(2), byteStrings(3), byteStrings(4),
+                    byteStrings(5),
+                    integers(6), integers(7), byteStrings(8), integers(9),
                 ], prepared: "claims"), PostgreSQLStatement("COMMIT", prepared: "commit"),
         ])
-        return try results[0].rows.count { try $0.text(0) != node.name }
     }
 
     /// How many of these transactions another node has claimed.
-    func claimed(_ claims: [MovedClaim], otherThan node: AuditNode) throws -> Int {
+    func claimed(_ claims: [any StoredRow], otherThan node: AuditNode) throws -> Int {
         let count = try rows(
             "SELECT count(*) FROM claim WHERE transaction_id = ANY ($1) AND node <> $2",
-            [.byteStrings(claims.map(\.transaction)), .text(node.name)]
+            [.byteStrings(try claims.map { try $0.bytes(0) }), .text(node.name)]
         ).first?.integer(0)
         return Int(count ?? 0)
     }
@@ -244,7 +244,7 @@ final class MoveDestination {
             PostgreSQLStatement("SELECT \(KeyRecordRow.columns) FROM merchant_key"),
             PostgreSQLStatement("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"),
         ])
-        let records = try results[0].rows.map(KeyRecordRow.read)
+        let records = try results[0].rows.map { try KeyRecordRow.read($0) }
         guard let now = try results[1].rows.first?.date(0) else { throw LedgerOpeningError.notALedger(path: server) }
         return (Dictionary(records.map { ($0.publicKeyHash, $0) }, uniquingKeysWith: { first, _ in first }), now)
     }

@@ -15,6 +15,7 @@ final class MovedFile {
     private let lock: DatabaseFileLock
     private let reader: DatabaseQueue
 
+    private var rows: RecordStatements { RecordStatements(node: node) }
     private static let busyTimeout: TimeInterval = 2
 
     /// Blocks. Changes nothing in the file.
@@ -89,43 +90,38 @@ final class MovedFile {
 
     func counts() throws -> (records: Int, checkpoints: Int, claims: Int) {
         try read { db in
-            func count(_ table: String) throws -> Int {
-                try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table)") ?? 0
-            }
+            func count(_ table: String) throws -> Int { Int(try db.number("SELECT count(*) FROM \(table)") ?? 0) }
             return (try count("audit_record"), try count("checkpoint"), try count("claim"))
         }
     }
 
-    func head() throws -> ChainHead { try read { db in try SQLiteChain(node: node).head(db) } }
+    func head() throws -> ChainHead { try read(rows.head) }
 
     func hash(of sequence: Int64) throws -> [UInt8]? {
-        try read { db in try SQLiteChain(node: node).hash(of: Int(sequence), db)?.bytes }
+        try read { db in try rows.hash(of: Int(sequence), db)?.bytes }
     }
 
-    func keys() throws -> [KeyRecord] { try read { db in try SQLiteKeyRecords(node: node.name).all(db) } }
+    func keys() throws -> [KeyRecord] { try read(KeyRecordRow.all) }
 
-    func approvals() throws -> [Approval] {
-        try read { db in try SQLiteApprovals(node: node.name).all(limit: .max, db) }
-    }
+    func approvals() throws -> [Approval] { try read { db in try ApprovalRow.all(limit: .max, db) } }
 
-    func auditKeys() throws -> [MovedAuditKey] {
+    /// Their ordinals, identifiers, public keys and the times at which they were planned.
+    func auditKeys() throws -> [any StoredRow] {
         try read { db in
-            try Row.fetchAll(
-                db,
-                sql:
-                    "SELECT ordinal, identifier, public_key, planned_at FROM audit_key WHERE node = ? ORDER BY ordinal",
-                arguments: [node.name]
-            ).map { row in
-                let publicKey: Data? = try row.value("public_key")
-                return MovedAuditKey(
-                    ordinal: try row.value("ordinal"), identifier: Array(try row.value("identifier") as Data),
-                    publicKey: publicKey.map { Array($0) }, plannedAt: try row.value("planned_at"))
-            }
+            try db.run(
+                "SELECT ordinal, identifier, public_key, planned_at FROM audit_key WHERE node = $1 ORDER BY ordinal",
+                [.text(node.name)])
         }
     }
 
+    /// Sealed or not, with the sequences of their records; the oldest first.
     func archives() throws -> [(archive: RecordArchive, recorded: Int64)] {
-        try read { db in try SQLiteArchives(node: node).all(db) }
+        try read { db in
+            try db.run(
+                "SELECT first, last, hash, digest, size, recorded FROM archive WHERE node = $1 ORDER BY last",
+                [.text(node.name)]
+            ).map { (try RecordStatements.archive($0), try $0.integer(5)) }
+        }
     }
 
     func times() throws -> MovedTimes {
@@ -140,14 +136,13 @@ final class MovedFile {
     /// Behind the archived ones, but for the last of these; that may be the first.
     func records(after sequence: Int64, limit: Int) throws -> [MovedRecord] {
         try read { db in
-            let sequence = max(sequence, Int64(try SQLiteArchives(node: node).last(db)?.last ?? 0) - 1)
-            return try Row.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT sequence, time, event, outcome, caller, caller_uid, merchant, public_key_hash,
-                            transaction_id, hash, line
-                        FROM audit_record WHERE node = ? AND sequence > ? ORDER BY sequence LIMIT ?
-                        """), arguments: [node.name, sequence, limit]
+            let sequence = max(sequence, Int64(try rows.lastArchive(db)?.last ?? 0) - 1)
+            return try db.run(
+                """
+                SELECT sequence, time, event, outcome, caller, caller_uid, merchant, public_key_hash, transaction_id, hash,
+                    line
+                FROM audit_record WHERE node = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
+                """, [.text(node.name), .integer(sequence), .integer(limit)]
             ).map(MovedRecord.init)
         }
     }
@@ -155,33 +150,28 @@ final class MovedFile {
     /// Of those records.
     func checkpoints(_ sequences: ClosedRange<Int64>, limit: Int = .max) throws -> [MovedCheckpoint] {
         try read { db in
-            let base = Int64(try SQLiteArchives(node: node).last(db)?.last ?? 0)
-            let sequences = min(max(sequences.lowerBound, base), sequences.upperBound)...sequences.upperBound
-            return try Row.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT sequence, time, line FROM checkpoint
-                        WHERE node = ? AND sequence BETWEEN ? AND ? ORDER BY sequence LIMIT ?
-                        """), arguments: [node.name, sequences.lowerBound, sequences.upperBound, limit]
+            let base = Int64(try rows.lastArchive(db)?.last ?? 0)
+            let first = min(max(sequences.lowerBound, base), sequences.upperBound)
+            return try db.run(
+                """
+                SELECT sequence, time, line FROM checkpoint
+                WHERE node = $1 AND sequence BETWEEN $2 AND $3 ORDER BY sequence LIMIT $4
+                """, [.text(node.name), .integer(first), .integer(sequences.upperBound), .integer(limit)]
             ).map { row in
-                MovedCheckpoint(
-                    sequence: try row.value("sequence"), time: try row.value("time"),
-                    line: Array(try row.value("line") as Data))
+                MovedCheckpoint(sequence: try row.integer(0), time: try row.integer(1), line: try row.bytes(2))
             }
         }
     }
 
-    /// In the order of their transactions.
-    func claims(after transaction: [UInt8], limit: Int) throws -> [MovedClaim] {
+    /// In the order of their transactions, which are their first columns; the others are as in ``MoveDestination/insert(claims:of:)``.
+    func claims(after transaction: [UInt8], limit: Int) throws -> [any StoredRow] {
         try read { db in
-            try Row.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
-                            claimed_at, repeats, repeat_attempt, repeated_at
-                        FROM claim WHERE transaction_id > ? ORDER BY transaction_id LIMIT ?
-                        """), arguments: [transaction.blob, limit]
-            ).map(MovedClaim.init)
+            try db.run(
+                """
+                SELECT transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt, claimed_at, repeats,
+                    repeat_attempt, repeated_at
+                FROM claim WHERE transaction_id > $1 ORDER BY transaction_id LIMIT $2
+                """, [.bytes(transaction), .integer(limit)])
         }
     }
 
@@ -197,14 +187,12 @@ final class MovedFile {
     func verify(
         page: Int, reading: (AuditEntry) -> Void = { _ in }, reached: (Int) -> Void = { _ in }
     ) throws -> Int {
-        let points = try auditKeys().compactMap { $0.publicKey.flatMap(CheckpointKey.init(point:)) }
+        let points = try auditKeys().compactMap { try $0.bytesIfAny(2).flatMap(CheckpointKey.init(point:)) }
         var verifier = ChainVerifier(keys: CheckpointKeys(points), beginning: .behindArchive)
         let others = try read { db in
-            try Int.fetchOne(
-                db, sql: "SELECT EXISTS (SELECT 1 FROM audit_record WHERE node < ? OR node > ?)",
-                arguments: [node.name, node.name]) ?? 0
+            try db.run("SELECT sequence FROM audit_record WHERE node < $1 OR node > $1 LIMIT 1", [.text(node.name)])
         }
-        guard others == 0 else {
+        guard others.isEmpty else {
             throw LedgerMoveError.brokenChain(path: path, fault: "It holds records of another node than \(node.name).")
         }
         // A record whose line says anything else than its row is one that was changed: it would be found as another one.
@@ -217,7 +205,7 @@ final class MovedFile {
         }
         // Where the beginning is archived, the chain begins with the checkpoint of the last archived record, which is here for that.
         let archives = try archives().map(\.archive)
-        let base = try read { db in try SQLiteArchives(node: node).last(db) }
+        let base = try read(rows.lastArchive)
         var recorded: [RecordArchive] = []
         var last: Int64 = 0
         while case let records = try records(after: last, limit: page), let end = records.last?.sequence {
@@ -255,11 +243,11 @@ final class MovedFile {
                 path: path, fault: "What it says of its archives is not what its record says of them.")
         }
         let beyond = try read { db in
-            try Int.fetchOne(
-                db, sql: "SELECT count(*) FROM checkpoint WHERE node <> ? OR sequence > ?",
-                arguments: [node.name, last]) ?? 0
+            try db.run(
+                "SELECT sequence FROM checkpoint WHERE node <> $1 OR sequence > $2 LIMIT 1",
+                [.text(node.name), .integer(last)])
         }
-        guard beyond == 0 else {
+        guard beyond.isEmpty else {
             throw LedgerMoveError.brokenChain(
                 path: path, fault: "A checkpoint seals a record behind record \(last), which is its last.")
         }
@@ -282,19 +270,18 @@ struct MovedRecord {
     let hash: [UInt8]
     let line: [UInt8]
 
-    fileprivate init(_ row: Row) throws {
-        let (key, transaction): (Data?, Data?) = (try row.value("public_key_hash"), try row.value("transaction_id"))
-        sequence = try row.value("sequence")
-        time = try row.value("time")
-        event = try row.value("event")
-        outcome = try row.value("outcome")
-        caller = try row.value("caller")
-        callerUID = try row.value("caller_uid")
-        merchant = try row.value("merchant")
-        publicKeyHash = key.map { Array($0) }
-        self.transaction = transaction.map { Array($0) }
-        hash = Array(try row.value("hash") as Data)
-        line = Array(try row.value("line") as Data)
+    fileprivate init(_ row: any StoredRow) throws {
+        sequence = try row.integer(0)
+        time = try row.integer(1)
+        event = try row.text(2)
+        outcome = try row.text(3)
+        caller = try row.textIfAny(4)
+        callerUID = try row.integerIfAny(5)
+        merchant = try row.textIfAny(6)
+        publicKeyHash = try row.bytesIfAny(7)
+        transaction = try row.bytesIfAny(8)
+        hash = try row.bytes(9)
+        line = try row.bytes(10)
     }
 
     /// Whether the columns say what the line says.
@@ -311,40 +298,6 @@ struct MovedCheckpoint {
     let sequence: Int64
     let time: Int64
     let line: [UInt8]
-}
-
-struct MovedClaim {
-    let transaction: [UInt8]
-    let publicKeyHash: [UInt8]
-    let caller: String
-    let referenceDigest: [UInt8]?
-    let contentDigest: [UInt8]
-    let attempt: [UInt8]
-    let claimedAt: Int64
-    let repeats: Int64
-    let repeatAttempt: [UInt8]?
-    let repeatedAt: Int64?
-
-    fileprivate init(_ row: Row) throws {
-        let (reference, again): (Data?, Data?) = (try row.value("reference_digest"), try row.value("repeat_attempt"))
-        transaction = Array(try row.value("transaction_id") as Data)
-        publicKeyHash = Array(try row.value("public_key_hash") as Data)
-        caller = try row.value("caller")
-        referenceDigest = reference.map { Array($0) }
-        contentDigest = Array(try row.value("content_digest") as Data)
-        attempt = Array(try row.value("attempt") as Data)
-        claimedAt = try row.value("claimed_at")
-        repeats = try row.value("repeats")
-        repeatAttempt = again.map { Array($0) }
-        repeatedAt = try row.value("repeated_at")
-    }
-}
-
-struct MovedAuditKey {
-    let ordinal: Int64
-    let identifier: [UInt8]
-    let publicKey: [UInt8]?
-    let plannedAt: Int64
 }
 
 /// What the file knows about the time.

@@ -6,38 +6,32 @@ import PostgreSQLClient
 
 /// A write that shares its transaction with others.
 enum BatchedWrite: Sendable {
-    case release(Release, AuditRecord?)
-    case countRefusedRepeat(Release)
-    case signature(SignatureUse, AuditRecord)
-    case record(AuditRecord)
+    case release(Release, AuditRecord?, answer: @Sendable (ReleaseDecision) -> Void)
+    /// The answer is whether the transaction's repeats are used up now.
+    case countRefusedRepeat(Release, answer: @Sendable (Bool) -> Void)
+    case signature(SignatureUse, AuditRecord, answer: @Sendable (SignatureDecision) -> Void)
+    case record(AuditRecord, answer: @Sendable (AuditLine) -> Void)
     /// Changes nothing but what every batch changes: the node's row.
-    case probe
+    case probe(answer: @Sendable ((isStandbyNamed: Bool, isHeld: Bool)) -> Void)
 
     var release: Release? {
         switch self {
-        case .release(let release, _), .countRefusedRepeat(let release): release
+        case .release(let release, _, _), .countRefusedRepeat(let release, _): release
         case .signature, .record, .probe: nil
         }
     }
 
     /// The key whose state decides.
     var publicKeyHash: PublicKeyHash? {
-        switch self {
-        case .release(let release, _), .countRefusedRepeat(let release): release.publicKeyHash
-        case .signature(let signature, _): signature.publicKeyHash
-        case .record, .probe: nil
-        }
+        if case .signature(let signature, _, _) = self { signature.publicKeyHash } else { release?.publicKeyHash }
     }
 }
 
 /// What was decided of a ``BatchedWrite``.
-enum BatchedAnswer: Sendable {
-    case decided(ReleaseDecision)
-    case signed(SignatureDecision)
-    /// Whether the transaction's repeats are used up now.
-    case counted(isUsedUp: Bool)
-    case recorded(AuditLine)
-    case probed(isStandbyNamed: Bool, isHeld: Bool)
+struct BatchedDecision {
+    /// What it granted, if anything.
+    var granted: GrantedUse?
+    let answer: @Sendable () -> Void
 }
 
 /// The batched writes of one transaction, decided in the order in which they came.
@@ -58,7 +52,7 @@ struct PostgreSQLBatch {
     /// Those that are claimed unless something in the database speaks against it.
     private var candidates: [Release] {
         writes.compactMap { write in
-            if case .release(let release, _) = write, release.admitsNew { release } else { nil }
+            if case .release(let release, _, _) = write, release.admitsNew { release } else { nil }
         }
     }
 
@@ -129,32 +123,38 @@ struct PostgreSQLBatch {
     /// Decides all, appends their records and adds to what the commit sends.
     ///
     /// - Parameter results: of ``opening``.
-    /// - Returns: an answer for each, in their order.
-    func decide(_ results: [PostgreSQLResult], _ transaction: PostgreSQLTransaction) throws -> [BatchedAnswer] {
+    /// - Returns: a decision for each, in their order.
+    func decide(_ results: [PostgreSQLResult], _ transaction: PostgreSQLTransaction) throws -> [BatchedDecision] {
         var claims = try BatchClaims(results, transaction, node: node, repeatFor: repeatFor)
-        let answers = try writes.map { write -> BatchedAnswer in
+        let decisions = try writes.map { write -> BatchedDecision in
             switch write {
-            case .release(let release, var record):
+            case .release(let release, var record, let answer):
                 let verdict = try claims.decide(release)
                 record?.outcome = verdict.outcome
-                return .decided(
-                    ReleaseDecision(
-                        verdict: verdict, line: record.map(transaction.append),
-                        isUsedUp: claims.isUsedUp(release, verdict)))
-            case .countRefusedRepeat(let release):
+                let decision = ReleaseDecision(
+                    verdict: verdict, line: record.map(transaction.append),
+                    isUsedUp: verdict.isLast { claims.isUsedUp(release) })
+                let isGranted = verdict == .released || verdict == .repeated
+                return BatchedDecision(granted: isGranted ? .release(release) : nil) { answer(decision) }
+            case .countRefusedRepeat(let release, let answer):
                 claims.countRefusedRepeat(release)
-                return .counted(isUsedUp: claims.isUsedUp(release))
-            case .signature(let signature, var record):
+                let isUsedUp = claims.isUsedUp(release)
+                return BatchedDecision { answer(isUsedUp) }
+            case .signature(let signature, var record, let answer):
                 let verdict = claims.decide(signature)
                 record.outcome = verdict.outcome
-                return .signed(SignatureDecision(verdict: verdict, line: transaction.append(record)))
-            case .record(let record): return .recorded(transaction.append(record))
-            case .probe:
-                return .probed(isStandbyNamed: transaction.isStandbyNamed, isHeld: transaction.isHeld)
+                let decision = SignatureDecision(verdict: verdict, line: transaction.append(record))
+                return BatchedDecision(granted: verdict == .granted ? .signature(signature) : nil) { answer(decision) }
+            case .record(let record, let answer):
+                let line = transaction.append(record)
+                return BatchedDecision { answer(line) }
+            case .probe(let answer):
+                let (isStandbyNamed, isHeld) = (transaction.isStandbyNamed, transaction.isHeld)
+                return BatchedDecision { answer((isStandbyNamed, isHeld)) }
             }
         }
         try claims.close(transaction)
-        return answers
+        return decisions
     }
 }
 
@@ -174,10 +174,7 @@ private struct BatchClaims {
     ) throws {
         self.transaction = transaction
         self.repeatFor = repeatFor
-        for row in results.first?.rows ?? [] {
-            let (hash, key) = try KeyStandingRow.read(row)
-            keys[hash] = key
-        }
+        keys = try KeyStandingRow.all(results.first?.rows ?? [])
         guard results.count == 3 else { return }
         for row in results[1].rows { won.insert(try row.bytes(0)) }
         for row in results[2].rows {
@@ -237,14 +234,6 @@ private struct BatchClaims {
     }
 
     func isUsedUp(_ release: Release) -> Bool { claims[release.transactionId]?.isUsedUp ?? false }
-
-    func isUsedUp(_ release: Release, _ verdict: ReleaseVerdict) -> Bool {
-        switch verdict {
-        case .repeated: isUsedUp(release)
-        case .repeatedTooOften: true
-        case .released, .replayed, .releasedByOther, .keyNotActive, .forgotten, .beforeRestore, .held: false
-        }
-    }
 
     /// Adds the repeats to what the commit sends.
     func close(_ transaction: PostgreSQLTransaction) throws {

@@ -1,47 +1,17 @@
 public import AuditChain
 
 /// One node's chain in the database, this node's or another's.
-struct PostgreSQLChain: ChainReading {
-    let records: PostgreSQLAuditRecords
+struct PostgreSQLChain: StoredChain {
+    let records: RecordStatements
     let ledger: PostgreSQLLedger
 
-    func head() async throws(LedgerFailure) -> ChainHead {
-        try await ledger.read { [records] in try records.head($0) }
-    }
+    func read<T: Sendable>(
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+    ) async throws(LedgerFailure) -> T { try await ledger.read(body) }
 
-    func records(
-        _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
-    ) async throws(LedgerFailure) -> AuditPage {
-        try await ledger.search { [records] in
-            try records.page(filter, order: order, after: cursor, limit: limit, $0)
-        }
-    }
-
-    func extent(since: AuditTime?, until: AuditTime?) async throws(LedgerFailure) -> ClosedRange<Int>? {
-        try await ledger.search { [records] in try records.extent(since: since, until: until, $0) }
-    }
-
-    func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] {
-        try await ledger.search { [records] in try records.lines(sequences, limit: limit, $0) }
-    }
-
-    func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint? {
-        try await ledger.read { [records] in
-            try records.checkpoints("sequence < $2", limit ?? Int.max, order: "DESC", limit: 1, $0).first
-        }
-    }
-
-    func firstCheckpoint(from sequence: Int) async throws(LedgerFailure) -> SignedCheckpoint? {
-        try await ledger.read { [records] in
-            try records.checkpoints("sequence >= $2", sequence, limit: 1, $0).first
-        }
-    }
-
-    func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint] {
-        try await ledger.search { [records] in
-            try records.checkpoints("sequence > $2", sequence, limit: min(max(limit, 1), 1000), $0)
-        }
-    }
+    func search<T: Sendable>(
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+    ) async throws(LedgerFailure) -> T { try await ledger.search(body) }
 }
 
 // What this node reads of the others' records.
@@ -50,7 +20,7 @@ extension PostgreSQLLedger {
         try await read { queries in
             // Nodes that have a record and nothing else are among them: a row of `node` is removed more easily than noticed. The
             // index gives one name after the other, so that no record is read.
-            let rows = try queries.rows(
+            let rows = try queries.run(
                 """
                 WITH RECURSIVE recorded AS (
                     SELECT min(node) AS name FROM audit_record
@@ -59,23 +29,23 @@ extension PostgreSQLLedger {
                     WHERE r.name IS NOT NULL)
                 SELECT name FROM recorded WHERE name IS NOT NULL UNION SELECT name FROM node UNION SELECT node FROM audit_key
                 ORDER BY 1 LIMIT \(ChainVerifier.maximumNodes)
-                """)
+                """, [])
             // What is no node's name no daemon has written.
             return try rows.compactMap { AuditNode(try $0.text(0)) }.sorted()
         }
     }
 
     public func chain(of node: AuditNode) -> any ChainReading {
-        PostgreSQLChain(records: PostgreSQLAuditRecords(node: node), ledger: self)
+        PostgreSQLChain(records: RecordStatements(node: node), ledger: self)
     }
 
     public func auditKeysOfOtherNodes() async throws(LedgerFailure) -> [NodeAuditKey] {
         try await read { [node] queries in
-            try queries.rows(
+            try queries.run(
                 "SELECT identifier, public_key, node FROM audit_key WHERE node <> $1 ORDER BY node, ordinal",
                 [.text(node)]
             ).compactMap { row in
-                let key = try PostgreSQLAuditRecords.auditKey(row)
+                let key = try RecordStatements.auditKey(row)
                 return AuditNode(try row.text(2)).map { NodeAuditKey(node: $0, key: key) }
             }
         }
@@ -83,14 +53,12 @@ extension PostgreSQLLedger {
 
     public func auditKeyEvents(of node: AuditNode) async throws(LedgerFailure) -> [StoredRecord] {
         try await search { queries in
-            try queries.rows(
+            try queries.run(
                 """
                 SELECT sequence, hash, line FROM audit_record WHERE node = $1 AND \(PostgreSQLTables.auditKeyEvents)
                 ORDER BY sequence LIMIT 4096
                 """, [.text(node.name)]
-            ).map { row in
-                StoredRecord(sequence: Int(try row.integer(0)), hash: try row.digest(1), line: try row.bytes(2))
-            }
+            ).map(RecordStatements.record)
         }
     }
 }

@@ -17,11 +17,9 @@ final class PostgreSQLUnit {
     private(set) var claims: Int?
     /// The batch's results until it is decided.
     private var opened: [PostgreSQLResult] = []
-    private var answers: [@Sendable () -> Void] = []
+    private(set) var decisions: [BatchedDecision] = []
     /// The server on which it was begun.
     private var server: ServerIdentity?
-    /// What was granted, by the writes' positions.
-    private(set) var granted: [Int: GrantedUse] = [:]
     /// Whether it was told what became of its commit, which was in doubt: once, however often it is looked for.
     private var isReadBackObserved = false
 
@@ -53,26 +51,21 @@ final class PostgreSQLUnit {
 
     func decide(_ transaction: PostgreSQLTransaction, _ writer: PostgreSQLWriter) throws {
         if case .alone(_, let perform) = writes[0].work {
-            answers = [try perform(transaction)]
+            decisions = [BatchedDecision(answer: try perform(transaction))]
         } else {
-            let given = try batch(writer).decide(opened, transaction)
-            for (position, (write, given)) in zip(writes, given).enumerated() {
-                guard case .batched(let batched, let answer) = write.work else { continue }
-                answers.append { answer(given) }
-                granted[position] = GrantedUse(of: batched, given)
-            }
+            decisions = try batch(writer).decide(opened, transaction)
         }
         end = transaction.head
     }
 
     private func batch(_ writer: PostgreSQLWriter) -> PostgreSQLBatch {
         PostgreSQLBatch(
-            writes: writes.compactMap { if case .batched(let write, _) = $0.work { write } else { nil } },
+            writes: writes.compactMap { if case .batched(let write) = $0.work { write } else { nil } },
             node: writer.node.name, repeatFor: writer.repeatFor, server: server)
     }
 
     func answer() {
-        for answer in answers { answer() }
+        for decision in decisions { decision.answer() }
     }
 
     func observe(readBack outcome: ReadBackOutcome, _ observe: (LedgerEvent) -> Void) {
@@ -83,15 +76,15 @@ final class PostgreSQLUnit {
 
     /// After the acknowledgement got lost and the transaction was found: what was granted counts only if its key serves still.
     func answer(asLongAs serves: (GrantedUse) -> Bool) {
-        for (position, answer) in answers.enumerated() {
-            if let use = granted[position], !serves(use) {
-                writes[position].fail(
+        for (write, decision) in zip(writes, decisions) {
+            if let use = decision.granted, !serves(use) {
+                write.fail(
                     .unavailable(
                         reason:
                             "Its key's state changed, or a node held all releases, before it was known that the release "
                             + "or signature was written."))
             } else {
-                answer()
+                decision.answer()
             }
         }
     }
@@ -101,18 +94,6 @@ final class PostgreSQLUnit {
 enum GrantedUse {
     case release(Release)
     case signature(SignatureUse)
-
-    /// Nil when it granted nothing.
-    init?(of write: BatchedWrite, _ answer: BatchedAnswer) {
-        switch (write, answer) {
-        case (.release(let release, _), .decided(let decision))
-        where [.released, .repeated].contains(decision.verdict):
-            self = .release(release)
-        case (.signature(let signature, _), .signed(let decision)) where decision.verdict == .granted:
-            self = .signature(signature)
-        default: return nil
-        }
-    }
 
     var publicKeyHash: PublicKeyHash {
         switch self {
@@ -168,7 +149,7 @@ extension PostgreSQLWriter {
             return
         }
         let connection = try slot.current(until: deadline)
-        let hashes = Array(Set(unit.granted.values.map(\.publicKeyHash)))
+        let hashes = Array(Set(unit.decisions.compactMap(\.granted?.publicKeyHash)))
         let (transaction, results): (PostgreSQLTransaction, [PostgreSQLResult])
         do {
             (transaction, results) = try PostgreSQLTransaction.begin(
@@ -188,11 +169,7 @@ extension PostgreSQLWriter {
         }
         let isPresent = transaction.lastBatch == unit.identifier
         let isConsistent = transaction.start == (isPresent ? end : start)
-        var keys: [PublicKeyHash: KeyStanding] = [:]
-        for row in results[0].rows {
-            let (hash, key) = try KeyStandingRow.read(row)
-            keys[hash] = key
-        }
+        let keys = try KeyStandingRow.all(results[0].rows)
         // It keeps the name of the batch in doubt, so that it would be found once more.
         let closed = try connection.exchange(
             transaction.closing(lease, batch: nil) + [PostgreSQLStatement("COMMIT", prepared: "commit")],

@@ -6,8 +6,8 @@ extension PostgreSQLFailure {
     var failure: LedgerFailure { .unavailable(reason: reason) }
 }
 
-extension PostgreSQLRowError {
-    var failure: LedgerFailure {
+extension LedgerFailure {
+    static func unreadable(column: Int) -> LedgerFailure {
         .unavailable(
             reason: "Column \(column + 1) of a row is not what this version knows: another program changed the ledger.")
     }

@@ -11,7 +11,7 @@ import Synchronization
 /// what people look for, and one follows what other nodes change. They are made anew when they end, without a restart. Where to start: PostgreSQLWriter.swift (how
 /// writes share a commit), PostgreSQLBatch.swift (how releases are decided), PostgreSQLDoubt.swift (a commit that was not
 /// acknowledged), PostgreSQLNodeLease.swift (why no other daemon writes under this node's name), PostgreSQLFollower.swift (what other nodes did), PostgreSQLTables.swift.
-public final class PostgreSQLLedger: Ledger {
+public final class PostgreSQLLedger: StoredLedger {
     public let node: String
     public let engine = "postgresql"
     public let schemaVersion = PostgreSQLTables.version
@@ -22,8 +22,8 @@ public final class PostgreSQLLedger: Ledger {
     let searcher: PostgreSQLReader
     let follower: PostgreSQLFollower
     let deadlines: LedgerDeadlines
-    let records: PostgreSQLAuditRecords
-    let claims: PostgreSQLClaims
+    let records: RecordStatements
+    var repeatFor: Duration { settings.repeatFor }
     private let facts: FactsInForce
     private let usedUp = UsedUpRepeats()
 
@@ -82,16 +82,9 @@ public final class PostgreSQLLedger: Ledger {
     static func open(
         _ settings: Settings, faults: LedgerFaults, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> PostgreSQLLedger {
-        let opened = await withCheckedContinuation {
-            (waiting: CheckedContinuation<Result<PostgreSQLLedger, LedgerOpeningError>, Never>) in
-            DispatchQueue.global().async {
-                waiting.resume(
-                    returning: Result { () throws(LedgerOpeningError) in
-                        try PostgreSQLLedger(blocking: settings, faults: faults, observe: observe)
-                    })
-            }
+        let ledger = try await onThread { () throws(LedgerOpeningError) in
+            try PostgreSQLLedger(blocking: settings, faults: faults, observe: observe)
         }
-        let ledger = try opened.get()
         ledger.keepRenewing()
         return ledger
     }
@@ -153,8 +146,7 @@ public final class PostgreSQLLedger: Ledger {
         self.settings = settings
         self.deadlines = deadlines
         self.facts = facts
-        records = PostgreSQLAuditRecords(node: node)
-        claims = PostgreSQLClaims(repeatFor: settings.repeatFor)
+        records = RecordStatements(node: node)
     }
 
     private static func session(
@@ -187,28 +179,20 @@ public final class PostgreSQLLedger: Ledger {
     /// This daemon's hold on its name.
     public var lease: NodeLeaseStatus { writer.lease.status }
 
-    /// For reads that are short.
     func read<T: Sendable>(
-        _ body: @escaping @Sendable (PostgreSQLReader.Queries) throws -> T
-    ) async throws(LedgerFailure) -> T {
-        try await reader.read(body)
-    }
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+    ) async throws(LedgerFailure) -> T { try await reader.read { try body($0) } }
 
-    /// For reads that may take long; they wait for each other only.
     func search<T: Sendable>(
-        _ body: @escaping @Sendable (PostgreSQLReader.Queries) throws -> T
-    ) async throws(LedgerFailure) -> T {
-        try await searcher.read(body)
-    }
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+    ) async throws(LedgerFailure) -> T { try await searcher.read { try body($0) } }
 
     public var releasesUnderWay: ReleasesUnderWay { writer.writes.releasesUnderWay }
 
     public func release(
         _ release: Release, recording record: AuditRecord?
     ) async throws(LedgerFailure) -> RecordedVerdict {
-        let decision = try await writer.write(.release(release, record)) { answer in
-            if case .decided(let decision) = answer { decision } else { nil }
-        }
+        let decision = try await writer.write { .release(release, record, answer: $0) }
         if decision.isUsedUp { usedUp.insert(release.transactionId) }
         return RecordedVerdict(decision.verdict, sequence: decision.line?.sequence)
     }
@@ -216,29 +200,18 @@ public final class PostgreSQLLedger: Ledger {
     public func record(
         _ signature: SignatureUse, recording record: AuditRecord
     ) async throws(LedgerFailure) -> RecordedSignature {
-        let decision = try await writer.write(.signature(signature, record)) { answer in
-            if case .signed(let decision) = answer { decision } else { nil }
-        }
+        let decision = try await writer.write { .signature(signature, record, answer: $0) }
         return RecordedSignature(decision.verdict, sequence: decision.line?.sequence)
-    }
-
-    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
-        try await read { [claims] in try claims.wouldRepeat(release, $0) }
     }
 
     public func isUsedUp(_ transaction: TransactionIdentifier) -> Bool { usedUp.contains(transaction) }
 
     public func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {
-        let isUsedUp = try await writer.write(.countRefusedRepeat(release)) { answer in
-            if case .counted(let isUsedUp) = answer { isUsedUp } else { nil }
-        }
-        if isUsedUp { usedUp.insert(release.transactionId) }
+        if try await writer.write({ .countRefusedRepeat(release, answer: $0) }) { usedUp.insert(release.transactionId) }
     }
 
     public func probe() async throws(LedgerFailure) {
-        let (isStandbyNamed, isHeld) = try await writer.write(.probe) { answer in
-            if case .probed(let isStandbyNamed, let isHeld) = answer { (isStandbyNamed, isHeld) } else { nil }
-        }
+        let (isStandbyNamed, isHeld) = try await writer.write { .probe(answer: $0) }
         facts.set(isStandbyNamed: isStandbyNamed)
         guard isStandbyNamed || !settings.requiresStandby else {
             throw .unavailable(
@@ -291,7 +264,7 @@ extension PostgreSQLLedger {
     /// How many synchronous standbys the server streams to now; nil where the daemon's role may not ask: it needs
     /// `pg_read_all_stats`.
     public func synchronousStandbys() async throws(LedgerFailure) -> Int? {
-        try await read { queries in
+        try await reader.read { queries in
             let row = try queries.rows(
                 """
                 SELECT pg_has_role('pg_read_all_stats', 'USAGE'),
@@ -306,7 +279,7 @@ extension PostgreSQLLedger {
 
     /// What the server says of itself and of the nodes, asked now.
     public func status() async throws(LedgerFailure) -> PostgreSQLStatus {
-        let (standbys, nodes, timeline) = try await read { queries in
+        let (standbys, nodes, timeline) = try await reader.read { queries in
             let results = try queries.results([
                 PostgreSQLStatement("SELECT current_setting('synchronous_standby_names')"),
                 PostgreSQLStatement(

@@ -12,9 +12,13 @@ final class PostgreSQLReader: Sendable {
     static let capacity = 1024
 
     /// Reads inside one ``PostgreSQLReader/read(_:)``.
-    struct Queries {
+    struct Queries: LedgerQueries {
         fileprivate let connection: PostgreSQLConnection
         fileprivate let deadline: ContinuousClock.Instant
+
+        func run(_ sql: String, _ values: [StoredValue]) throws -> [any StoredRow] {
+            try results([PostgreSQLStatement(sql, shared: values)])[0].rows
+        }
 
         func rows(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
             try results([PostgreSQLStatement(sql, values)])[0].rows
@@ -96,5 +100,20 @@ final class PostgreSQLReader: Sendable {
     func close() {
         state.withLock { $0.isClosed = true }
         queue.async { [slot] in slot.drop() }
+    }
+}
+
+extension PostgreSQLStatement {
+    /// A statement that the engines share.
+    init(_ sql: String, shared values: [StoredValue]) {
+        self.init(
+            sql,
+            values.map { value in
+                switch value {
+                case .integer(let number): .integer(number)
+                case .text(let text): .text(text)
+                case .bytes(let bytes): .bytes(bytes)
+                }
+            })
     }
 }

@@ -14,7 +14,7 @@ extension PostgreSQLLedger {
     public var isShared: Bool { true }
 
     public func standing() async throws(LedgerFailure) -> LedgerStanding {
-        try await read { [node] queries in
+        try await reader.read { [node] queries in
             let results = try queries.results([
                 PostgreSQLStatement("SELECT \(HoldRow.columns) FROM hold ORDER BY node"),
                 PostgreSQLStatement(
@@ -53,7 +53,7 @@ extension PostgreSQLLedger {
 
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {
         try await writer.administer(excludingReleases: true) { [node] transaction in
-            _ = try transaction.run("SELECT \(HoldRow.put)", HoldRow.values(finding, node: node))
+            _ = try transaction.exchange("SELECT \(HoldRow.put)", HoldRow.values(finding, node: node))
         }
     }
 
@@ -63,7 +63,7 @@ extension PostgreSQLLedger {
                 let comparison = try transaction.compare(with: remembered)
                 guard comparison == .continues else { return comparison }
             }
-            _ = try transaction.run("SELECT compare_server($1, $2)", transaction.holder)
+            _ = try transaction.exchange("SELECT compare_server($1, $2)", transaction.holder)
             return .continues
         }
     }
@@ -71,21 +71,21 @@ extension PostgreSQLLedger {
     public func note(widestWindow: Duration?) async throws(LedgerFailure) {
         let window = widestWindow.map(StoredTime.milliseconds)
         try await writer.administer { [node] transaction in
-            _ = try transaction.run(
+            _ = try transaction.exchange(
                 "UPDATE node SET widest_window = $1 WHERE name = $2", [.integer(window), .text(node)])
         }
     }
 
     public func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure) {
         try await writer.administer { transaction in
-            _ = try transaction.run(
+            _ = try transaction.exchange(
                 "SELECT note_key_holder($1, $2, $3)", transaction.holder + [.byteStrings(heldKeys.map(\.bytes))])
         }
     }
 
     public func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]] {
         try await read { queries in
-            let rows = try queries.rows("SELECT public_key_hash, node, seen_at FROM key_holder ORDER BY node")
+            let rows = try queries.run("SELECT public_key_hash, node, seen_at FROM key_holder ORDER BY node", [])
             return try rows.reduce(into: [:]) { holders, row in
                 holders[try row.publicKeyHash(0), default: []].append(
                     KeyHolder(node: try row.text(1), seenAt: try row.date(2)))
@@ -102,18 +102,19 @@ extension PostgreSQLTransaction {
     func compare(with remembered: Checkpoint) throws -> HeadComparison {
         guard remembered.node == node else { return .anotherNode }
         guard start.sequence >= remembered.sequence else { return .behind(last: start.sequence) }
-        return try storedHash(of: remembered.sequence) == remembered.hash ? .continues : .forked
+        let stored = try RecordStatements(node: node).hash(of: remembered.sequence, self)
+        return stored == remembered.hash ? .continues : .forked
     }
 
     /// By the server's clock; `now` is this host's.
     func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64 {
-        let row = try run(
+        let row = try exchange(
             """
             SELECT floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint, max(widest_window),
                 coalesce(array_to_string(array_agg(name ORDER BY name) FILTER (WHERE widest_window IS NULL), ' '), '')
             FROM node
             """
-        ).rows.first
+        ).first
         guard let row else { throw LedgerFailure.unavailable(reason: "The ledger gave no times.") }
         let unbounded = try row.text(2).split(separator: " ").map(String.init)
         guard unbounded.isEmpty, let window = try row.integerIfAny(1) else {
@@ -187,7 +188,8 @@ extension PostgreSQLWriter {
             throw DatabaseBehind(
                 finding: .init(kind: .rolledBack, ledgerSequence: found.sequence, remembered: remembered))
         }
-        if known.sequence > 0, try transaction.storedHash(of: known.sequence) != known.hash {
+        let records = RecordStatements(node: node)
+        if known.sequence > 0, try records.hash(of: known.sequence, transaction) != known.hash {
             throw DatabaseBehind(finding: .init(kind: .forked, ledgerSequence: found.sequence, remembered: remembered))
         }
         // All is there, and more behind it: no restore, but somebody else who writes under this name.

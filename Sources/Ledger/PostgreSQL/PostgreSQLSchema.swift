@@ -35,16 +35,9 @@ public enum PostgreSQLSchema {
         _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, dryRun: Bool = false,
         timeout: Duration = .seconds(600)
     ) async throws(LedgerOpeningError) -> Outcome {
-        let result = await withCheckedContinuation {
-            (waiting: CheckedContinuation<Result<Outcome, LedgerOpeningError>, Never>) in
-            DispatchQueue.global().async {
-                waiting.resume(
-                    returning: Result { () throws(LedgerOpeningError) in
-                        try blocking(url, passwordFile, role, dryRun: dryRun, until: .now + timeout)
-                    })
-            }
+        try await onThread { () throws(LedgerOpeningError) in
+            try blocking(url, passwordFile, role, dryRun: dryRun, until: .now + timeout)
         }
-        return try result.get()
     }
 
     private static func blocking(

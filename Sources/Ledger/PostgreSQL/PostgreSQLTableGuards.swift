@@ -31,20 +31,5 @@ extension PostgreSQLTables {
         CREATE TRIGGER keep_repeats BEFORE UPDATE ON claim
         FOR EACH ROW EXECUTE FUNCTION keep_repeats()
         """,
-        // What a wrong clock had forgotten is taken back, false when it is not `expected` any more; but never for payment tokens that
-        // were signed before this moment: their claims may be among those that were removed.
-        """
-        CREATE OR REPLACE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
-        SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
-        BEGIN
-            IF served_from < floor(extract(epoch FROM transaction_timestamp()) * 1000) THEN
-                RAISE EXCEPTION 'payment tokens of the past are not served again' USING ERRCODE = 'P0001';
-            END IF;
-            PERFORM exclude_releases();
-            UPDATE ledger_state SET forgotten_before = coalesce(served_from, forgotten_before)
-            WHERE forgotten_before IS NOT DISTINCT FROM expected;
-            RETURN FOUND;
-        END $$
-        """,
     ]
 }

@@ -5,7 +5,8 @@ enum PostgreSQLTables {
     static let schema = "paytokend"
 
     /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
-    /// published here never changes: a database in the field was made by it.
+    /// published here never changes: a database in the field was made by it. Of a function that a later step replaces only that
+    /// last one is kept (`prune_claims`, `limit_forgotten`).
     static let steps = [version1, version2 + following + guards, version3, version4, version5, version6, version7]
 
     /// Counted up with every change of a table.
@@ -149,38 +150,6 @@ enum PostgreSQLTables {
         BEGIN
             LOCK TABLE ledger_state IN EXCLUSIVE MODE;
             LOCK TABLE merchant_key IN EXCLUSIVE MODE;
-        END $$
-        """,
-        // Removes claims made before `horizon`, by the server's clock, and remembers that payment tokens signed before `signed` may
-        // have had one.
-        """
-        CREATE FUNCTION prune_claims(horizon bigint, signed bigint, most bigint) RETURNS bigint LANGUAGE plpgsql
-        SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
-        DECLARE
-            removed bigint;
-        BEGIN
-            IF horizon IS NULL OR signed IS NULL OR signed < horizon OR horizon > present() THEN
-                RAISE EXCEPTION 'claims are not to be forgotten yet' USING ERRCODE = 'P0001';
-            END IF;
-            PERFORM exclude_releases();
-            DELETE FROM claim WHERE transaction_id IN
-                (SELECT transaction_id FROM claim WHERE claimed_at < horizon ORDER BY claimed_at LIMIT most);
-            GET DIAGNOSTICS removed = ROW_COUNT;
-            IF removed > 0 THEN
-                UPDATE ledger_state SET forgotten_before = greatest(forgotten_before, signed);
-            END IF;
-            RETURN removed;
-        END $$
-        """,
-        // What a wrong clock had forgotten is taken back: false when it is not `expected` any more.
-        """
-        CREATE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
-        SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
-        BEGIN
-            PERFORM exclude_releases();
-            UPDATE ledger_state SET forgotten_before = coalesce(served_from, forgotten_before)
-            WHERE forgotten_before IS NOT DISTINCT FROM expected;
-            RETURN FOUND;
         END $$
         """,
         // Removes approvals that have ended: those that could not have been decided since `expired`, and of the others the

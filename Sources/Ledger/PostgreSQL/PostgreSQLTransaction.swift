@@ -57,9 +57,6 @@ final class PostgreSQLTransaction: LedgerTransaction {
         return (transaction, Array(results.dropFirst(statements.count)))
     }
 
-    private static let lastRecord =
-        "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1"
-
     /// The head first. It is read by a statement behind the one that locks the node's row, so it is what stands there until the
     /// commit, however long `ledger_state` is waited for.
     private static func state(andHeadOf node: AuditNode) -> PostgreSQLStatement {
@@ -68,21 +65,17 @@ final class PostgreSQLTransaction: LedgerTransaction {
             SELECT head.sequence, head.hash, schema_version, forgotten_before,
                 current_setting('synchronous_standby_names') <> '', held_since IS NOT NULL, restore_fence,
                 system_identifier, timeline
-            FROM ledger_state LEFT JOIN LATERAL (\(lastRecord)) AS head ON true
+            FROM ledger_state LEFT JOIN LATERAL (\(RecordStatements.head)) AS head ON true
             FOR SHARE OF ledger_state
             """, [.text(node.name)], prepared: "state")
     }
 
     static func head(of node: AuditNode) -> PostgreSQLStatement {
-        PostgreSQLStatement(lastRecord, [.text(node.name)], prepared: "head")
+        PostgreSQLStatement(RecordStatements.head, [.text(node.name)], prepared: "head")
     }
 
     static func head(_ result: PostgreSQLResult, of node: AuditNode) throws -> ChainHead {
-        guard let row = result.rows.first, let sequence = try row.integerIfAny(0) else { return ChainHead(node: node) }
-        guard let head = ChainHead(node: node, sequence: Int(sequence), hash: try row.digest(1)) else {
-            throw LedgerFailure.unavailable(reason: "The last audit record has an impossible sequence.")
-        }
-        return head
+        try RecordStatements(node: node).head(result.rows.first)
     }
 
     private init(
@@ -122,8 +115,8 @@ final class PostgreSQLTransaction: LedgerTransaction {
 
     /// A statement of its own, and one more round trip.
     @discardableResult
-    func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws(PostgreSQLFailure) -> PostgreSQLResult {
-        try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline)[0]
+    func exchange(_ sql: String, _ values: [PostgreSQLValue] = []) throws(PostgreSQLFailure) -> [PostgreSQLRow] {
+        try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline)[0].rows
     }
 
     /// A statement that is sent with the commit.
@@ -195,130 +188,49 @@ final class PostgreSQLTransaction: LedgerTransaction {
 
 // What administrative work reads and writes.
 extension PostgreSQLTransaction {
-    func keyRecord(_ hash: PublicKeyHash) throws -> KeyRecord? {
-        try run("SELECT \(KeyRecordRow.columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
-            .rows.first.map(KeyRecordRow.read)
+    static let rowLock = "FOR UPDATE"
+
+    @discardableResult
+    func run(_ sql: String, _ values: [StoredValue]) throws -> [any StoredRow] {
+        try connection.exchange([PostgreSQLStatement(sql, shared: values)], until: deadline)[0].rows
     }
 
-    func put(_ key: KeyRecord) throws {
-        try run(KeyRecordRow.put, KeyRecordRow.values(key) + [.text(node.name)])
+    func forgetApprovals(expiredBefore time: Date, keeping count: Int) throws -> Int {
+        Int(try number("SELECT forget_approvals($1, $2)", [.time(time), .integer(count)]) ?? 0)
     }
 
-    func activeKeys(of merchant: String, _ use: KeyUse) throws -> Int {
-        let count = try run(
-            "SELECT count(*) FROM merchant_key WHERE merchant_identifier = $1 AND key_use = $2 AND state = 'active'",
-            [.text(merchant), .text(use.name)]
-        ).rows.first?.integer(0)
-        return Int(count ?? 0)
+    func removeArchivedRecords(limit: Int) throws -> Int {
+        let removed = try number(
+            "SELECT remove_archived($1, $2, $3)", [.text(node.name), .integer(fencingNumber), .integer(limit)])
+        return Int(removed ?? 0)
     }
 
-    func approval(_ identifier: ApprovalIdentifier) throws -> Approval? {
-        // Locked: another node may decide at the same time.
-        try run(
-            "SELECT \(ApprovalRow.columns) FROM approval WHERE identifier = $1 FOR UPDATE", [.bytes(identifier.bytes)]
-        ).rows.first.map(ApprovalRow.read)
+    func store(_ archive: RecordArchive, recordedAs sequence: Int) throws {
+        finish(
+            with: PostgreSQLStatement(
+                "SELECT put_archive($1, $2, $3, $4, $5, $6, $7, $8)",
+                [
+                    .text(node.name), .integer(fencingNumber), .integer(Int64(archive.first)),
+                    .integer(Int64(archive.last)), .bytes(archive.hash.bytes), .bytes(archive.digest.bytes),
+                    .integer(Int64(archive.size)), .integer(Int64(sequence)),
+                ]), orElse: .archive(.unsealed))
     }
 
-    func openApprovals(of uid: UInt32, at now: Date) throws -> Int {
-        let count = try run(
-            """
-            SELECT count(*) FROM approval
-            WHERE requester_uid = $1 AND node = $2 AND status IN ('pending', 'approved') AND expires_at > $3
-            """, [.integer(Int64(uid)), .text(node.name), .integer(StoredTime.milliseconds(now))]
-        ).rows.first?.integer(0)
-        return Int(count ?? 0)
-    }
-
-    func overdueApprovals(at now: Date) throws -> [Approval] {
-        try run(
-            """
-            SELECT \(ApprovalRow.columns) FROM approval
-            WHERE status IN ('pending', 'approved') AND expires_at <= $1 ORDER BY expires_at, identifier LIMIT 100
-            FOR UPDATE
-            """, [.integer(StoredTime.milliseconds(now))]
-        ).rows.map(ApprovalRow.read)
-    }
-
-    func insert(_ approval: Approval) throws {
-        try run(
-            "INSERT INTO approval (\(ApprovalRow.columns)) VALUES (\(ApprovalRow.places))",
-            ApprovalRow.values(approval, node))
-    }
-
-    func mark(_ identifier: ApprovalIdentifier, _ status: Approval.Status) throws {
-        try run(
-            "UPDATE approval SET status = $1 WHERE identifier = $2",
-            [.text(status.rawValue), .bytes(identifier.bytes)])
-    }
-
-    func decide(
-        _ identifier: ApprovalIdentifier, _ status: Approval.Status, by person: PersonIdentities, at now: Date
-    ) throws {
-        try run(
-            "UPDATE approval SET status = $1, decided_by = $2, decided_at = $3 WHERE identifier = $4",
-            [
-                .text(status.rawValue), .integer(Int64(person.uid)), .integer(StoredTime.milliseconds(now)),
-                .bytes(identifier.bytes),
-            ])
-    }
-
-    func auditKey(_ identifier: [UInt8]) throws -> StoredAuditKey? {
-        try run(
-            "SELECT identifier, public_key FROM audit_key WHERE node = $1 AND identifier = $2",
-            [.text(node.name), .bytes(identifier)]
-        ).rows.first.map(PostgreSQLAuditRecords.auditKey)
-    }
-
-    func insertAuditKey(_ identifier: [UInt8], at now: Date) throws {
-        try run(
-            """
-            INSERT INTO audit_key (node, ordinal, identifier, planned_at)
-            VALUES ($1, (SELECT coalesce(max(ordinal), 0) + 1 FROM audit_key WHERE node = $1), $2, $3)
-            """, [.text(node.name), .bytes(identifier), .integer(StoredTime.milliseconds(now))])
-    }
-
-    func setPublicKey(_ publicKey: [UInt8], of identifier: [UInt8]) throws {
-        try run(
-            "UPDATE audit_key SET public_key = $1 WHERE node = $2 AND identifier = $3",
-            [.bytes(publicKey), .text(node.name), .bytes(identifier)])
-    }
-
-    func storedHash(of sequence: Int) throws -> AuditDigest? {
-        try run(
-            "SELECT hash FROM audit_record WHERE node = $1 AND sequence = $2",
-            [.text(node.name), .integer(Int64(sequence))]
-        ).rows.first?.digest(0)
-    }
-
-    func store(_ signed: SignedCheckpoint) throws {
-        try run(
-            """
-            INSERT INTO checkpoint (node, sequence, time, line) VALUES ($1, $2, $3, $4)
-            ON CONFLICT (node, sequence) DO NOTHING
-            """,
-            [
-                .text(node.name), .integer(Int64(signed.checkpoint.sequence)),
-                .integer(signed.checkpoint.time.milliseconds), .bytes(signed.line),
-            ])
-    }
-
-    /// A minute later than the server asks for at this moment, so that it still takes it at the end of the transaction; in whole
-    /// seconds, as answer and record have it.
     func earliestServed() throws -> Int64? {
-        try run("SELECT earliest_served()").rows.first.map { (try $0.integer(0) + 60_999) / 1000 * 1000 }
+        try number("SELECT earliest_served()").map { ($0 + 60_999) / 1000 * 1000 }
     }
 
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws {
-        let accepted = try run(
+        let accepted = try exchange(
             "SELECT limit_forgotten($1, $2)",
             [
                 .integer(change.forgottenBefore.map(StoredTime.milliseconds)),
                 .integer(change.servedFrom.map(StoredTime.milliseconds)),
             ]
-        ).rows.first?.boolean(0)
+        ).first?.boolean(0)
         guard accepted == true else { throw LedgerFailure.timesConflict }
         try run(
             "UPDATE node SET clock_accepted_after = $1 WHERE name = $2",
-            [.integer(Int64(sequence - 1)), .text(node.name)])
+            [.integer(sequence - 1), .text(node.name)])
     }
 }

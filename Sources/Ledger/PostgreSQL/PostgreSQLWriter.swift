@@ -9,7 +9,7 @@ import PostgreSQLClient
 struct PostgreSQLWrite: QueuedWrite {
     enum Work: Sendable {
         /// Shares its transaction with others.
-        case batched(BatchedWrite, answer: @Sendable (BatchedAnswer) -> Void)
+        case batched(BatchedWrite)
         /// Has a transaction of its own.
         ///
         /// - Parameter perform: decides and writes; what it gives back answers once the transaction is durable. Called
@@ -25,15 +25,15 @@ struct PostgreSQLWrite: QueuedWrite {
 extension PostgreSQLWrite {
     /// - Parameter refusals: by the releases' attempts.
     fileprivate func answer(_ refusals: [[UInt8]: ReleaseVerdict], orFail failure: LedgerFailure) {
-        guard case .batched(.release(let release, _), let answer) = work, let verdict = refusals[release.attempt] else {
+        guard case .batched(.release(let release, _, let answer)) = work, let verdict = refusals[release.attempt] else {
             return fail(failure)
         }
-        answer(.decided(ReleaseDecision(verdict: verdict, line: nil)))
+        answer(ReleaseDecision(verdict: verdict, line: nil))
     }
 
     /// One that nobody waits for.
     init(unawaited write: BatchedWrite, fail: @escaping @Sendable (LedgerFailure) -> Void = { _ in }) {
-        self.init(begin: { true }, work: .batched(write, answer: { _ in }), fail: fail)
+        self.init(begin: { true }, work: .batched(write), fail: fail)
     }
 }
 
@@ -42,7 +42,7 @@ extension PostgreSQLWrite {
 ///
 /// Its state is used on its own queue only. What becomes of a commit that is not acknowledged is in PostgreSQLDoubt.swift.
 final class PostgreSQLWriter: @unchecked Sendable {
-    let writes: LedgerWrites<PostgreSQLWrite>
+    let writes: CommitQueue<PostgreSQLWrite>
     let lease: PostgreSQLNodeLease
     let node: AuditNode
     let repeatFor: Duration
@@ -76,8 +76,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
         self.observe = observe
         repeatFor = settings.repeatFor
         timeout = settings.timeout
-        writes = LedgerWrites(capacity: settings.waiting, deadlines: deadlines, observe: observe) { record, fail in
-            PostgreSQLWrite(unawaited: .record(record), fail: fail)
+        writes = CommitQueue(capacity: settings.waiting, deadlines: deadlines, observe: observe) { record, fail in
+            PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: fail)
         }
     }
 
@@ -85,17 +85,12 @@ final class PostgreSQLWriter: @unchecked Sendable {
     ///
     /// - Parameter lost: called when nothing was written and the deadline had passed, so that nobody hears of it otherwise.
     func write<Answer: Sendable>(
-        _ write: BatchedWrite, lost: @escaping @Sendable () -> Void = {},
-        _ answer: @escaping @Sendable (BatchedAnswer) -> Answer?
+        lost: @escaping @Sendable () -> Void = {},
+        _ make: (_ answer: @escaping @Sendable (Answer) -> Void) -> BatchedWrite
     ) async throws(LedgerFailure) -> Answer {
         try await writes.write(start: start) { (caller: LedgerCall<Answer>) in
             PostgreSQLWrite(
-                begin: caller.begin,
-                work: .batched(
-                    write,
-                    answer: { given in
-                        if let answer = answer(given) { caller.resume(.success(answer)) }
-                    }),
+                begin: caller.begin, work: .batched(make { caller.resume(.success($0)) }),
                 fail: { if !caller.resume(.failure($0)) { lost() } })
         }
     }
@@ -103,7 +98,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     /// - Parameter excludesReleases: no node's batch is under way while it is made: for changes of keys and of what is forgotten.
     func administer<Answer: Sendable>(
         excludingReleases excludesReleases: Bool = false,
-        _ work: @escaping @Sendable (inout PostgreSQLTransaction) throws -> Answer
+        _ work: @escaping @Sendable (PostgreSQLTransaction) throws -> Answer
     ) async throws(LedgerFailure) -> Answer {
         try await writes.write(start: start) { (caller: LedgerCall<Answer>) in
             PostgreSQLWrite(
@@ -111,8 +106,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
                 work: .alone(
                     excludesReleases: excludesReleases,
                     perform: { transaction in
-                        var transaction = transaction
-                        let answer = try work(&transaction)
+                        let answer = try work(transaction)
                         return { caller.resume(.success(answer)) }
                     }),
                 fail: { caller.resume(.failure($0)) })
@@ -125,7 +119,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
 
     /// Has the node's row renewed with the next batch, where there is none by itself.
     func renew() {
-        writes.enter(PostgreSQLWrite(unawaited: .probe), start: start)
+        if case .begins = writes.enter(PostgreSQLWrite(unawaited: .probe(answer: { _ in })), isNote: true) { start() }
     }
 
     /// Runs on the writer's thread, after what was handed to it before.
@@ -270,7 +264,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     func refuse(_ writes: [PostgreSQLWrite], _ failure: LedgerFailure) {
         var releases: [Release] = []
         for write in writes {
-            if case .batched(.release(let release, _), _) = write.work { releases.append(release) }
+            if case .batched(.release(let release, _, _)) = write.work { releases.append(release) }
         }
         guard case .unavailable = failure, !releases.isEmpty else {
             for write in writes { write.fail(failure) }

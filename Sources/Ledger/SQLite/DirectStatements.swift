@@ -1,36 +1,11 @@
 import GRDB
 import GRDBSQLite
 
-/// A value as SQLite stores it, for ``GRDB/Database/run(_:_:)``.
-enum SQLiteValue {
-    case null
-    case integer(Int64)
-    case text(String)
-    case blob([UInt8])
-
-    static func text(optional text: String?) -> SQLiteValue { text.map(SQLiteValue.text) ?? .null }
-    static func blob(optional bytes: [UInt8]?) -> SQLiteValue { bytes.map(SQLiteValue.blob) ?? .null }
-}
-
-// The statements of a release, through SQLite's own interface: GRDB puts each value and each row into objects of its own,
-// which cost a release more than what SQLite does with them. GRDB prepares and keeps the statements, and its errors are
-// thrown as everywhere else.
-extension Database {
-    /// A statement that gives no rows.
-    func run(_ sql: String, _ values: SQLiteValue...) throws {
-        _ = try step(sql, values) { _ in }
-    }
-
-    /// A statement's first row; nil when there is none.
-    func firstRow<Value>(
-        _ sql: String, _ values: SQLiteValue..., read: (borrowing DirectRow) throws -> Value
-    ) throws -> Value? {
-        try step(sql, values, read)
-    }
-
-    private func step<Value>(
-        _ sql: String, _ values: [SQLiteValue], _ read: (borrowing DirectRow) throws -> Value
-    ) throws -> Value? {
+// Statements through SQLite's own interface: GRDB puts each value and each row into objects of its own, which cost a release more
+// than what SQLite does with them. GRDB prepares and keeps the statements, and its errors are thrown as everywhere else.
+extension Database: LedgerQueries {
+    @discardableResult
+    func run(_ sql: String, _ values: [StoredValue] = []) throws -> [any StoredRow] {
         let statement = unsafe try cachedStatement(sql: sql).sqliteStatement
         // Whatever happens, the next one to use the statement finds it at its beginning and without values.
         defer {
@@ -40,29 +15,34 @@ extension Database {
         for (position, value) in values.enumerated() {
             try check(unsafe Self.bind(value, at: CInt(position + 1), to: statement))
         }
-        switch unsafe sqlite3_step(statement) {
-        case SQLITE_ROW: return try read(unsafe DirectRow(statement))
-        case SQLITE_DONE: return nil
-        case let code:
-            try check(code)
-            return nil
+        var rows: [any StoredRow] = []
+        while true {
+            switch unsafe sqlite3_step(statement) {
+            case SQLITE_ROW: rows.append(unsafe SQLiteRow(statement))
+            case SQLITE_DONE: return rows
+            case let code:
+                try check(code)
+                return rows
+            }
         }
     }
 
-    private static func bind(_ value: SQLiteValue, at position: CInt, to statement: OpaquePointer) -> CInt {
+    func indexed(by index: String) -> String { "INDEXED BY \(index)" }
+
+    private static func bind(_ value: StoredValue, at position: CInt, to statement: OpaquePointer) -> CInt {
         // SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
         let copied = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
         switch value {
-        case .null: return unsafe sqlite3_bind_null(statement, position)
-        case .integer(let number): return unsafe sqlite3_bind_int64(statement, position, number)
-        case .text(var text):
+        case .integer(nil), .text(nil), .bytes(nil): return unsafe sqlite3_bind_null(statement, position)
+        case .integer(let number?): return unsafe sqlite3_bind_int64(statement, position, number)
+        case .text(var text?):
             return text.withUTF8 { utf8 in
                 unsafe utf8.withMemoryRebound(to: CChar.self) { characters in
                     unsafe sqlite3_bind_text(
                         statement, position, characters.baseAddress, CInt(characters.count), copied)
                 }
             }
-        case .blob(let bytes):
+        case .bytes(let bytes?):
             return unsafe bytes.withUnsafeBytes { bytes in
                 unsafe sqlite3_bind_blob(statement, position, bytes.baseAddress, CInt(bytes.count), copied)
             }
@@ -75,31 +55,40 @@ extension Database {
     }
 }
 
-/// The row at which a statement stands. A column of another type than asked for reads as nil: a damaged file may hold
-/// anything.
-@safe struct DirectRow: ~Copyable {
-    private let statement: OpaquePointer
+struct SQLiteRow: StoredRow {
+    /// Int64, String or [UInt8]; nil for NULL, and for a floating-point number, which no column holds.
+    private let cells: [(any Sendable)?]
 
     fileprivate init(_ statement: OpaquePointer) {
-        unsafe self.statement = statement
+        cells = unsafe (0..<sqlite3_column_count(statement)).map { column -> (any Sendable)? in
+            func bytes(_ start: UnsafeRawPointer?) -> UnsafeRawBufferPointer {
+                unsafe UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, column)))
+            }
+            switch unsafe sqlite3_column_type(statement, column) {
+            case SQLITE_INTEGER: return unsafe sqlite3_column_int64(statement, column)
+            case SQLITE_TEXT:
+                return unsafe String(decoding: bytes(sqlite3_column_text(statement, column)), as: UTF8.self)
+            case SQLITE_BLOB: return unsafe Array(bytes(sqlite3_column_blob(statement, column)))
+            default: return nil
+            }
+        }
     }
 
-    func integer(_ column: CInt) -> Int64? {
-        unsafe sqlite3_column_type(statement, column) == SQLITE_INTEGER
-            ? unsafe sqlite3_column_int64(statement, column) : nil
+    func integerIfAny(_ column: Int) throws -> Int64? { try cell(column) }
+    func textIfAny(_ column: Int) throws -> String? { try cell(column) }
+    func bytesIfAny(_ column: Int) throws -> [UInt8]? { try cell(column) }
+    func integer(_ column: Int) throws -> Int64 { try present(column) }
+    func text(_ column: Int) throws -> String { try present(column) }
+    func bytes(_ column: Int) throws -> [UInt8] { try present(column) }
+
+    private func present<Value>(_ column: Int) throws -> Value {
+        guard let value: Value = try cell(column) else { throw LedgerFailure.unreadable(column: column) }
+        return value
     }
 
-    func text(_ column: CInt) -> String? {
-        guard unsafe sqlite3_column_type(statement, column) == SQLITE_TEXT,
-            let characters = unsafe sqlite3_column_text(statement, column)
-        else { return nil }
-        return unsafe String(cString: characters)
-    }
-
-    func blob(_ column: CInt) -> [UInt8]? {
-        guard unsafe sqlite3_column_type(statement, column) == SQLITE_BLOB else { return nil }
-        guard let bytes = unsafe sqlite3_column_blob(statement, column) else { return [] }
-        return unsafe Array(
-            UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, column))))
+    private func cell<Value>(_ column: Int) throws -> Value? {
+        guard let cell = cells[column] else { return nil }
+        guard let value = cell as? Value else { throw LedgerFailure.unreadable(column: column) }
+        return value
     }
 }

@@ -97,9 +97,12 @@ public struct LedgerFileRestore: Sendable {
             let mark = SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(now), end: report.lastRecord)
             try change(partial) { db in
                 try mark.write(db)
-                try SQLiteApprovals(node: report.node).expire(at: now, db)
+                // What is open: none of it can be approved or used any more.
+                try db.run(
+                    "UPDATE approval SET expires_at = min(expires_at, $1) WHERE status IN ('pending', 'approved')",
+                    [.time(now)])
                 // What is left of archived records, which nothing here verifies.
-                if let node = AuditNode(report.node) { _ = try SQLiteArchives(node: node).remove(limit: .max, db) }
+                if let node = AuditNode(report.node) { _ = try db.removeArchivedRecords(of: node, limit: .max) }
             }
         } catch {
             throw .brokenOff(reason: "The restore cannot be noted: \(LedgerFailure(error).description)")
@@ -156,10 +159,10 @@ public struct LedgerFileRestore: Sendable {
             }
             let (records, _, claims) = try file.counts()
             let node = file.node.name
-            let newest = try file.read { db in try SQLiteTimes(node: node).newestRelease(db) }
+            let newest = try file.read { db in try RecordStatements(node: file.node).newestRelease(db) }
             return Report(
                 path: path, node: node, records: records, unsealed: unsealed, lastRecord: try file.head().sequence,
-                claims: claims, newestRelease: newest.map(StoredTime.date), copySchema: schema, digest: digest,
+                claims: claims, newestRelease: newest, copySchema: schema, digest: digest,
                 setAside: nil)
         } catch let error as LedgerFileRestoreError {
             throw error

@@ -12,8 +12,10 @@ import Synchronization
 final class SQLiteConnections: Sendable {
     private let writer: DatabaseQueue
     let checkpointing: WALCheckpointing
+    /// For reads that are short.
     let reader: SQLiteReader
-    private let searcher: SQLiteReader
+    /// For reads that may take long; they wait for each other only.
+    let searcher: SQLiteReader
 
     /// Blocks; throws GRDB's errors and ``LedgerOpeningError``.
     ///
@@ -39,20 +41,6 @@ final class SQLiteConnections: Sendable {
         writer.asyncWriteWithoutTransaction(body)
     }
 
-    /// For reads that are short.
-    func read<T: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> T
-    ) async throws(LedgerFailure) -> T {
-        try await reader.read(body)
-    }
-
-    /// For reads that may take long; they wait for each other only.
-    func search<T: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> T
-    ) async throws(LedgerFailure) -> T {
-        try await searcher.read(body)
-    }
-
     /// Blocks until what is under way has ended.
     func close() throws {
         try searcher.close()
@@ -75,7 +63,7 @@ extension LedgerFailure {
         case is TransactionLeftOpen:
             self = .unavailable(reason: "A transaction that failed cannot be rolled back.")
         case let error as PostgreSQLFailure: self = error.failure
-        case let error as PostgreSQLRowError: self = error.failure
+        case let error as PostgreSQLRowError: self = .unreadable(column: error.column)
         default: self = .unavailable(reason: "\(type(of: error)).")
         }
     }
@@ -121,7 +109,9 @@ final class SQLiteReader: Sendable {
                     defer { state.withLock { $0.waiting -= 1 } }
                     // Before it begins: a deadline that passes from then on finds what to interrupt.
                     state.withLock { $0.running = number }
-                    let result = caller.begin() ? Self.result { try body(try database.get()) } : nil
+                    let result =
+                        caller.begin()
+                        ? Result { try body(try database.get()) }.mapError { LedgerFailure($0) } : nil
                     state.withLock { $0.running = nil }
                     if let result { caller.resume(result) }
                 }
@@ -142,12 +132,4 @@ final class SQLiteReader: Sendable {
 
     /// Blocks until what is under way has ended.
     func close() throws { try connection.close() }
-
-    private static func result<T>(_ body: () throws -> T) -> Result<T, LedgerFailure> {
-        do {
-            return .success(try body())
-        } catch {
-            return .failure(LedgerFailure(error))
-        }
-    }
 }

@@ -2,7 +2,6 @@ public import AuditChain
 import Dispatch
 public import Foundation
 import GRDB
-public import MerchantKeys
 public import PaymentToken
 import SQLiteFiles
 import Synchronization
@@ -12,7 +11,7 @@ import Synchronization
 /// Writes that come together share one commit, in WAL mode with `synchronous = FULL`: each has reached the disk when it
 /// is answered.
 /// One process uses the file at a time; a lock beside it (`.lock`) sees to that.
-public final class SQLiteLedger: OneNodeLedger {
+public final class SQLiteLedger: OneNodeLedger, StoredLedger {
     public let node: String
     public let path: String
     public let engine = "sqlite"
@@ -31,9 +30,8 @@ public final class SQLiteLedger: OneNodeLedger {
     /// Whether the disk is being asked for its room.
     let isMeasuring = Mutex(false)
     let place: DatabaseFilePlace
-    let claims: SQLiteClaims
-    let keys: SQLiteKeyRecords
-    let chain: SQLiteChain
+    let repeatFor: Duration
+    let records: RecordStatements
     private let usedUp = UsedUpRepeats()
     let reads = TransactionReads()
 
@@ -157,73 +155,86 @@ public final class SQLiteLedger: OneNodeLedger {
         self.deadlines = deadlines
         self.faults = faults
         place = DatabaseFilePlace(path: path)
-        claims = SQLiteClaims(node: node.name, repeatFor: settings.repeatFor)
-        keys = SQLiteKeyRecords(node: node.name)
-        chain = SQLiteChain(node: node)
+        repeatFor = settings.repeatFor
+        records = RecordStatements(node: node)
         writer = SQLiteWriter(
-            connections: connections, place: place, chain: chain, capacity: settings.waiting, deadlines: deadlines,
+            connections: connections, place: place, records: records, capacity: settings.waiting, deadlines: deadlines,
             reads: reads, faults: faults, observe: observe)
     }
 
-    public var releasesUnderWay: ReleasesUnderWay { writer.releasesUnderWay }
+    public var releasesUnderWay: ReleasesUnderWay { writer.writes.releasesUnderWay }
+
+    private var uses: SQLiteUses { SQLiteUses(records: records, repeatFor: repeatFor) }
 
     public func release(
         _ release: Release, recording record: AuditRecord?
     ) async throws(LedgerFailure) -> RecordedVerdict {
-        let releases = SQLiteReleases(claims: claims, chain: chain)
+        let uses = uses
         let decision = try await writer.write(
             keepsReads: true,
-            { [reads] db, head in try releases.decide(release, recording: record, &head, db, reads) },
-            readBack: { decision, db in try releases.stands(decision, release, db) },
-            refusal: { db in try releases.refusal(of: release, db) })
+            { [reads] db, head in try uses.decide(release, recording: record, &head, db, reads) },
+            readBack: { decision, db in try uses.stands(decision, release, db) },
+            refusal: { db in try uses.refusal(of: release, db) })
         if decision.isUsedUp { usedUp.insert(release.transactionId) }
         return RecordedVerdict(decision.verdict, sequence: decision.line?.sequence)
     }
 
-    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
-        try await read { [claims] db in try claims.wouldRepeat(release, db) }
+    public func record(
+        _ signature: SignatureUse, recording record: AuditRecord
+    ) async throws(LedgerFailure) -> RecordedSignature {
+        let uses = uses
+        let decision = try await writer.write(
+            keepsReads: true,
+            { [reads] db, head in try uses.decide(signature, recording: record, &head, db, reads) },
+            readBack: { decision, db in try uses.stands(decision, db) },
+            refusal: { db in try uses.refusal(of: signature, db) })
+        return RecordedSignature(decision.verdict, sequence: decision.line?.sequence)
     }
 
     public func isUsedUp(_ transaction: TransactionIdentifier) -> Bool { usedUp.contains(transaction) }
 
     public func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {
         let isUsedUp = try await writer.write(
-            { [claims] db, _ in
-                try claims.countRefusedRepeat(release, db)
-                return try claims.isUsedUp(release, db)
-            },
-            readBack: { _, _ in nil })
+            { [uses] db, _ in try uses.countRefusedRepeat(release, db) }, readBack: { _, _ in nil })
         if isUsedUp { usedUp.insert(release.transactionId) }
     }
 
-    public func keyRecords() async throws(LedgerFailure) -> [KeyRecord] {
-        try await read { [keys] db in try keys.all(db) }
+    public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
+        try await writer.append(record)
     }
 
-    public func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses] {
-        try await search { [claims] db in try claims.usage(since: StoredTime.milliseconds(time), db) }
+    public func note(_ record: AuditRecord) { writer.writes.note(record, start: writer.start) }
+
+    func administer<Answer: Sendable>(
+        excludingReleases: Bool, _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer,
+        readBack: @escaping @Sendable (Answer, any LedgerQueries) throws -> Answer?
+    ) async throws(LedgerFailure) -> Answer {
+        try await writer.write(
+            { [nodeFacts] db, head in
+                let transaction = SQLiteTransaction(db, head, widestWindow: nodeFacts.widestWindow)
+                let answer = try work(transaction)
+                head = transaction.head
+                return answer
+            }, readBack: readBack)
     }
 
-    public func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
-        try await search { [claims] db in try claims.wasUsed(key, since: StoredTime.milliseconds(time), db) }
+    func read<T: Sendable>(
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+    ) async throws(LedgerFailure) -> T {
+        try await connections.reader.read(inPlace(body))
     }
 
-    public func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord? {
-        try await read { [keys] db in try keys.find(hash, db) }
+    func search<T: Sendable>(
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+    ) async throws(LedgerFailure) -> T {
+        try await connections.searcher.read(inPlace(body))
     }
 
-    /// For reads that are short. Refused when the file is no longer in its place: its content is not the ledger's then.
-    func read<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws(LedgerFailure) -> T {
-        try await connections.read { [place, faults] db in
-            try faults.reading()
-            try place.requireUnchanged()
-            return try body(db)
-        }
-    }
-
-    /// For reads that may take long; they wait for each other only.
-    func search<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws(LedgerFailure) -> T {
-        try await connections.search { [place, faults] db in
+    /// Refused when the file is no longer in its place: its content is not the ledger's then.
+    private func inPlace<T>(
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+    ) -> @Sendable (Database) throws -> T {
+        { [place, faults] db in
             try faults.reading()
             try place.requireUnchanged()
             return try body(db)
@@ -233,10 +244,7 @@ public final class SQLiteLedger: OneNodeLedger {
     public func probe() async throws(LedgerFailure) {
         let mark = String(StoredTime.milliseconds(Date()))
         try await writer.write(
-            { db, _ in
-                try db.cachedStatement(sql: "UPDATE ledger_meta SET value = ? WHERE name = 'probed'")
-                    .execute(arguments: [mark])
-            },
+            { db, _ in _ = try db.run("UPDATE ledger_meta SET value = $1 WHERE name = 'probed'", [.text(mark)]) },
             // Whether the ledger can be written is what is asked.
             readBack: { _, _ in nil })
     }
@@ -245,13 +253,19 @@ public final class SQLiteLedger: OneNodeLedger {
         let times = times
         let plan = try await read { db in
             retention.plan(
-                now: now, newestClaim: try times.newestClaim(db), oldestClaim: try times.oldestClaim(db),
+                now: now, newestClaim: try db.number("SELECT max(claimed_at) FROM claim"),
+                oldestClaim: try db.number("SELECT min(claimed_at) FROM claim"),
                 signedAhead: try times.signedAhead(db))
         }
         return try await plan.carryOut { horizon, signed, limit throws(LedgerFailure) in
             try await writer.write(
-                { [claims] db, _ in
-                    let removed = try claims.prune(before: horizon, limit: limit, db)
+                { db, _ in
+                    try db.run(
+                        """
+                        DELETE FROM claim WHERE transaction_id IN
+                            (SELECT transaction_id FROM claim WHERE claimed_at < $1 ORDER BY claimed_at LIMIT $2)
+                        """, [.integer(horizon), .integer(limit)])
+                    let removed = db.changesCount
                     if removed > 0 { try times.forget(signedBefore: signed, db) }
                     return removed
                 }, readBack: { _, _ in nil })
@@ -260,10 +274,6 @@ public final class SQLiteLedger: OneNodeLedger {
 
     public func times() async throws(LedgerFailure) -> LedgerTimes {
         try await read { [times] db in try times.times(db) }
-    }
-
-    public func newestRelease() async throws(LedgerFailure) -> Date? {
-        try await search { [times] db in try times.newestRelease(db) }.map(StoredTime.date)
     }
 
     private var times: SQLiteTimes { SQLiteTimes(node: node) }
@@ -295,8 +305,8 @@ public final class SQLiteLedger: OneNodeLedger {
 
     public func close() async {
         // The number of dropped notes is known to this process only.
-        if writer.hasDropped { try? await probe() }
-        writer.close()
+        if writer.writes.hasDropped { try? await probe() }
+        writer.writes.close()
         guard let held = takeLock() else { return }
         // A connection that hangs is closed, and its lock given up, by the process's end.
         try? await deadlines.answer { (caller: LedgerCall<Void>) in

@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 
 /// What a copy of a ledger's file says of itself, and the ledger that is restored from it, until somebody has accepted that.
 ///
@@ -15,7 +14,7 @@ struct SQLiteRestoreMark: Sendable, Equatable {
     private static let (timeName, endName) = ("restored_at", "restored_end")
 
     /// Nil for a file that was not restored, or whose restore was accepted.
-    static func read(_ db: Database) throws -> SQLiteRestoreMark? {
+    static func read(_ db: any LedgerQueries) throws -> SQLiteRestoreMark? {
         let isMarked = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
         let time = try SQLiteLedgerMeta.value(timeName, db)
         if time == nil && !isMarked { return nil }
@@ -27,19 +26,19 @@ struct SQLiteRestoreMark: Sendable, Equatable {
         return SQLiteRestoreMark(restoredAt: restoredAt, end: end)
     }
 
-    func write(_ db: Database) throws {
+    func write(_ db: any LedgerQueries) throws {
         for (name, value) in [(Self.timeName, String(restoredAt)), (Self.endName, String(end))] {
             try SQLiteLedgerMeta.put(name, value, db)
         }
         try Self.setVersion(isRestored: true, db)
     }
 
-    static func remove(_ db: Database) throws {
+    static func remove(_ db: any LedgerQueries) throws {
         try setVersion(isRestored: false, db)
         try SQLiteLedgerMeta.remove([timeName, endName], db)
     }
 
-    private static func setVersion(isRestored: Bool, _ db: Database) throws {
+    private static func setVersion(isRestored: Bool, _ db: any LedgerQueries) throws {
         guard var version = try SQLiteSchemaVersion.read(db) else {
             throw LedgerFailure.unavailable(reason: "What it says of its schema is not what this version knows.")
         }

@@ -106,14 +106,14 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
     private static let (name, prefix) = ("schema_version", "restored-")
 
     /// Nil for what no version has written.
-    static func read(_ db: Database) throws -> SQLiteSchemaVersion? {
+    static func read(_ db: any LedgerQueries) throws -> SQLiteSchemaVersion? {
         guard let text = try SQLiteLedgerMeta.value(name, db) else { return nil }
         let isRestored = text.hasPrefix(prefix)
         guard let number = Int(isRestored ? String(text.dropFirst(prefix.count)) : text), number > 0 else { return nil }
         return SQLiteSchemaVersion(number: number, isRestored: isRestored)
     }
 
-    func write(_ db: Database) throws {
+    func write(_ db: any LedgerQueries) throws {
         try SQLiteLedgerMeta.put(Self.name, (isRestored ? Self.prefix : "") + String(number), db)
     }
 }

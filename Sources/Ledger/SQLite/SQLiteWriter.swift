@@ -7,26 +7,26 @@ import SQLiteFiles
 final class SQLiteWriter: Sendable {
     private let connections: SQLiteConnections
     private let place: DatabaseFilePlace
-    private let chain: SQLiteChain
+    private let records: RecordStatements
     private let faults: LedgerFaults
     private let observe: @Sendable (LedgerEvent) -> Void
-    private let writes: LedgerWrites<SQLiteWrite>
+    let writes: CommitQueue<SQLiteWrite>
     private let lastEnd = LastEnd()
     private let reads: TransactionReads
 
     init(
-        connections: SQLiteConnections, place: DatabaseFilePlace, chain: SQLiteChain, capacity: Int,
+        connections: SQLiteConnections, place: DatabaseFilePlace, records: RecordStatements, capacity: Int,
         deadlines: LedgerDeadlines, reads: TransactionReads, faults: LedgerFaults,
         observe: @escaping @Sendable (LedgerEvent) -> Void
     ) {
         self.connections = connections
         self.place = place
-        self.chain = chain
+        self.records = records
         self.faults = faults
         self.observe = observe
         self.reads = reads
-        writes = LedgerWrites(capacity: capacity, deadlines: deadlines, observe: observe) { record, fail in
-            SQLiteWrite(recording: record, in: chain, fail: fail)
+        writes = CommitQueue(capacity: capacity, deadlines: deadlines, observe: observe) { record, fail in
+            SQLiteWrite(recording: record, in: records, fail: fail)
         }
     }
 
@@ -77,31 +77,13 @@ final class SQLiteWriter: Sendable {
     /// not written after all, it is counted among those that were dropped.
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
         try await write(
-            { [chain] db, head in try chain.append(record, to: &head, db) },
-            readBack: { [chain] line, db in try chain.holds(line, db) ? line : nil },
+            { db, head in try db.append(record, to: &head) },
+            readBack: { [records] line, db in try records.holds(line, db) ? line : nil },
             lost: writes.loss()
         ).sequence
     }
 
-    /// Returns at once; nobody waits for it.
-    func note(_ record: AuditRecord) {
-        writes.note(record, start: start)
-    }
-
-    var releasesUnderWay: ReleasesUnderWay { writes.releasesUnderWay }
-
-    /// How many writes wait for the next batch.
-    var waiting: Int { writes.waiting }
-
-    /// Whether notes were dropped that no record counts yet.
-    var hasDropped: Bool { writes.hasDropped }
-
-    /// What comes now is refused; what waits is still written.
-    func close() {
-        writes.close()
-    }
-
-    private func start() {
+    func start() {
         connections.onWriter { [self] db in
             while let batch = writes.next() {
                 if !batch.isEmpty { commit(batch, db) }
@@ -140,7 +122,7 @@ final class SQLiteWriter: Sendable {
             }
             batch.readBack(after: failure, db)
             // What was committed without an acknowledgement is in the record like everything else.
-            if batch.reach != nil, (try? db.leaveTransaction()) != nil, let end = try? chain.head(db) {
+            if batch.reach != nil, (try? db.leaveTransaction()) != nil, let end = try? records.head(db) {
                 observe(.recorded(upTo: end.sequence))
             }
         }
@@ -149,7 +131,7 @@ final class SQLiteWriter: Sendable {
     private func transaction(_ db: Database, _ perform: (ChainHead) throws -> Void) throws {
         try db.durably {
             reads.forget()
-            try perform(lastEnd.checked(chain.head(db)))
+            try perform(lastEnd.checked(records.head(db)))
             try faults.insideTransaction()
         }
     }
@@ -179,13 +161,13 @@ struct DecidedWrite {
 extension SQLiteWrite {
     /// A record that nobody waits for.
     init(
-        recording record: AuditRecord, in chain: SQLiteChain, fail: @escaping @Sendable (LedgerFailure) -> Void
+        recording record: AuditRecord, in records: RecordStatements, fail: @escaping @Sendable (LedgerFailure) -> Void
     ) {
         self.init(
             begin: { true },
             perform: { db, head in
-                let line = try chain.append(record, to: &head, db)
-                return DecidedWrite(acknowledge: {}, readBack: { db in try chain.holds(line, db) })
+                let line = try db.append(record, to: &head)
+                return DecidedWrite(acknowledge: {}, readBack: { db in try records.holds(line, db) })
             },
             refuse: { _ in false }, fail: fail)
     }

@@ -1,50 +1,70 @@
 import AuditChain
 import Encodings
 import Foundation
-import PostgreSQLClient
 
 /// What is read of one node's chain.
-struct PostgreSQLAuditRecords {
+struct RecordStatements {
     let node: AuditNode
 
-    func head(_ queries: PostgreSQLReader.Queries) throws -> ChainHead {
-        try PostgreSQLTransaction.head(
-            try queries.results([PostgreSQLTransaction.head(of: node)])[0], of: node)
+    /// Where the chain ends.
+    static let head = "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1"
+
+    func head(_ queries: any LedgerQueries) throws -> ChainHead {
+        try head(queries.run(Self.head, [.text(node.name)]).first)
+    }
+
+    /// - Parameter row: of ``head``; nil or without values for a chain that has not begun.
+    func head(_ row: (any StoredRow)?) throws -> ChainHead {
+        guard let row, let sequence = try row.integerIfAny(0) else { return ChainHead(node: node) }
+        guard let head = ChainHead(node: node, sequence: Int(sequence), hash: try row.digest(1)) else {
+            throw LedgerFailure.unavailable(reason: "The last audit record has an impossible sequence.")
+        }
+        return head
+    }
+
+    /// The hash of the record of a sequence.
+    func hash(of sequence: Int, _ queries: any LedgerQueries) throws -> AuditDigest? {
+        try queries.run(
+            "SELECT hash FROM audit_record WHERE node = $1 AND sequence = $2", [.text(node.name), .integer(sequence)]
+        ).first?.digest(0)
+    }
+
+    /// Whether this very line is stored. No other can have its place and its hash.
+    func holds(_ line: AuditLine, _ queries: any LedgerQueries) throws -> Bool {
+        try hash(of: line.sequence, queries) == line.hash
     }
 
     func page(
-        _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int, _ queries: PostgreSQLReader.Queries
+        _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int, _ queries: any LedgerQueries
     ) throws -> AuditPage {
         let limit = min(max(limit, 1), 1000)
-        var conditions = PostgreSQLConditions(filter, node: node)
-        if let base = try PostgreSQLArchives(node: node).last(queries)?.last {
-            conditions.add("sequence >=", .integer(Int64(base)))
+        var conditions = RecordConditions(filter, node: node)
+        if let base = try lastArchive(queries)?.last {
+            conditions.add("sequence >=", .integer(base))
         }
         if let cursor {
-            conditions.add(order == .oldestFirst ? "sequence >" : "sequence <", .integer(Int64(cursor)))
+            conditions.add(order == .oldestFirst ? "sequence >" : "sequence <", .integer(cursor))
         } else if filter.since != nil || filter.until != nil {
             // Where the index of times begins and ends to match, so that the rows around need not be looked at.
             guard let extent = try extent(since: filter.since, until: filter.until, queries) else {
                 return AuditPage(records: [], next: nil)
             }
-            conditions.add("sequence >=", .integer(Int64(extent.lowerBound)))
-            conditions.add("sequence <=", .integer(Int64(extent.upperBound)))
+            conditions.add("sequence >=", .integer(extent.lowerBound))
+            conditions.add("sequence <=", .integer(extent.upperBound))
         }
-        let rows = try queries.rows(
+        let rows = try queries.run(
             """
-            SELECT sequence, hash, line FROM audit_record WHERE \(conditions.sql)
-            ORDER BY sequence \(order == .oldestFirst ? "ASC" : "DESC") LIMIT \(limit + 1)
-            """, conditions.values)
-        let records = try rows.prefix(limit).map { row in
-            StoredRecord(sequence: Int(try row.integer(0)), hash: try row.digest(1), line: try row.bytes(2))
-        }
+            SELECT sequence, hash, line FROM audit_record \(queries.indexed(by: conditions.index)) WHERE \(conditions.sql)
+            ORDER BY sequence \(order == .oldestFirst ? "ASC" : "DESC") LIMIT $\(conditions.values.count + 1)
+            """, conditions.values + [.integer(limit + 1)])
+        let records = try rows.prefix(limit).map(Self.record)
         return AuditPage(records: records, next: rows.count > limit ? records.last?.sequence : nil)
     }
 
     func extent(
-        since: AuditTime?, until: AuditTime?, _ queries: PostgreSQLReader.Queries
+        since: AuditTime?, until: AuditTime?, _ queries: any LedgerQueries
     ) throws -> ClosedRange<Int>? {
-        let row = try queries.rows(
+        let row = try queries.run(
             "SELECT min(sequence), max(sequence) FROM audit_record WHERE node = $1 AND time >= $2 AND time < $3",
             [
                 .text(node.name), .integer(since?.milliseconds ?? Int64.min),
@@ -56,47 +76,60 @@ struct PostgreSQLAuditRecords {
     }
 
     func lines(
-        _ sequences: ClosedRange<Int>, limit: Int, _ queries: PostgreSQLReader.Queries
+        _ sequences: ClosedRange<Int>, limit: Int, _ queries: any LedgerQueries
     ) throws -> [StoredLine] {
-        let records = try queries.rows(
+        let records = try queries.run(
             """
             SELECT sequence, line FROM audit_record
-            WHERE node = $1 AND sequence BETWEEN $2 AND $3 ORDER BY sequence LIMIT \(min(max(limit, 1), 1000))
+            WHERE node = $1 AND sequence BETWEEN $2 AND $3 ORDER BY sequence LIMIT $4
             """,
-            [.text(node.name), .integer(Int64(sequences.lowerBound)), .integer(Int64(sequences.upperBound))]
+            [
+                .text(node.name), .integer(sequences.lowerBound), .integer(sequences.upperBound),
+                .integer(min(max(limit, 1), 1000)),
+            ]
         ).map { row in StoredLine.record(sequence: Int(try row.integer(0)), try row.bytes(1)) }
         guard let first = records.first?.sequence, let last = records.last?.sequence else { return [] }
-        let checkpoints = try queries.rows(
-            """
-            SELECT sequence, line FROM checkpoint WHERE node = $1 AND sequence BETWEEN $2 AND $3 ORDER BY sequence
-            """,
-            [.text(node.name), .integer(Int64(min(first, sequences.lowerBound))), .integer(Int64(last))]
+        let checkpoints = try queries.run(
+            "SELECT sequence, line FROM checkpoint WHERE node = $1 AND sequence BETWEEN $2 AND $3 ORDER BY sequence",
+            [.text(node.name), .integer(min(first, sequences.lowerBound)), .integer(last)]
         ).map { row in StoredLine.checkpoint(sequence: Int(try row.integer(0)), try row.bytes(1)) }
         return records.with(checkpoints)
     }
 
     func firstRelease(
-        to uid: UInt32, in sequences: ClosedRange<Int>, _ queries: PostgreSQLReader.Queries
+        to uid: UInt32, in sequences: ClosedRange<Int>, _ queries: any LedgerQueries
     ) throws -> AuditTime? {
-        try queries.rows(
+        try queries.number(
             """
-            SELECT time FROM audit_record WHERE node = $1 AND sequence BETWEEN $2 AND $3
+            SELECT time FROM audit_record \(queries.indexed(by: "audit_record_by_sequence"))
+            WHERE node = $1 AND sequence BETWEEN $2 AND $3
                 AND caller_uid = $4 AND event = 'decrypt' AND outcome = 'ok' ORDER BY sequence LIMIT 1
             """,
             [
-                .text(node.name), .integer(Int64(sequences.lowerBound)), .integer(Int64(sequences.upperBound)),
-                .integer(Int64(uid)),
+                .text(node.name), .integer(sequences.lowerBound), .integer(sequences.upperBound), .integer(Int64(uid)),
             ]
-        ).first.map { AuditTime(milliseconds: try $0.integer(0)) }
+        ).map(AuditTime.init(milliseconds:))
+    }
+
+    /// Of claims and record the later: claims may be pruned, and a ledger of version 1 had no record. Repeats do not
+    /// count, since they are not held against the window.
+    func newestRelease(_ queries: any LedgerQueries) throws -> Date? {
+        let recorded = try queries.number(
+            """
+            SELECT time FROM audit_record WHERE node = $1 AND event = 'decrypt' AND outcome = 'ok'
+            ORDER BY time DESC LIMIT 1
+            """, [.text(node.name)])
+        let claimed = try queries.number("SELECT max(claimed_at) FROM claim")
+        return [recorded, claimed].compactMap(\.self).max().map(StoredTime.date)
     }
 
     /// Checkpoints that a condition on `sequence` and $2 admits.
     func checkpoints(
-        _ condition: String, _ sequence: Int, order: String = "ASC", limit: Int, _ queries: PostgreSQLReader.Queries
+        _ condition: String, _ sequence: Int, order: String = "ASC", limit: Int, _ queries: any LedgerQueries
     ) throws -> [SignedCheckpoint] {
-        try queries.rows(
-            "SELECT line FROM checkpoint WHERE node = $1 AND \(condition) ORDER BY sequence \(order) LIMIT \(limit)",
-            [.text(node.name), .integer(Int64(sequence))]
+        try queries.run(
+            "SELECT line FROM checkpoint WHERE node = $1 AND \(condition) ORDER BY sequence \(order) LIMIT $3",
+            [.text(node.name), .integer(sequence), .integer(limit)]
         ).map { row in
             guard let checkpoint = SignedCheckpoint(line: try row.bytes(0)) else {
                 throw LedgerFailure.unavailable(
@@ -106,21 +139,62 @@ struct PostgreSQLAuditRecords {
         }
     }
 
-    func auditKeys(_ queries: PostgreSQLReader.Queries) throws -> [StoredAuditKey] {
-        try queries.rows(
+    func auditKeys(_ queries: any LedgerQueries) throws -> [StoredAuditKey] {
+        try queries.run(
             "SELECT identifier, public_key FROM audit_key WHERE node = $1 ORDER BY ordinal", [.text(node.name)]
         ).map(Self.auditKey)
     }
 
-    static func auditKey(_ row: PostgreSQLRow) throws -> StoredAuditKey {
+    func auditKey(_ identifier: [UInt8], _ queries: any LedgerQueries) throws -> StoredAuditKey? {
+        try queries.run(
+            "SELECT identifier, public_key FROM audit_key WHERE node = $1 AND identifier = $2",
+            [.text(node.name), .bytes(identifier)]
+        ).first.map(Self.auditKey)
+    }
+
+    static func auditKey(_ row: any StoredRow) throws -> StoredAuditKey {
         StoredAuditKey(identifier: try row.bytes(0), publicKey: try row.bytesIfAny(1))
+    }
+
+    static func record(_ row: any StoredRow) throws -> StoredRecord {
+        StoredRecord(sequence: Int(try row.integer(0)), hash: try row.digest(1), line: try row.bytes(2))
+    }
+
+    /// The archive behind which the chain begins: the last one whose record a checkpoint seals.
+    func lastArchive(_ queries: any LedgerQueries) throws -> RecordArchive? { try newestArchive("EXISTS", queries) }
+
+    /// The one whose record none seals yet.
+    func unsealedArchive(_ queries: any LedgerQueries) throws -> RecordArchive? {
+        try newestArchive("NOT EXISTS", queries)
+    }
+
+    private func newestArchive(_ condition: String, _ queries: any LedgerQueries) throws -> RecordArchive? {
+        try queries.run(
+            """
+            SELECT first, last, hash, digest, size FROM archive AS a
+            WHERE a.node = $1 AND \(condition)
+                (SELECT 1 FROM checkpoint AS c WHERE c.node = a.node AND c.sequence >= a.recorded)
+            ORDER BY last DESC LIMIT 1
+            """, [.text(node.name)]
+        ).first.map(Self.archive)
+    }
+
+    static func archive(_ row: any StoredRow) throws -> RecordArchive {
+        guard
+            let archive = RecordArchive(
+                first: Int(try row.integer(0)), last: Int(try row.integer(1)), hash: try row.digest(2),
+                digest: try row.digest(3), size: Int(try row.integer(4)))
+        else { throw LedgerFailure.unavailable(reason: "An archive of the record has impossible sequences.") }
+        return archive
     }
 }
 
-/// A filter as SQL. Callers, merchants and keys have no index: every release would pay for it.
-private struct PostgreSQLConditions {
+/// A filter as SQL, and the index that finds its records. Callers, merchants and keys have none: every release would pay
+/// for it, and a search through a million records takes about a second.
+private struct RecordConditions {
     private(set) var sql = "node = $1"
-    private(set) var values: [PostgreSQLValue]
+    private(set) var values: [StoredValue]
+    private(set) var index = "audit_record_by_sequence"
 
     init(_ filter: AuditFilter, node: AuditNode) {
         values = [.text(node.name)]
@@ -129,7 +203,10 @@ private struct PostgreSQLConditions {
         if let outcome = filter.outcome {
             add("outcome =", .text(outcome.text))
             // Word for word as in the index, which holds no more than these.
-            if outcome != .ok { sql += " AND outcome <> 'ok'" }
+            if outcome != .ok {
+                sql += " AND outcome <> 'ok'"
+                index = "audit_record_by_outcome"
+            }
         }
         if let caller = filter.caller { add(caller: caller.text) }
         if let merchant = filter.merchant { add("merchant =", .text(merchant.text)) }
@@ -137,10 +214,13 @@ private struct PostgreSQLConditions {
             add("public_key_hash >=", .bytes(Self.hash(key.hex, padding: "0")))
             add("public_key_hash <=", .bytes(Self.hash(key.hex, padding: "f")))
         }
-        if let transaction = filter.transaction { add("transaction_id =", .bytes(transaction.bytes)) }
+        if let transaction = filter.transaction {
+            add("transaction_id =", .bytes(transaction.bytes))
+            index = "audit_record_by_transaction"
+        }
     }
 
-    mutating func add(_ condition: String, _ value: PostgreSQLValue) {
+    mutating func add(_ condition: String, _ value: StoredValue) {
         values.append(value)
         sql += " AND \(condition) $\(values.count)"
     }

@@ -1,76 +1,227 @@
-public import AuditChain
+import AuditChain
 import Foundation
+import MerchantKeys
+import PaymentToken
 
-// The audit record of this node.
-extension PostgreSQLLedger {
-    public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
-        // When the deadline passes during the commit and the record was not written after all, it is counted among those that
-        // were dropped.
-        try await writer.write(.record(record), lost: writer.writes.loss()) { answer in
-            if case .recorded(let line) = answer { line.sequence } else { nil }
-        }
+/// One node's chain in a database.
+protocol StoredChain: ChainReading {
+    var records: RecordStatements { get }
+
+    /// A read that the daemon waits for.
+    func read<Answer: Sendable>(
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> Answer
+    ) async throws(LedgerFailure) -> Answer
+
+    /// A read that may take long, and keeps no other ``read(_:)`` waiting.
+    func search<Answer: Sendable>(
+        _ body: @escaping @Sendable (any LedgerQueries) throws -> Answer
+    ) async throws(LedgerFailure) -> Answer
+}
+
+extension StoredChain {
+    public func head() async throws(LedgerFailure) -> ChainHead { try await read { [records] in try records.head($0) } }
+
+    public func lastArchive() async throws(LedgerFailure) -> RecordArchive? {
+        try await read { [records] in try records.lastArchive($0) }
     }
-
-    public func note(_ record: AuditRecord) {
-        writer.note(record)
-    }
-
-    public func head() async throws(LedgerFailure) -> ChainHead { try await ownChain.head() }
-
-    public func lastArchive() async throws(LedgerFailure) -> RecordArchive? { try await ownChain.lastArchive() }
 
     public func records(
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
     ) async throws(LedgerFailure) -> AuditPage {
-        try await ownChain.records(filter, order: order, after: cursor, limit: limit)
+        try await search { [records] in try records.page(filter, order: order, after: cursor, limit: limit, $0) }
     }
 
     public func extent(since: AuditTime?, until: AuditTime?) async throws(LedgerFailure) -> ClosedRange<Int>? {
-        try await ownChain.extent(since: since, until: until)
+        try await search { [records] in try records.extent(since: since, until: until, $0) }
     }
 
     public func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] {
-        try await ownChain.lines(sequences, limit: limit)
-    }
-
-    public func firstRelease(
-        to uid: UInt32, in sequences: ClosedRange<Int>
-    ) async throws(LedgerFailure) -> AuditTime? {
-        try await search { [records] in try records.firstRelease(to: uid, in: sequences, $0) }
-    }
-
-    public func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {
-        try await writer.administer { try $0.insert(checkpoint) }
+        try await search { [records] in try records.lines(sequences, limit: limit, $0) }
     }
 
     public func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint? {
-        try await ownChain.latestCheckpoint(below: limit)
+        try await read { [records] in
+            try records.checkpoints("sequence < $2", limit ?? Int.max, order: "DESC", limit: 1, $0).first
+        }
     }
 
     public func firstCheckpoint(from sequence: Int) async throws(LedgerFailure) -> SignedCheckpoint? {
-        try await ownChain.firstCheckpoint(from: sequence)
+        try await read { [records] in try records.checkpoints("sequence >= $2", sequence, limit: 1, $0).first }
     }
 
     public func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint] {
-        try await ownChain.checkpoints(after: sequence, limit: limit)
+        try await search { [records] in
+            try records.checkpoints("sequence > $2", sequence, limit: min(max(limit, 1), 1000), $0)
+        }
+    }
+}
+
+/// What the engines do by the same statements.
+protocol StoredLedger: StoredChain, Ledger {
+    var repeatFor: Duration { get }
+
+    /// One transaction, which is durable when this answers.
+    ///
+    /// - Parameters:
+    ///   - excludesReleases: no release of another node may be under way, since the work changes what releases depend on.
+    ///   - readBack: the answer, if what was written is there after a commit that was not acknowledged; nil if it is not. An engine
+    ///     that knows of each commit what became of it does not ask.
+    func administer<Answer: Sendable>(
+        excludingReleases excludesReleases: Bool, _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer,
+        readBack: @escaping @Sendable (Answer, any LedgerQueries) throws -> Answer?
+    ) async throws(LedgerFailure) -> Answer
+}
+
+// Claims, keys and approvals.
+extension StoredLedger {
+    /// Work that the next call does if it is not known whether it was done.
+    private func administer<Answer: Sendable>(
+        _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer
+    ) async throws(LedgerFailure) -> Answer {
+        try await administer(excludingReleases: false, work, readBack: { _, _ in nil })
     }
 
-    private var ownChain: PostgreSQLChain { PostgreSQLChain(records: records, ledger: self) }
+    public func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability {
+        try await read { [repeatFor] queries in
+            try ClaimRow.find(release.transactionId, queries)?.repeatability(of: release, within: repeatFor) ?? .no
+        }
+    }
+
+    public func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses] {
+        try await search { queries in
+            try queries.run(
+                """
+                SELECT public_key_hash, count(*), max(claimed_at) FROM claim
+                WHERE claimed_at >= $1 GROUP BY public_key_hash
+                UNION ALL
+                SELECT public_key_hash, count(*), max(time) FROM audit_record
+                WHERE event = 'tls_signature' AND outcome = 'ok' AND time >= $1 GROUP BY public_key_hash
+                """, [.time(time)]
+            ).reduce(into: [:]) { usage, row in
+                usage[try row.publicKeyHash(0)] = KeyUses(count: Int(try row.integer(1)), last: try row.date(2))
+            }
+        }
+    }
+
+    public func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
+        try await search { queries in
+            // The newest first: a key in use is found at once.
+            let claims = try queries.run(
+                """
+                SELECT transaction_id FROM claim WHERE claimed_at >= $1 AND public_key_hash = $2
+                ORDER BY claimed_at DESC LIMIT 1
+                """, [.time(time), .bytes(key.bytes)])
+            if !claims.isEmpty { return true }
+            return try !queries.run(
+                """
+                SELECT sequence FROM audit_record
+                WHERE event = 'tls_signature' AND outcome = 'ok' AND public_key_hash = $1 AND time >= $2 LIMIT 1
+                """, [.bytes(key.bytes), .time(time)]
+            ).isEmpty
+        }
+    }
+
+    public func newestRelease() async throws(LedgerFailure) -> Date? {
+        try await search { [records] in try records.newestRelease($0) }
+    }
+
+    public func firstRelease(to uid: UInt32, in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> AuditTime? {
+        try await search { [records] in try records.firstRelease(to: uid, in: sequences, $0) }
+    }
+
+    public func keyRecords() async throws(LedgerFailure) -> [KeyRecord] { try await read { try KeyRecordRow.all($0) } }
+
+    public func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord? {
+        try await read { try KeyRecordRow.find(hash, $0) }
+    }
+
+    @discardableResult
+    public func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int] {
+        let changesReleases =
+            change.key != nil || !change.furtherKeys.isEmpty || change.clock != nil || change.restore != nil
+        return try await administer(
+            excludingReleases: changesReleases, { try $0.perform(change) },
+            readBack: { [records] lines, queries in try change.stands(lines, records, queries) }
+        ).map(\.sequence)
+    }
+
+    public func approvals(limit: Int) async throws(LedgerFailure) -> [Approval] {
+        try await read { try ApprovalRow.all(limit: limit, $0) }
+    }
+
+    public func approval(_ identifier: ApprovalIdentifier) async throws(LedgerFailure) -> Approval? {
+        try await read { try ApprovalRow.find(identifier, $0) }
+    }
+
+    @discardableResult
+    public func expireApprovals(now: Date) async throws(LedgerFailure) -> Int {
+        var total = 0
+        // A read first: mostly there is nothing to write.
+        while try await !read({ try ApprovalRow.overdue(at: now, $0) }).isEmpty {
+            total += try await administer { try $0.expireApprovals(at: now) }
+        }
+        return total
+    }
+
+    @discardableResult
+    public func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int {
+        guard try await read({ try ApprovalRow.hasSurplus(expiredBefore: time, keeping: count, $0) }) else { return 0 }
+        return try await administer { try $0.forgetApprovals(expiredBefore: time, keeping: count) }
+    }
+}
+
+extension AdministrativeChange {
+    /// What was written, if it stands after a commit that was not acknowledged. Its records stand or fall with it.
+    fileprivate func stands(
+        _ lines: [AuditLine], _ records: RecordStatements, _ queries: any LedgerQueries
+    ) throws -> [AuditLine]? {
+        if let last = lines.last { return try records.holds(last, queries) ? lines : nil }
+        guard let key, let stored = try KeyRecordRow.find(key.publicKeyHash, queries), stored.state == key.state,
+            stored.cutOff.map(StoredTime.milliseconds) == key.cutOff.map(StoredTime.milliseconds)
+        else { return nil }
+        return lines
+    }
+}
+
+// The record of this node, and its audit keys.
+extension StoredLedger {
+    public func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {
+        try await administer(
+            excludingReleases: false, { try $0.insert(checkpoint) },
+            readBack: { [records] _, queries in
+                let sequence = checkpoint.checkpoint.sequence
+                return try records.checkpoints("sequence = $2", sequence, limit: 1, queries).isEmpty ? nil : ()
+            })
+    }
+
+    public func unsealedArchive() async throws(LedgerFailure) -> RecordArchive? {
+        try await read { [records] in try records.unsealedArchive($0) }
+    }
+
+    public func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int {
+        try await administer { try $0.removeArchivedRecords(limit: limit) }
+    }
 
     public func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey] {
         try await read { [records] in try records.auditKeys($0) }
     }
 
     public func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure) {
-        try await writer.administer { try $0.planAuditKey(identifier, at: Date()) }
+        try await administer(
+            excludingReleases: false, { try $0.planAuditKey(identifier, at: Date()) },
+            readBack: { [records] _, queries in try records.auditKey(identifier, queries) == nil ? nil : () })
     }
 
     @discardableResult
     public func confirmAuditKey(
         identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
     ) async throws(LedgerFailure) -> Int? {
-        try await writer.administer {
-            try $0.confirmAuditKey(identifier, publicKey, recording: record)
-        }?.sequence
+        try await administer(
+            excludingReleases: false, { try $0.confirmAuditKey(identifier, publicKey, recording: record) },
+            readBack: { [records] line, queries in
+                guard try records.auditKey(identifier, queries)?.publicKey == publicKey else { return nil }
+                if let line, try !records.holds(line, queries) { return nil }
+                return .some(line)
+            })?.sequence
     }
 }

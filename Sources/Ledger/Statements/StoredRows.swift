@@ -4,50 +4,23 @@ import Foundation
 import KeyTypes
 import MerchantKeys
 import PaymentToken
-import PostgreSQLClient
 
 // Rows as the rules know them. What a row holds that this version does not know is a fault of the ledger, never a default.
 
-extension PostgreSQLRow {
-    /// 32 bytes.
-    func digest(_ column: Int) throws -> AuditDigest {
-        guard let digest = AuditDigest(bytes: try bytes(column)) else {
-            throw LedgerFailure.unavailable(reason: "A row holds a digest that is not of 32 bytes.")
-        }
-        return digest
-    }
-
-    func publicKeyHash(_ column: Int) throws -> PublicKeyHash {
-        guard let hash = PublicKeyHash(bytes: try bytes(column)) else {
-            throw LedgerFailure.unavailable(reason: "A row holds a publicKeyHash that is not of 32 bytes.")
-        }
-        return hash
-    }
-
-    func transactionIdentifier(_ column: Int) throws -> TransactionIdentifier {
-        guard let identifier = TransactionIdentifier(bytes: try bytes(column)) else {
-            throw LedgerFailure.unavailable(reason: "A row holds a transaction identifier that is not of 32 bytes.")
-        }
-        return identifier
-    }
-
-    func date(_ column: Int) throws -> Date { StoredTime.date(try integer(column)) }
-
-    func dateIfAny(_ column: Int) throws -> Date? { try integerIfAny(column).map(StoredTime.date) }
-
-    func number(_ column: Int) throws -> UInt32 {
-        guard let number = UInt32(exactly: try integer(column)) else {
-            throw LedgerFailure.unavailable(reason: "A row holds an account's number that is none.")
-        }
-        return number
-    }
-}
-
 /// What decides whether a key may be used, as releases and signatures ask for it.
 enum KeyStandingRow {
+    static func find(_ hash: PublicKeyHash, _ queries: any LedgerQueries) throws -> KeyStanding? {
+        try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
+            .first.map { try read($0).1 }
+    }
+
     static let columns = "public_key_hash, state, cut_off, key_use"
 
-    static func read(_ row: PostgreSQLRow) throws -> (PublicKeyHash, KeyStanding) {
+    static func all(_ rows: [any StoredRow]) throws -> [PublicKeyHash: KeyStanding] {
+        try Dictionary(rows.map(read)) { first, _ in first }
+    }
+
+    static func read(_ row: any StoredRow) throws -> (PublicKeyHash, KeyStanding) {
         guard let state = KeyState(rawValue: try row.text(1)), let use = KeyUse(name: try row.text(3)) else {
             throw KeyRecordRow.unknown
         }
@@ -56,10 +29,15 @@ enum KeyStandingRow {
 }
 
 enum ClaimRow {
+    static func find(_ transaction: TransactionIdentifier, _ queries: any LedgerQueries) throws -> Claim? {
+        try queries.run("SELECT \(columns) FROM claim WHERE transaction_id = $1", [.bytes(transaction.bytes)])
+            .first.map { try read($0).1 }
+    }
+
     static let columns =
         "transaction_id, caller, reference_digest, content_digest, attempt, repeat_attempt, claimed_at, repeats"
 
-    static func read(_ row: PostgreSQLRow) throws -> (TransactionIdentifier, Claim) {
+    static func read(_ row: any StoredRow) throws -> (TransactionIdentifier, Claim) {
         (
             try row.transactionIdentifier(0),
             Claim(
@@ -71,13 +49,22 @@ enum ClaimRow {
 }
 
 enum KeyRecordRow {
+    static func all(_ queries: any LedgerQueries) throws -> [KeyRecord] {
+        try queries.run("SELECT \(columns) FROM merchant_key ORDER BY public_key_hash", []).map(read)
+    }
+
+    static func find(_ hash: PublicKeyHash, _ queries: any LedgerQueries) throws -> KeyRecord? {
+        try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
+            .first.map(read)
+    }
+
     static let columns =
         "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at, key_use"
 
     static let unknown = LedgerFailure.unavailable(
         reason: "A key's record holds a value that this version does not know.")
 
-    static func read(_ row: PostgreSQLRow) throws -> KeyRecord {
+    static func read(_ row: any StoredRow) throws -> KeyRecord {
         guard let algorithm = KeyAlgorithm(name: try row.text(2)), let state = KeyState(rawValue: try row.text(3)),
             let origin = KeyRecord.Origin(rawValue: try row.text(5)), let use = KeyUse(name: try row.text(7))
         else { throw unknown }
@@ -86,11 +73,11 @@ enum KeyRecordRow {
             use: use, state: state, cutOff: try row.dateIfAny(4), createdAt: try row.date(6), origin: origin)
     }
 
-    static func values(_ key: KeyRecord) -> [PostgreSQLValue] {
+    static func values(_ key: KeyRecord) -> [StoredValue] {
         [
             .bytes(key.publicKeyHash.bytes), .text(key.merchantIdentifier), .text(key.algorithm.name),
-            .text(key.state.rawValue), .integer(key.cutOff.map(StoredTime.milliseconds)), .text(key.origin.rawValue),
-            .integer(StoredTime.milliseconds(key.createdAt)), .text(key.use.name),
+            .text(key.state.rawValue), .time(key.cutOff), .text(key.origin.rawValue),
+            .time(key.createdAt), .text(key.use.name),
         ]
     }
 
@@ -102,6 +89,45 @@ enum KeyRecordRow {
 }
 
 enum ApprovalRow {
+    static func all(limit: Int, _ queries: any LedgerQueries) throws -> [Approval] {
+        try queries.run(
+            """
+            SELECT \(columns) FROM approval
+            ORDER BY status IN ('pending', 'approved') DESC, requested_at DESC, identifier LIMIT $1
+            """, [.integer(limit)]
+        ).map(read)
+    }
+
+    /// - Parameter lock: of the row, inside a transaction.
+    static func find(
+        _ identifier: ApprovalIdentifier, lock: String = "", _ queries: any LedgerQueries
+    ) throws -> Approval? {
+        try queries.run(
+            "SELECT \(columns) FROM approval WHERE identifier = $1 \(lock)", [.bytes(identifier.bytes)]
+        ).first.map(read)
+    }
+
+    /// At most 100 that are open and whose time has passed.
+    static func overdue(at now: Date, lock: String = "", _ queries: any LedgerQueries) throws -> [Approval] {
+        try queries.run(
+            """
+            SELECT \(columns) FROM approval
+            WHERE status IN ('pending', 'approved') AND expires_at <= $1 ORDER BY expires_at, identifier LIMIT 100 \(lock)
+            """, [.time(now)]
+        ).map(read)
+    }
+
+    /// Whether any of those that have ended are too old, or beyond `count`.
+    static func hasSurplus(expiredBefore time: Date, keeping count: Int, _ queries: any LedgerQueries) throws -> Bool {
+        let row = try queries.run(
+            """
+            SELECT count(*) FILTER (WHERE expires_at < $1), count(*) FROM approval
+            WHERE status IN ('done', 'rejected', 'withdrawn', 'expired')
+            """, [.time(time)]
+        ).first
+        return try row.map { try $0.integer(0) > 0 || $0.integer(1) > Int64(count) } ?? false
+    }
+
     /// `requester` is the login uid, or the uid again where there is none other.
     static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
@@ -112,7 +138,7 @@ enum ApprovalRow {
     /// For ``values(_:_:)``.
     static let places = (1...19).map { "$\($0)" }.joined(separator: ", ")
 
-    static func values(_ approval: Approval, _ node: AuditNode) -> [PostgreSQLValue] {
+    static func values(_ approval: Approval, _ node: AuditNode) -> [StoredValue] {
         let requester = approval.requester
         return [
             .bytes(approval.identifier.bytes), .text(approval.operation.rawValue), .bytes(approval.parameters.bytes),
@@ -120,14 +146,13 @@ enum ApprovalRow {
             .integer(Int64(requester.person.loginUID ?? requester.uid)), .text(requester.name),
             .integer(Int64(requester.uid)), .integer(Int64(requester.gid)),
             .text(requester.groups.map(String.init).joined(separator: ",")), .text(approval.reason.text),
-            .integer(StoredTime.milliseconds(approval.requestedAt)),
-            .integer(StoredTime.milliseconds(approval.expires)), .text(approval.status.rawValue),
-            .integer(approval.decidedBy.map { Int64($0) }), .integer(approval.decidedAt.map(StoredTime.milliseconds)),
-            .text(node.name), .text(requester.person.account), .text(requester.person.loginAccount),
+            .time(approval.requestedAt), .time(approval.expires), .text(approval.status.rawValue),
+            .integer(approval.decidedBy.map { Int64($0) }), .time(approval.decidedAt), .text(node.name),
+            .text(requester.person.account), .text(requester.person.loginAccount),
         ]
     }
 
-    static func read(_ row: PostgreSQLRow) throws -> Approval {
+    static func read(_ row: any StoredRow) throws -> Approval {
         guard let identifier = ApprovalIdentifier(bytes: try row.bytes(0)),
             let operation = ApprovalOperation(rawValue: try row.text(1)),
             let status = Approval.Status(rawValue: try row.text(13))

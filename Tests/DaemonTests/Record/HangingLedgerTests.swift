@@ -85,7 +85,7 @@ import Testing
         ledger.deadlines.expire(asOf: .max - 1)
         // It would wait for ever for a second one.
         try await finish.value()
-        #expect(hang.held == 1 && ledger.writer.waiting == 0)
+        #expect(hang.held == 1 && ledger.writer.writes.waiting == 0)
     }
 
     @Test("a task that does not end is waited for no longer than its limit")

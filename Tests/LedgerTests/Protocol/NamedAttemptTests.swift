@@ -307,7 +307,7 @@ extension LedgerFixture {
         switch store {
         case .sqlite:
             try await sqlite.connections.write { db in
-                try db.execute(sql: "UPDATE claim SET attempt = ?", arguments: [bytes.blob])
+                _ = try db.run("UPDATE claim SET attempt = $1", [.bytes(bytes)])
             }
         case .postgresql(let database, _):
             let hex = bytes.map { String($0, radix: 16) }.joined()

@@ -76,7 +76,8 @@ struct HangingLedgerTests {
 
     @Test("While the writer is stuck in a commit nothing more is queued but notes, and those fill half of the room")
     func stuck() throws {
-        let queue = CommitQueue<Int>(capacity: 4, patience: .zero)
+        let queue = CommitQueue<NumberedWrite>(
+            capacity: 4, deadlines: LedgerDeadlines(timeout: .zero), observe: { _ in }, recording: { _, _ in 0 })
         guard case .begins = queue.enter(1, isNote: false) else {
             Issue.record("it does not begin")
             return
@@ -88,8 +89,8 @@ struct HangingLedgerTests {
                 return
             }
         }
-        for number in 3...4 {
-            guard case .joins = queue.enter(number, isNote: true) else {
+        for note: NumberedWrite in [3, 4] {
+            guard case .joins = queue.enter(note, isNote: true) else {
                 Issue.record("a note is not queued")
                 return
             }
@@ -105,10 +106,12 @@ struct HangingLedgerTests {
     func waitsForOthers() throws {
         let pauses = Mutex<[Duration]>([])
         let arriving = Mutex<(@Sendable () -> Void)?>(nil)
-        let queue = CommitQueue<Int>(capacity: 4096, patience: .seconds(10)) { moment in
-            pauses.withLock { $0.append(moment) }
-            arriving.withLock { $0 }?()
-        }
+        let queue = CommitQueue<NumberedWrite>(
+            capacity: 4096, deadlines: LedgerDeadlines(timeout: .seconds(10)), observe: { _ in },
+            pause: { moment in
+                pauses.withLock { $0.append(moment) }
+                arriving.withLock { $0 }?()
+            }, recording: { _, _ in 0 })
         func paused() -> [Duration] { pauses.withLock { $0 } }
 
         queue.releasesUnderWay.begin()
@@ -309,4 +312,14 @@ private final class Calls: Sendable {
     var kept: LedgerCall<Int>? { call.withLock { $0 } }
 
     func keep(_ new: LedgerCall<Int>) { call.withLock { $0 = new } }
+}
+
+private struct NumberedWrite: QueuedWrite, Equatable, ExpressibleByIntegerLiteral {
+    let number: Int
+    let begin: @Sendable () -> Bool = { true }
+    let fail: @Sendable (LedgerFailure) -> Void = { _ in }
+
+    init(integerLiteral number: Int) { self.number = number }
+
+    static func == (one: NumberedWrite, other: NumberedWrite) -> Bool { one.number == other.number }
 }

@@ -58,7 +58,7 @@ struct ThroughputTests {
         let fixture = try await LedgerFixture()
         for number in 1...3 { _ = try await fixture.releasing(number)(fixture.ledger) }
         let (begun, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-        async let counts = fixture.sqlite.search { db in
+        async let counts = fixture.sqlite.connections.searcher.read { db in
             let before = try Int.fetchOne(db, sql: "SELECT count(*) FROM audit_record")
             begun.signal()
             mayEnd.wait()

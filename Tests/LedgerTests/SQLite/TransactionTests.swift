@@ -33,7 +33,7 @@ struct TransactionTests {
         let reading = AsyncStream.makeStream(of: Void.self)
         let finish = DispatchSemaphore(value: 0)
         let connections = fixture.sqlite.connections
-        async let read = connections.read { db in
+        async let read = connections.reader.read { db in
             let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM claim")
             reading.continuation.yield()
             finish.wait()

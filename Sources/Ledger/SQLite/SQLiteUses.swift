@@ -1,0 +1,165 @@
+import AuditChain
+import Foundation
+import GRDB
+import MerchantKeys
+import PaymentToken
+import Synchronization
+
+/// Releases and signatures inside the batch's transaction: the key's state, the claim and the record together.
+struct SQLiteUses {
+    let records: RecordStatements
+    let repeatFor: Duration
+    private var times: SQLiteTimes { SQLiteTimes(node: records.node.name) }
+
+    // MARK: Releases
+
+    func decide(
+        _ release: Release, recording record: AuditRecord?, _ head: inout ChainHead, _ db: Database,
+        _ reads: TransactionReads
+    ) throws -> ReleaseDecision {
+        let verdict = try decide(release, db, reads)
+        let isUsedUp = try verdict.isLast { try self.isUsedUp(release, db) }
+        guard var record else { return ReleaseDecision(verdict: verdict, line: nil, isUsedUp: isUsedUp) }
+        record.outcome = verdict.outcome
+        return ReleaseDecision(verdict: verdict, line: try db.append(record, to: &head), isUsedUp: isUsedUp)
+    }
+
+    private func decide(_ release: Release, _ db: Database, _ reads: TransactionReads) throws -> ReleaseVerdict {
+        guard try reads.key(release.publicKeyHash, db)?.decrypts(at: release.at) == true else { return .keyNotActive }
+        let refusal = try release.refusalOfNew { try reads.limits { try times.limits(db) } }
+        if refusal == nil, try insert(release, db) { return .released }
+        guard let claim = try ClaimRow.find(release.transactionId, db) else { return refusal ?? .replayed }
+        let repeatability = claim.repeatability(of: release, within: repeatFor)
+        if repeatability == .yes { try countRepeat(release, by: release.attempt, db) }
+        return repeatability.verdict
+    }
+
+    /// After a commit that was not acknowledged: what stands of this very attempt. Without its record a release is
+    /// none, whatever became of the claim.
+    func stands(_ decision: ReleaseDecision, _ release: Release, _ db: Database) throws -> ReleaseDecision? {
+        if let line = decision.line { return try records.holds(line, db) ? decision : nil }
+        let claim = try ClaimRow.find(release.transactionId, db)
+        let stands =
+            switch decision.verdict {
+            case .released: claim?.attempt == release.attempt
+            case .repeated: claim?.repeatAttempt == release.attempt
+            // Nothing was to be written, so it holds when it would be decided so again.
+            case .replayed, .keyNotActive, .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore, .held:
+                try refusal(of: release, db)?.verdict == decision.verdict
+            }
+        return stands ? decision : nil
+    }
+
+    /// When nothing could be written: the refusal that the database alone justifies, which has its own code without
+    /// its record too.
+    func refusal(of release: Release, _ db: Database) throws -> ReleaseDecision? {
+        release.refusal(
+            try TransactionReads().key(release.publicKeyHash, db), try ClaimRow.find(release.transactionId, db),
+            within: repeatFor, try times.limits(db)
+        ).map { ReleaseDecision(verdict: $0, line: nil) }
+    }
+
+    /// Counts one that was opened and refused before it came to be decided.
+    ///
+    /// - Returns: whether there is no further repeat.
+    func countRefusedRepeat(_ release: Release, _ db: Database) throws -> Bool {
+        let claim = try ClaimRow.find(release.transactionId, db)
+        if claim?.repeatability(of: release, within: repeatFor) == .yes { try countRepeat(release, by: nil, db) }
+        return try isUsedUp(release, db)
+    }
+
+    private func isUsedUp(_ release: Release, _ db: Database) throws -> Bool {
+        try ClaimRow.find(release.transactionId, db)?.isUsedUp ?? false
+    }
+
+    /// False when the transaction is claimed already.
+    private func insert(_ release: Release, _ db: Database) throws -> Bool {
+        try db.run(
+            """
+            INSERT INTO claim (transaction_id, public_key_hash, caller, reference_digest, content_digest, attempt,
+                claimed_at, node)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+            ON CONFLICT (transaction_id) DO NOTHING
+            """,
+            [
+                .bytes(release.transactionId.bytes), .bytes(release.publicKeyHash.bytes), .text(release.caller),
+                .bytes(release.referenceDigest), .bytes(release.contentDigest), .bytes(release.attempt),
+                .time(release.at), .text(records.node.name),
+            ])
+        guard db.changesCount == 1 else { return false }
+        if let signedAt = release.signedAt {
+            try times.claimed(
+                at: StoredTime.milliseconds(release.at), signedAt: StoredTime.milliseconds(signedAt), db)
+        }
+        return true
+    }
+
+    /// - Parameter attempt: the one that is released; nil for one that is counted and refused, after which the last release
+    ///   is the same as before.
+    private func countRepeat(_ release: Release, by attempt: [UInt8]?, _ db: Database) throws {
+        try db.run(
+            """
+            UPDATE claim SET repeats = repeats + 1, repeat_attempt = coalesce($1, repeat_attempt), repeated_at = $2
+            WHERE transaction_id = $3
+            """, [.bytes(attempt), .time(release.at), .bytes(release.transactionId.bytes)])
+    }
+
+    // MARK: Signatures
+
+    func decide(
+        _ signature: SignatureUse, recording record: AuditRecord, _ head: inout ChainHead, _ db: Database,
+        _ reads: TransactionReads
+    ) throws -> SignatureDecision {
+        var record = record
+        let verdict = signature.verdict(try reads.key(signature.publicKeyHash, db))
+        record.outcome = verdict.outcome
+        return SignatureDecision(verdict: verdict, line: try db.append(record, to: &head))
+    }
+
+    /// After a commit that was not acknowledged: without its record a signature does not leave.
+    func stands(_ decision: SignatureDecision, _ db: Database) throws -> SignatureDecision? {
+        try decision.line.map { try records.holds($0, db) } == true ? decision : nil
+    }
+
+    /// When nothing could be written: the refusal that the database alone justifies.
+    func refusal(of signature: SignatureUse, _ db: Database) throws -> SignatureDecision? {
+        let verdict = signature.verdict(try TransactionReads().key(signature.publicKeyHash, db))
+        return verdict == .granted ? nil : SignatureDecision(verdict: verdict, line: nil)
+    }
+}
+
+/// What the releases of one transaction all read: the state of their keys, and what is forgotten. Nobody else writes while
+/// the transaction is open, so it is read once and stays true until one of the transaction's own writes may change it.
+///
+/// The writer forgets it when a transaction begins, and after every write that does not say that it keeps it.
+final class TransactionReads: Sendable {
+    private struct State {
+        var keys: [PublicKeyHash: KeyStanding?] = [:]
+        var limits: ReleaseLimits?
+    }
+
+    private let state = Mutex(State())
+
+    func forget() {
+        state.withLock { $0 = State() }
+    }
+
+    /// What decides whether a key may be used now; nil when there is no record of it.
+    fileprivate func key(_ hash: PublicKeyHash, _ db: Database) throws -> KeyStanding? {
+        try state.withLock { state in
+            if let known = state.keys[hash] { return known }
+            let found = try KeyStandingRow.find(hash, db)
+            state.keys[hash] = .some(found)
+            return found
+        }
+    }
+
+    fileprivate func limits(_ read: () throws -> ReleaseLimits) throws -> ReleaseLimits {
+        try state.withLock { state in
+            if let known = state.limits { return known }
+            let found = try read()
+            state.limits = found
+            return found
+        }
+    }
+}
