@@ -128,15 +128,8 @@ extension Session {
             .ecKeyPairGeneration,
             publicKey: [.token(false), .private(false), .ecParameters(EllipticCurve.p256Parameters), .verify(true)],
             privateKey: [.token(false), .private(true), .sensitive(true), .extractable(false), .sign(true)])
-        let isMarked: Bool
-        do throws(CallError) {
-            isMarked = try attributes([.local], of: pair.privateKey).flag(.local) == true
-        } catch {
-            for object in [pair.privateKey, pair.publicKey] { try? destroyObject(object) }
-            throw error
-        }
-        for object in [pair.privateKey, pair.publicKey] { try? destroyObject(object) }
-        return isMarked
+        defer { destroy([pair.privateKey, pair.publicKey]) }
+        return try attributes([.local], of: pair.privateKey).flag(.local) == true
     }
 }
 

@@ -114,7 +114,7 @@ extension Session {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
         guard let fault = try auditKeyFault(pair.privateKey) else { return nil }
-        for object in [pair.privateKey, pair.publicKey] { try? destroyObject(object) }
+        destroy([pair.privateKey, pair.publicKey])
         return "The token cannot keep an audit key: the one that it made \(fault)."
     }
 

@@ -33,14 +33,10 @@ extension OpenToken {
     private func finish(
         _ pair: GeneratedPair, _ request: KeyGeneration, _ session: inout Session
     ) throws(WorkerFailure) -> KeyDescription? {
-        do throws(WorkerFailure) {
-            if let key = try testAndName(pair, request, &session) { return key }
-        } catch {
-            for object in [pair.privateKey, pair.publicKey] { try? session.destroyObject(object) }
-            throw error
-        }
-        for object in [pair.privateKey, pair.publicKey] { try? session.destroyObject(object) }
-        return nil
+        var key: KeyDescription?
+        defer { if key == nil { session.destroy([pair.privateKey, pair.publicKey]) } }
+        key = try testAndName(pair, request, &session)
+        return key
     }
 
     private func testAndName(

@@ -34,14 +34,12 @@ extension OpenToken {
         do throws(WorkerFailure) {
             let objects = KeyObjects(publicKey: publicKey, label: request.merchantIdentifier, use: request.use)
             try session.store(request.certificate, certificate, objects, &created)
-            if try session.publicKeys(objects).isEmpty {
-                created.append(
-                    try session.refusingOnError { (session) throws(CallError) in
-                        try session.createObject(objects.publicKeyTemplate)
-                    })
-            }
             let object = try session.refusingOnError { (session) throws(CallError) in
-                try session.createObject(objects.privateKeyTemplate, secrets: privateKey.secrets)
+                let publicKeys: Template = [.objectClass(.publicKey), .identifier(hash)]
+                if try session.findObjects(matching: publicKeys).isEmpty {
+                    created.append(try session.createObject(objects.publicKeyTemplate))
+                }
+                return try session.createObject(objects.privateKeyTemplate, secrets: privateKey.secrets)
             }
             created.append(object)
             let entry = PrivateKeyEntry(publicKey: publicKey, use: request.use, object: object, working: object)
@@ -52,7 +50,7 @@ extension OpenToken {
             add(entry)
         } catch {
             // The reverse order: the private key first.
-            for object in created.reversed() { try? session.destroyObject(object) }
+            session.destroy(created.reversed())
             throw error
         }
     }
@@ -116,14 +114,6 @@ extension Session {
                 if try session.attributes([.value], of: object).bytes(.value) == der { return true }
             }
             return false
-        }
-    }
-
-    fileprivate mutating func publicKeys(_ objects: KeyObjects) throws(WorkerFailure) -> [ObjectHandle] {
-        try refusingOnError { (session) throws(CallError) in
-            try session.findObjects(matching: [
-                .objectClass(.publicKey), .identifier(objects.publicKey.publicKeyHash),
-            ])
         }
     }
 

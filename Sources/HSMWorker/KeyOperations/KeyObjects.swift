@@ -17,26 +17,17 @@ struct KeyObjects: Sendable {
         ]
     }
 
-    /// What both halves of the pair have.
-    private var numbers: [Attribute] {
-        switch publicKey.key {
-        case .ec: [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]
-        case .rsa(let modulus, let publicExponent):
-            [.keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent)]
-        }
-    }
-
     /// Besides the secret numbers.
     var privateKeyTemplate: Template {
-        Template(common(.privateKey, isPrivate: true) + Self.privateKeyUsage(publicKey.algorithm, use) + numbers)
+        Template(
+            common(.privateKey, isPrivate: true) + Self.privateKeyUsage(publicKey.algorithm, use)
+                + publicKey.key.attributes)
     }
 
     var publicKeyTemplate: Template {
-        var attributes = common(.publicKey, isPrivate: false) + Self.publicKeyUsage(publicKey.algorithm, use) + numbers
-        if case .ec(let point) = publicKey.key {
-            attributes.append(.ecPoint(EllipticCurve.attributeValue(forPoint: point)))
-        }
-        return Template(attributes)
+        Template(
+            common(.publicKey, isPrivate: false) + Self.publicKeyUsage(publicKey.algorithm, use)
+                + publicKey.key.publicAttributes)
     }
 
     func certificateTemplate(_ der: [UInt8], _ fields: CertificateAttributes) -> Template {
@@ -167,6 +158,22 @@ extension OpenToken {
         if let lack = tiers.lack(for: algorithm, use) {
             throw WorkerFailure(.notSupported, "\(lack); its status says why.")
         }
+    }
+}
+
+extension SubjectPublicKeyInfo.PublicKey {
+    /// What both halves of the pair have.
+    var attributes: [Attribute] {
+        switch self {
+        case .ec: [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]
+        case .rsa(let modulus, let publicExponent):
+            [.keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent)]
+        }
+    }
+
+    var publicAttributes: [Attribute] {
+        guard case .ec(let point) = self else { return attributes }
+        return attributes + [.ecPoint(EllipticCurve.attributeValue(forPoint: point))]
     }
 }
 

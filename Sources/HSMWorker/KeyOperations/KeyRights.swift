@@ -62,15 +62,8 @@ extension Session {
             if error.isUnrelatedToKey { throw error }
         }
         try setAttributes([.sign(true)], of: key)
-        let signature: [UInt8]
-        do throws(CallError) {
-            signature = try sign(data, mechanism, key: key)
-        } catch {
-            takeSigningRight(from: key)
-            throw error
-        }
-        takeSigningRight(from: key)
-        return signature
+        defer { takeSigningRight(from: key) }
+        return try sign(data, mechanism, key: key)
     }
 
     /// - Returns: nil where the copy is not as well protected as the key, or may not sign either.
@@ -80,19 +73,12 @@ extension Session {
         // Some tokens allow no key two uses (Luna's partitions without multipurpose keys).
         let copy = try copyObject(
             key, [.token(false), .sign(true), .derive(false), .decrypt(false), .unwrap(false)])
-        let signature: [UInt8]?
-        do throws(CallError) {
-            let values = try attributes([.token, .sensitive, .extractable, .sign], of: copy)
-            let isGood =
-                values.flag(.token) == false && values.flag(.sensitive) == true
-                && values.flag(.extractable) == false && values.flag(.sign) == true
-            signature = isGood ? try sign(data, mechanism, key: copy) : nil
-        } catch {
-            if (try? destroyObject(copy)) == nil { try? destroyObject(copy) }
-            throw error
-        }
-        if (try? destroyObject(copy)) == nil { try? destroyObject(copy) }
-        return signature
+        defer { destroyTryingTwice(copy) }
+        let values = try attributes([.token, .sensitive, .extractable, .sign], of: copy)
+        let isGood =
+            values.flag(.token) == false && values.flag(.sensitive) == true
+            && values.flag(.extractable) == false && values.flag(.sign) == true
+        return isGood ? try sign(data, mechanism, key: copy) : nil
     }
 
     /// Best effort, tried twice: a token that gives the right and does not take it back leaves the key as earlier versions

@@ -55,24 +55,12 @@ struct RSASignatures: Sendable {
     ) -> RSASignatureMethod? {
         var lacks: [String] = []
         for method in RSASignatureMethod.allCases where method.algorithm == algorithm {
-            guard let failure = Self.failure(method, entry, &session, &deadline) else { return method }
+            let failure = deadline.failureTwice { method.failure(to: Self.longestMessage, with: entry, in: &session) }
+            guard let failure else { return method }
             lacks.append("\(method.requirement) (\(failure))")
         }
         shortcomings.append(
             "TLS signatures by \(algorithm.rawValue): the token lacks \(lacks.joined(separator: " and "))")
-        return nil
-    }
-
-    /// Twice: one passing error must not take an algorithm from the token for as long as the worker runs.
-    private static func failure(
-        _ method: RSASignatureMethod, _ entry: PrivateKeyEntry, _ session: inout Session, _ deadline: inout CallDeadline
-    ) -> SelfTestFailure? {
-        var isSecond = false
-        while let failure = method.failure(to: longestMessage, with: entry, in: &session) {
-            if failure.call?.isBusy == true, deadline.wait() { continue }
-            if isSecond { return failure }
-            isSecond = true
-        }
         return nil
     }
 

@@ -56,22 +56,15 @@ struct ConcatenationTier: RestorationTier {
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
         let point = try P256Point(checking: input.keyMaterial)
-        var intermediates: [ObjectHandle] = []
-        let symmetricKey: ObjectHandle
-        do throws(RestorationError) {
-            symmetricKey = try restore(input, point, key.working, &intermediates, &session)
-        } catch {
-            session.destroy(intermediates)
-            throw error
-        }
-        session.destroy(intermediates)
+        let symmetricKey = try restore(input, point, key.working, &session)
         return try TransactionKey.open(input.ciphertext, consuming: symmetricKey, form, in: &session)
     }
 
     private func restore(
-        _ input: Decryption, _ point: P256Point, _ key: ObjectHandle, _ intermediates: inout [ObjectHandle],
-        _ session: inout Session
+        _ input: Decryption, _ point: P256Point, _ key: ObjectHandle, _ session: inout Session
     ) throws(RestorationError) -> ObjectHandle {
+        var intermediates: [ObjectHandle] = []
+        defer { session.destroy(intermediates) }
         let secret = try session.derive(
             .ecdh1Derive(.null, publicPoint: point.bytes), from: key, Self.secretTemplate)
         intermediates.append(secret)
@@ -82,13 +75,6 @@ struct ConcatenationTier: RestorationTier {
             Self.intermediate(Self.counter.count + Self.secretByteCount + input.otherInfo.count))
         intermediates.append(whole)
         return try session.derive(.sha256KeyDerivation, from: whole, Self.keyTemplate)
-    }
-}
-
-extension Session {
-    /// Best effort: what stays ends with the session.
-    fileprivate mutating func destroy(_ objects: [ObjectHandle]) {
-        for object in objects { try? destroyObject(object) }
     }
 }
 
@@ -110,25 +96,19 @@ struct ECDHSecretTier: RestorationTier {
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
         let point = try P256Point(checking: input.keyMaterial)
-        let secret = try session.sharedSecret(
-            .ecdh1Derive(.null, publicPoint: point.bytes), key.working, Self.template, Self.secretByteCount)
+        let secret: SecretBytes
+        do throws(CallError) {
+            secret = try session.deriveSecret(
+                .ecdh1Derive(.null, publicPoint: point.bytes), from: key.working, Self.template,
+                count: Self.secretByteCount)
+        } catch {
+            throw .hsmToken(error)
+        }
         do throws(RestorationFailure) {
             let symmetricKey = try OneStepKDF.sha256(z: secret, otherInfo: input.otherInfo)
             return try GCM.open(input.ciphertext, key: symmetricKey)
         } catch {
             throw .input
-        }
-    }
-}
-
-extension Session {
-    fileprivate mutating func sharedSecret(
-        _ mechanism: Mechanism, _ key: ObjectHandle, _ template: Template, _ count: Int
-    ) throws(RestorationError) -> SecretBytes {
-        do {
-            return try deriveSecret(mechanism, from: key, template, count: count)
-        } catch {
-            throw .hsmToken(error)
         }
     }
 }

@@ -73,14 +73,8 @@ enum TransactionKey {
         in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
         let result = decrypt(ciphertext, key, form, &session)
-        destroy(key, &session)
+        session.destroyTryingTwice(key)
         return try result.get()
-    }
-
-    /// A key that cannot be destroyed costs the token memory until the session ends, and opens nothing else: the payment
-    /// data is answered all the same.
-    static func destroy(_ key: ObjectHandle, _ session: inout Session) {
-        if (try? session.destroyObject(key)) == nil { try? session.destroyObject(key) }
     }
 
     static func decrypt(
@@ -119,5 +113,16 @@ extension Session {
         } catch {
             throw .hsmToken(error)
         }
+    }
+
+    /// Best effort: what stays ends with the session.
+    mutating func destroy(_ objects: [ObjectHandle]) {
+        for object in objects { try? destroyObject(object) }
+    }
+
+    /// A key that cannot be destroyed costs the token memory until the session ends, and opens nothing else: the payment
+    /// data is answered all the same.
+    mutating func destroyTryingTwice(_ key: ObjectHandle) {
+        if (try? destroyObject(key)) == nil { try? destroyObject(key) }
     }
 }

@@ -31,7 +31,7 @@ struct TestKeyPair: Sendable {
                 PrivateKeyEntry(publicKey: $0, use: use, object: privateKey, working: privateKey)
             }
         } catch {
-            for object in [publicKey, privateKey] { try? session.destroyObject(object) }
+            session.destroy([publicKey, privateKey])
             throw error
         }
     }
@@ -62,7 +62,7 @@ struct TestKeyPair: Sendable {
     /// Best effort: what stays ends with the session.
     func destroy(in session: inout Session) {
         session.dropKeptObject()
-        for object in [publicKey, privateKey] { try? session.destroyObject(object) }
+        session.destroy([publicKey, privateKey])
     }
 }
 
@@ -133,29 +133,17 @@ enum KnownKeyPair {
             let key = try? PrivateKeyInfo(pkcs8: SecretBytes(copying: pkcs8))
         else { return nil }
         let usage = TestKeyPair.usage(scheme.algorithm, use)
-        let publicTemplate: [Attribute]
-        let privateTemplate: [Attribute]
-        switch key.publicKey {
-        case .ec(let point):
-            publicTemplate = [
-                .keyType(.ec), .ecParameters(EllipticCurve.p256Parameters),
-                .ecPoint(EllipticCurve.attributeValue(forPoint: point)),
-            ]
-            privateTemplate = [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]
-        case .rsa(let modulus, let publicExponent):
-            let numbers: [Attribute] = [.keyType(.rsa), .modulus(modulus), .publicExponent(publicExponent)]
-            publicTemplate = numbers
-            privateTemplate = numbers
-        }
         let publicKey = try session.createObject(
-            Template([.objectClass(.publicKey), .token(false), .private(false)] + usage.publicKey + publicTemplate))
+            Template(
+                [.objectClass(.publicKey), .token(false), .private(false)] + usage.publicKey
+                    + key.publicKey.publicAttributes))
         do throws(CallError) {
             let privateKey = try session.createObject(
                 Template(
                     [
                         .objectClass(.privateKey), .token(false), .private(true), .sensitive(true),
                         .extractable(false),
-                    ] + usage.privateKey + privateTemplate), secrets: key.secrets)
+                    ] + usage.privateKey + key.publicKey.attributes), secrets: key.secrets)
             return (publicKey, privateKey)
         } catch {
             try? session.destroyObject(publicKey)

@@ -108,9 +108,8 @@ struct TierSelection: Sendable {
             // expects one form and gets the other might read past its end.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.isAboutParameters != true { continue }
-            guard let failure = Self.selfTestFailure(candidate, key, entry, &session, &deadline) else {
-                return candidate
-            }
+            let found = deadline.failureTwice { candidate.selfTestFailure(with: key, entry, in: &session) }
+            guard let failure = found else { return candidate }
             former = failure
             if !isSecondForm { lacks.append("\(candidate.requirement) (\(failure))") }
         }
@@ -122,22 +121,6 @@ struct TierSelection: Sendable {
                     ? ", so that it failed its known-answer test"
                     : ". It would have to give each transaction's symmetric key to the worker (tier C), and "
                         + "allow_extractable_secret is false"))
-        return nil
-    }
-}
-
-extension TierSelection {
-    /// Twice: after one passing error the token would have too low a tier for as long as the worker runs.
-    private static func selfTestFailure(
-        _ candidate: any RestorationTier, _ key: borrowing TestKeyPair, _ entry: PrivateKeyEntry,
-        _ session: inout Session, _ deadline: inout CallDeadline
-    ) -> SelfTestFailure? {
-        var isSecond = false
-        while let failure = candidate.selfTestFailure(with: key, entry, in: &session) {
-            if failure.call?.isBusy == true, deadline.wait() { continue }
-            if isSecond { return failure }
-            isSecond = true
-        }
         return nil
     }
 }

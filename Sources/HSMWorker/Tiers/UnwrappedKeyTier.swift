@@ -39,7 +39,7 @@ struct UnwrappedKeyTier: RestorationTier {
             paddingError = error
         }
         let result = decrypt(input.ciphertext, symmetricKey, substitute, &session)
-        TransactionKey.destroy(symmetricKey, &session)
+        session.destroyTryingTwice(symmetricKey)
         if paddingError != nil { session.keptObject = nil }
         switch result {
         case .success(let plaintext) where paddingError == nil: return plaintext
@@ -91,7 +91,7 @@ struct UnwrappedKeyTier: RestorationTier {
             session.keptObject = made
         } else {
             // A token that does not look at the padding.
-            TransactionKey.destroy(made, &session)
+            session.destroyTryingTwice(made)
         }
     }
 }

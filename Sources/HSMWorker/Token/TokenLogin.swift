@@ -26,8 +26,8 @@ struct TokenLogin: Sendable {
     /// Logs in, unless this process is logged in already.
     /// - Throws: `loginRefused` where another attempt would fail too, else `hsmTokenUnavailable`.
     func perform(in session: inout Session, of slot: Slot) throws(WorkerFailure) {
-        let pin = try readPIN()
-        let hsmToken = try describe(slot)
+        let pin = try orUnavailable { () throws(SecretFileError) in try SecretBytes(contentsOfFile: pinFile) }
+        let hsmToken = try orUnavailable { () throws(CallError) in try slot.tokenInfo() }
         let memory = try openMemory(hsmToken.flags)
         try check(hsmToken.flags)
         if let memory, memory.contains(pin, for: hsmToken) {
@@ -90,17 +90,11 @@ struct TokenLogin: Sendable {
                 + "\(reason).")
     }
 
-    private func readPIN() throws(WorkerFailure) -> SecretBytes {
+    private func orUnavailable<Value: ~Copyable, Failure: Error>(
+        _ body: () throws(Failure) -> Value
+    ) throws(WorkerFailure) -> Value {
         do {
-            return try SecretBytes(contentsOfFile: pinFile)
-        } catch {
-            throw WorkerFailure(.hsmTokenUnavailable, "\(error).")
-        }
-    }
-
-    private func describe(_ slot: Slot) throws(WorkerFailure) -> TokenInfo {
-        do {
-            return try slot.tokenInfo()
+            return try body()
         } catch {
             throw WorkerFailure(.hsmTokenUnavailable, "\(error).")
         }
