@@ -49,6 +49,25 @@ extension FieldCoder {
         }
     }
 
+    /// A message after its fields were read or written: what was read, or the same again.
+    mutating func coded<Value: Message>(_ message: Value) throws(FrameError) -> Value {
+        var message = message
+        try message.fields(&self)
+        return message
+    }
+
+    mutating func coded<Element: Message>(_ elements: [Element], atMost bound: Int) throws(FrameError) -> [Element] {
+        var elements = elements
+        try messages(&elements, atMost: bound)
+        return elements
+    }
+
+    mutating func coded(_ value: [UInt8], atMost bound: Int) throws(FrameError) -> [UInt8] {
+        var value = value
+        try octets(&value, atMost: bound)
+        return value
+    }
+
     /// A list of octet strings.
     mutating func octetStrings(
         _ elements: inout [[UInt8]], atMost count: Int, each bound: Int

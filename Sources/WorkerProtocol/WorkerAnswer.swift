@@ -55,51 +55,36 @@ extension WorkerAnswer {
     /// The fields of every answer, for reading and for writing.
     private mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         switch self {
-        case .opened(var description):
-            try description.fields(&coder)
-            self = .opened(description)
-        case .keys(var keys):
-            try coder.messages(&keys, atMost: FieldBound.keys)
-            self = .keys(keys)
+        case .opened(let description): self = .opened(try coder.coded(description))
+        case .keys(let keys): self = .keys(try coder.coded(keys, atMost: FieldBound.keys))
         case .keyPage(var keys, var listing):
             try coder.integer(&listing)
             try coder.messages(&keys, atMost: FieldBound.keys)
             self = .keyPage(keys, listing: listing)
-        case .keyAttributes(var keys):
-            try coder.messages(&keys, atMost: FieldBound.privateKeysPerIdentifier)
-            self = .keyAttributes(keys)
+        case .keyAttributes(let keys):
+            self = .keyAttributes(try coder.coded(keys, atMost: FieldBound.privateKeysPerIdentifier))
         case .plaintext(var plaintext, var tier, var unlockedSecrets):
             try coder.octets(&plaintext, atMost: FieldBound.paymentData)
             try tier.field(&coder)
             try coder.integer(&unlockedSecrets, atMost: FieldBound.unlockedSecrets)
             self = .plaintext(plaintext, tier: tier, unlockedSecrets: unlockedSecrets)
-        case .done:
-            break
+        case .done: break
         case .failed(var failure):
             try coder.choice(&failure.kind)
             try coder.sentence(&failure.message)
             self = .failed(failure)
-        case .auditKeys(var keys):
-            try coder.messages(&keys, atMost: FieldBound.auditKeys)
-            self = .auditKeys(keys)
-        case .auditKey(var key):
-            try key.fields(&coder)
-            self = .auditKey(key)
-        case .signature(var der):
-            try coder.octets(&der, atMost: FieldBound.signature)
-            self = .signature(der)
+        case .auditKeys(let keys): self = .auditKeys(try coder.coded(keys, atMost: FieldBound.auditKeys))
+        case .auditKey(let key): self = .auditKey(try coder.coded(key))
+        case .signature(let der):
+            self = .signature(try coder.coded(der, atMost: FieldBound.signature))
         case .heads(var lines):
             try coder.octetStrings(&lines, atMost: FieldBound.rememberedHeads, each: FieldBound.checkpoint)
             self = .heads(lines)
-        case .generatedKey(var key):
-            try key.fields(&coder)
-            self = .generatedKey(key)
-        case .requestSignature(var signature):
-            try coder.octets(&signature, atMost: FieldBound.requestSignature)
-            self = .requestSignature(signature)
-        case .tlsSignature(var signature):
-            try coder.octets(&signature, atMost: FieldBound.requestSignature)
-            self = .tlsSignature(signature)
+        case .generatedKey(let key): self = .generatedKey(try coder.coded(key))
+        case .requestSignature(let signature):
+            self = .requestSignature(try coder.coded(signature, atMost: FieldBound.requestSignature))
+        case .tlsSignature(let signature):
+            self = .tlsSignature(try coder.coded(signature, atMost: FieldBound.requestSignature))
         }
     }
 

@@ -108,45 +108,23 @@ extension WorkerRequest {
         case .listMoreKeys(var listing):
             try coder.integer(&listing)
             self = .listMoreKeys(listing: listing)
-        case .describeKey(var publicKeyHash):
-            try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
-            self = .describeKey(publicKeyHash: publicKeyHash)
-        case .readAttributes(var publicKeyHash):
-            try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
-            self = .readAttributes(publicKeyHash: publicKeyHash)
-        case .destroyKey(var publicKeyHash):
-            try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
-            self = .destroyKey(publicKeyHash: publicKeyHash)
-        case .createAuditKey(var identifier):
-            try coder.octets(&identifier, atMost: FieldBound.auditKeyIdentifier)
-            self = .createAuditKey(identifier: identifier)
-        case .open(var opening):
-            try opening.fields(&coder)
-            self = .open(opening)
-        case .decrypt(var decryption):
-            try decryption.fields(&coder)
-            self = .decrypt(decryption)
-        case .importPrivateKey(var key):
-            try key.fields(&coder)
-            self = .importPrivateKey(key)
-        case .importCertificate(var certificate):
-            try certificate.fields(&coder)
-            self = .importCertificate(certificate)
-        case .signCheckpoint(var signing):
-            try signing.fields(&coder)
-            self = .signCheckpoint(signing)
-        case .rememberHead(var head):
-            try head.fields(&coder)
-            self = .rememberHead(head)
-        case .generateKey(var generation):
-            try generation.fields(&coder)
-            self = .generateKey(generation)
-        case .signRequest(var signing):
-            try signing.fields(&coder)
-            self = .signRequest(signing)
-        case .signTLS(var signing):
-            try signing.fields(&coder)
-            self = .signTLS(signing)
+        case .describeKey(let publicKeyHash):
+            self = .describeKey(publicKeyHash: try coder.coded(publicKeyHash, atMost: FieldBound.identifier))
+        case .readAttributes(let publicKeyHash):
+            self = .readAttributes(publicKeyHash: try coder.coded(publicKeyHash, atMost: FieldBound.identifier))
+        case .destroyKey(let publicKeyHash):
+            self = .destroyKey(publicKeyHash: try coder.coded(publicKeyHash, atMost: FieldBound.identifier))
+        case .createAuditKey(let identifier):
+            self = .createAuditKey(identifier: try coder.coded(identifier, atMost: FieldBound.auditKeyIdentifier))
+        case .open(let opening): self = .open(try coder.coded(opening))
+        case .decrypt(let decryption): self = .decrypt(try coder.coded(decryption))
+        case .importPrivateKey(let key): self = .importPrivateKey(try coder.coded(key))
+        case .importCertificate(let certificate): self = .importCertificate(try coder.coded(certificate))
+        case .signCheckpoint(let signing): self = .signCheckpoint(try coder.coded(signing))
+        case .rememberHead(let head): self = .rememberHead(try coder.coded(head))
+        case .generateKey(let generation): self = .generateKey(try coder.coded(generation))
+        case .signRequest(let signing): self = .signRequest(try coder.coded(signing))
+        case .signTLS(let signing): self = .signTLS(try coder.coded(signing))
         }
     }
 
