@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
 #include <string.h>
@@ -40,10 +41,34 @@ int paytokend_peer_has_left(int fd) {
     return poll(&connection, 1, 0) == 1 && (connection.revents & POLLHUP) != 0;
 }
 
-int paytokend_unix_accept(int listening, struct paytokend_peer *peer) {
-    int fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+int paytokend_accept(int listening, struct paytokend_arrival *arrival) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_un local;
+        struct sockaddr_in ipv4;
+        struct sockaddr_in6 ipv6;
+    } from;
+    socklen_t length = sizeof from;
+    int fd = accept4(listening, &from.any, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return -errno;
-    int result = paytokend_peer_has_left(fd) ? EPIPE : paytokend_peer_credentials(fd, peer);
+    int result = paytokend_peer_has_left(fd) ? EPIPE : 0;
+    const int without_delay = 1;
+    memset(arrival, 0, sizeof *arrival);
+    if (result == 0) switch (from.any.sa_family) {
+        case AF_UNIX: result = paytokend_peer_credentials(fd, &arrival->peer); break;
+        case AF_INET:
+            arrival->address_length = sizeof from.ipv4.sin_addr;
+            memcpy(arrival->address, &from.ipv4.sin_addr, sizeof from.ipv4.sin_addr);
+            break;
+        case AF_INET6:
+            arrival->address_length = sizeof from.ipv6.sin6_addr;
+            memcpy(arrival->address, &from.ipv6.sin6_addr, sizeof from.ipv6.sin6_addr);
+            break;
+        default: result = EPROTO;
+        }
+    // An option less is no reason to refuse a peer.
+    if (result == 0 && arrival->address_length > 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &without_delay, sizeof without_delay);
     if (result == 0) return fd;
     close(fd);
     return -result;

@@ -5,9 +5,12 @@ import Refusals
 
 /// Tells who has connected, and has that peer's requests answered.
 package protocol ConnectionService: Sendable {
-    /// On the connection's event loop, once, before anything is read from it. When it throws the connection is closed.
-    func accept(_ channel: any Channel) throws -> AcceptedConnection
-    /// By one: after each accepted connection, and after its end.
+    /// Called once for each connection, on the thread that accepts, before a channel is made of it. When it throws the connection is
+    /// closed.
+    ///
+    /// - Parameter connection: the connected socket.
+    func accept(_ connection: CInt, from peer: ArrivingPeer) throws -> AcceptedConnection
+    /// By one: after each connection that was set up, and after its end.
     func connectionsChanged(by difference: Int)
     /// There were too many connections for one more, or one gave way to another.
     func connectionRefused()
@@ -18,25 +21,30 @@ extension ConnectionService {
 }
 
 /// A connection of which is known where it comes from.
-package struct AcceptedConnection {
+package struct AcceptedConnection: Sendable {
     /// What it is counted by.
     package var source: ConnectionSource
     /// The larger sources that `source` is a part of, the nearest first.
     package var wider: [ConnectionBound]
-    package var handler: any RequestHandler
+    /// Whose turns on an event loop its work takes, asked for each time: that may be known better later.
+    package var share: @Sendable () -> TurnShare
+    /// What answers its requests. On the connection's event loop.
+    package var handler: @Sendable (any Channel) -> any RequestHandler
     /// Whether an answer costs more than serving does, as with TLS, whose handshake comes before it. Such a connection is
     /// closed without one where there are too many.
     package var isCostly: Bool
-    /// Adds what stands between the socket and HTTP, TLS for one; nil for nothing.
-    package var addTransport: ((ChannelPipeline.SynchronousOperations) throws -> Void)?
+    /// Adds what is between the socket and HTTP, TLS for one; nil for nothing. On the connection's event loop.
+    package var addTransport: (@Sendable (ChannelPipeline.SynchronousOperations) throws -> Void)?
 
+    /// - Parameter share: nil for turns of `source`.
     package init(
-        source: ConnectionSource, within wider: [ConnectionBound] = [], handler: any RequestHandler,
-        isCostly: Bool = false,
-        addTransport: ((ChannelPipeline.SynchronousOperations) throws -> Void)? = nil
+        source: ConnectionSource, within wider: [ConnectionBound] = [], share: (@Sendable () -> TurnShare)? = nil,
+        isCostly: Bool = false, addTransport: (@Sendable (ChannelPipeline.SynchronousOperations) throws -> Void)? = nil,
+        handler: @escaping @Sendable (any Channel) -> any RequestHandler
     ) {
         self.source = source
         self.wider = wider
+        self.share = share ?? { TurnShare(of: source) }
         self.handler = handler
         self.isCostly = isCostly
         self.addTransport = addTransport
@@ -54,7 +62,9 @@ struct ConnectionAcceptor: Sendable {
     private static let readBytes = 16 * 1024
 
     /// Makes a channel of an accepted connection, which belongs to it from now on. On the event loop.
-    func setUp(_ connection: CInt, on eventLoop: any EventLoop) -> EventLoopFuture<any Channel> {
+    func setUp(
+        _ connection: CInt, as accepted: AcceptedConnection, on eventLoop: any EventLoop
+    ) -> EventLoopFuture<any Channel> {
         ClientBootstrap(group: eventLoop)
             .channelOption(.autoRead, value: false)
             .channelOption(.maxMessagesPerRead, value: 1)
@@ -62,30 +72,15 @@ struct ConnectionAcceptor: Sendable {
             // A client may say that it has sent all, and still wait for the answer.
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try setUp(channel) }
+                channel.eventLoop.makeCompletedFuture { try setUp(channel, as: accepted) }
             }
             .withConnectedSocket(connection)
     }
 
-    /// For a socket of the network.
-    ///
-    /// - Parameter accepting: accepts; `group` has the connections.
-    func bootstrap(accepting: any EventLoopGroup, group: any EventLoopGroup) -> ServerBootstrap {
-        ServerBootstrap(group: accepting, childGroup: group)
-            .serverChannelOption(.maxMessagesPerRead, value: 16)
-            .childChannelOption(.autoRead, value: false)
-            .childChannelOption(.maxMessagesPerRead, value: 1)
-            .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readBytes))
-            .childChannelOption(.allowRemoteHalfClosure, value: true)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try setUp(channel) }
-            }
-    }
-
-    private func setUp(_ channel: any Channel) throws {
+    private func setUp(_ channel: any Channel, as connection: AcceptedConnection) throws {
         let pipeline = channel.pipeline.syncOperations
         guard let turns = turns[channel.eventLoop] else { throw ChannelError.operationUnsupported }
-        let connection = try service.accept(channel)
+        let handler = connection.handler(channel)
         let decision = connectionLimits.admit(channel, from: connection.source, within: connection.wider)
         service.connectionsChanged(by: 1)
         if decision != .serve { service.connectionRefused() }
@@ -104,8 +99,8 @@ struct ConnectionAcceptor: Sendable {
             try pipeline.addHandlers([
                 input, decoder, Self.encoder,
                 ConnectionHandler(
-                    handler: connection.handler, limits: limits, input: input, executor: executor,
-                    source: connection.source, turns: turns),
+                    handler: handler, limits: limits, input: input, executor: executor,
+                    share: connection.share, turns: turns),
             ])
             // Accepted before, and counted after the program began to end.
             if connectionLimits.isDraining { channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain()) }
@@ -113,7 +108,7 @@ struct ConnectionAcceptor: Sendable {
             let refusal = Refusal(
                 .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
             try pipeline.addHandlers([
-                Self.encoder, OverloadedConnection(answer: connection.handler.answer(for: refusal)),
+                Self.encoder, OverloadedConnection(answer: handler.answer(for: refusal)),
             ])
         case .refuse, .close:
             // Closes the channel, which is not registered yet.

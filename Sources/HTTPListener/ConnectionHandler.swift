@@ -47,7 +47,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let input: BoundedInput
     /// Where requests are answered; nil for the concurrency runtime's threads.
     private let executor: EventLoopExecutor?
-    private let source: ConnectionSource
+    private let share: @Sendable () -> TurnShare
     private let turns: LoopTurns
     private let origin: RequestOrigin
 
@@ -74,15 +74,15 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     init(
         handler: any RequestHandler, limits: RequestLimits, input: BoundedInput,
-        executor: EventLoopExecutor?, source: ConnectionSource, turns: LoopTurns
+        executor: EventLoopExecutor?, share: @escaping @Sendable () -> TurnShare, turns: LoopTurns
     ) {
         self.handler = handler
         self.limits = limits
         self.input = input
         self.executor = executor
-        self.source = source
+        self.share = share
         self.turns = turns
-        origin = RequestOrigin(source: source, turns: executor == nil ? nil : turns)
+        origin = RequestOrigin(share: share, turns: executor == nil ? nil : turns)
     }
 
     // MARK: Events of the channel
@@ -151,7 +151,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         guard turn == .none else { return }
         guard takesInput, !queue.isEmpty || input.holdsBytes else { return wantMore(context) }
         turn = .awaited
-        turns.take(of: source) { self.takeTurn(context) }
+        turns.take(of: share()) { self.takeTurn(context) }
     }
 
     /// Goes on until a request is answered or under way, or nothing is left of what has come in.

@@ -1,3 +1,4 @@
+import Encodings
 import Glibc
 package import NIOCore
 import Synchronization
@@ -14,6 +15,19 @@ package enum ConnectionSource: Sendable, Hashable {
     case network(String)
     /// A client that has proved its identity.
     case client(String)
+
+    /// The sources that connections of an IP address are counted by. An IPv6 host has a network of 64 bits and can use any address
+    /// in it (RFC 4291 §2.5.4), so those count as one, and one party can have a network of 56 or 48 bits (RFC 6177 §2); but not
+    /// IPv4 addresses that are written as IPv6's (§2.5.5.2).
+    ///
+    /// - Parameter address: in network byte order, 4 or 16 bytes.
+    /// - Returns: the narrowest first.
+    package static func networks(of address: [UInt8]) -> [ConnectionSource] {
+        let isMapped =
+            address.count == 16 && address[..<10].allSatisfy { $0 == 0 } && address[10...11] == [0xFF, 0xFF]
+        let lengths = address.count == 16 && !isMapped ? [8, 7, 6] : [address.count]
+        return lengths.map { .network(Hexadecimal.encode(Array(address.prefix($0)))) }
+    }
 }
 
 /// A source that a connection counts for, and how many connections that source may have.
@@ -72,10 +86,12 @@ package final class ConnectionLimits: Sendable {
     }
 
     /// Returns false if one more connection of this source would be closed without an answer, after `arriving` ones that were not
-    /// admitted yet.
+    /// admitted yet. Where the oldest connection gives way, those of a source that has as many arriving as may be served would be
+    /// closed by its own next ones.
     func answers(_ source: ConnectionSource, after arriving: Int) -> Bool {
+        guard maximum.unidentified == nil else { return arriving < maximum.perSource }
         let served = places.withLock { $0.count(of: source) }
-        return maximum.unidentified != nil || served + arriving < maximum.perSource + Self.overloadedMargin
+        return served + arriving < maximum.perSource + Self.overloadedMargin
     }
 
     /// Each `admit` is followed by one ``release(_:decision:)`` with its decision when the channel is closed.

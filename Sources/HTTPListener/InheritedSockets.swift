@@ -19,6 +19,15 @@ package struct InheritedSocket: Sendable, Equatable {
     /// Close-on-exec.
     package let descriptor: CInt
     package let address: Address
+
+    /// What a listening stream socket is bound to, as paytokend_listening_stream has it.
+    static func place(of descriptor: CInt) -> (family: CInt, address: String, port: Int) {
+        var port: UInt16 = 0
+        var text = [CChar](repeating: 0, count: Int(PAYTOKEND_ADDRESS_SIZE))
+        let family = unsafe paytokend_listening_stream(descriptor, &text, &port)
+        let address = String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        return (family, address, Int(port))
+    }
 }
 
 /// Listening sockets that the service manager opened, by the names it gave them (sd_listen_fds(3)).
@@ -91,10 +100,7 @@ package struct InheritedSockets: Sendable, Equatable {
     private static func address(
         of descriptor: CInt, named name: String
     ) throws(ListenerError) -> InheritedSocket.Address {
-        var port: UInt16 = 0
-        var text = [CChar](repeating: 0, count: Int(PAYTOKEND_ADDRESS_SIZE))
-        let family = unsafe paytokend_listening_stream(descriptor, &text, &port)
-        let address = String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        let (family, address, port) = InheritedSocket.place(of: descriptor)
         switch family {
         case AF_UNIX:
             guard address.hasPrefix("/") else {
@@ -107,7 +113,7 @@ package struct InheritedSockets: Sendable, Equatable {
             }
             return .unix(path: address)
         case AF_INET, AF_INET6:
-            if let network = NetworkAddress(ip: address, port: Int(port)) { return .network(network) }
+            if let network = NetworkAddress(ip: address, port: port) { return .network(network) }
             fallthrough
         default:
             throw .unusable(

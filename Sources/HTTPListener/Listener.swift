@@ -49,24 +49,10 @@ package struct ListeningSocket: Sendable {
 package final class Listener: Sendable {
     /// One listening socket while it is open.
     private struct Opening: Sendable {
-        enum Door: Sendable {
-            case network(any Channel)
-            case local(LocalAcceptor)
-        }
-
-        let door: Door
+        let acceptor: SocketAcceptor
+        /// nil where the file is the service manager's, and for a socket of the network.
         let file: SocketFile?
         let connectionLimits: ConnectionLimits
-
-        /// Returns true when each accepted connection of a Unix socket is set up, and no other will be.
-        var acceptsNothing: Bool { if case .local(let acceptor) = door { acceptor.hasStopped } else { true } }
-
-        func close() async {
-            switch door {
-            case .network(let channel): try? await channel.close()
-            case .local(let acceptor): acceptor.stop()
-            }
-        }
     }
 
     private let openings: [Opening]
@@ -74,26 +60,22 @@ package final class Listener: Sendable {
     private let turns: ListenerTurns
     private let logger: Logger
 
-    /// Accepts connections of the network, so that event loops which are busy with requests do not delay that. For all listeners of
-    /// the process, and for good.
-    private static let accepting = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-
     /// Where the sockets of the network listen, in the order in which they were opened: with the port that the system chose,
     /// where port 0 was asked for.
-    package var networkAddresses: [SocketAddress] {
-        openings.compactMap { if case .network(let channel) = $0.door { channel.localAddress } else { nil } }
+    package var networkAddresses: [NetworkAddress] {
+        openings.compactMap { if case .network(let address) = $0.acceptor.address { address } else { nil } }
     }
 
     /// The paths of the Unix sockets, inherited ones too, in the order in which they were opened.
     package var socketPaths: [String] {
-        openings.compactMap { if case .local(let acceptor) = $0.door { acceptor.path } else { nil } }
+        openings.compactMap { if case .unix(let path) = $0.acceptor.address { path } else { nil } }
     }
 
     /// What a ``ServiceWatchdog`` asks: the first of the Unix sockets.
     package var watchedSocket: WatchedSocket? {
         openings.lazy.compactMap { opening in
-            guard case .local(let acceptor) = opening.door else { return nil }
-            return WatchedSocket(path: acceptor.path, isInherited: opening.file == nil)
+            guard case .unix(let path) = opening.acceptor.address else { return nil }
+            return WatchedSocket(path: path, isInherited: opening.file == nil)
         }.first
     }
 
@@ -117,11 +99,11 @@ package final class Listener: Sendable {
         }
         var openings: [Opening] = []
         do throws(ListenerError) {
-            for socket in sockets { openings.append(try await open(socket, group: group, turns: turns)) }
+            for socket in sockets { openings.append(try open(socket, group: group, turns: turns)) }
         } catch {
             for opening in openings {
                 opening.file?.unlinkIfOurs()
-                await opening.close()
+                opening.acceptor.stop()
             }
             turns.stop()
             throw error
@@ -131,52 +113,33 @@ package final class Listener: Sendable {
 
     private static func open(
         _ socket: ListeningSocket, group: any EventLoopGroup, turns: ListenerTurns
-    ) async throws(ListenerError) -> Opening {
+    ) throws(ListenerError) -> Opening {
         let acceptor = ConnectionAcceptor(
             service: socket.service, connectionLimits: socket.connectionLimits, limits: socket.limits,
             answersOnEventLoop: socket.answersOnEventLoop, turns: turns)
-        let bootstrap = acceptor.bootstrap(accepting: accepting, group: group)
-        var file: SocketFile?
-        do {
-            let door: Opening.Door
-            switch socket.place {
-            case .inherited(let inherited):
-                switch inherited.address {
-                case .unix(let path):
-                    door = .local(
-                        try LocalAcceptor.start(inherited.descriptor, path: path, acceptor: acceptor, eventLoops: group)
-                    )
-                case .network:
-                    door = .network(
-                        try await withoutDelay(bootstrap).withBoundSocket(inherited.descriptor).get())
-                    // NIO has called listen once more, with 128; past that, callers that do not block get EAGAIN.
-                    _ = listen(inherited.descriptor, SocketFile.backlog)
-                }
-            case .path(let path, let mode, let owner):
-                let (descriptor, made) = try SocketFile.listen(path: path, mode: mode, group: owner)
-                file = made
-                door = .local(
-                    try LocalAcceptor.start(descriptor, path: path, acceptor: acceptor, eventLoops: group))
-            case .network(let address):
-                door = .network(
-                    try await withoutDelay(bootstrap)
-                        .serverChannelOption(.backlog, value: SocketFile.backlog)
-                        .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-                        .bind(to: address).get())
-            }
-            return Opening(door: door, file: file, connectionLimits: socket.connectionLimits)
-        } catch let error as ListenerError {
-            throw error
-        } catch let error as IOError where error.errnoCode == EADDRINUSE {
-            throw .alreadyServed(path: socket.name)
+        let (descriptor, address, file) = try listen(on: socket.place, named: socket.name)
+        do throws(SystemError) {
+            return Opening(
+                acceptor: try SocketAcceptor.start(descriptor, at: address, acceptor: acceptor, eventLoops: group),
+                file: file, connectionLimits: socket.connectionLimits)
         } catch {
             file?.unlinkIfOurs()
             throw .unusable("cannot accept connections on the \(socket.name) socket: \(error)")
         }
     }
 
-    private static func withoutDelay(_ bootstrap: ServerBootstrap) -> ServerBootstrap {
-        bootstrap.childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+    private static func listen(
+        on place: ListeningSocket.Place, named name: String
+    ) throws(ListenerError) -> (CInt, InheritedSocket.Address, SocketFile?) {
+        switch place {
+        case .inherited(let inherited): return (inherited.descriptor, inherited.address, nil)
+        case .path(let path, let mode, let owner):
+            let (descriptor, file) = try SocketFile.listen(path: path, mode: mode, group: owner)
+            return (descriptor, .unix(path: path), file)
+        case .network(let address):
+            let (descriptor, served) = try NetworkAddress.listen(at: address, named: name)
+            return (descriptor, .network(served), nil)
+        }
     }
 
     /// Stops accepting, closes idle connections, lets the others finish their request for at most `grace`, those that have just
@@ -185,31 +148,17 @@ package final class Listener: Sendable {
         let end = ContinuousClock.now + grace
         for opening in openings {
             opening.file?.unlinkIfOurs()
-            switch opening.door {
-            // Not waited for: each event loop does what it is given in order.
-            case .network(let channel): channel.setOption(.autoRead, value: false).whenComplete { _ in }
-            case .local(let acceptor): acceptor.stop()
-            }
+            opening.acceptor.stop()
         }
-        // A connection of the network that was accepted is set up on an event loop of its own, and handed back to the accepting
-        // one, which closes it without an answer if its socket is closed by then.
-        for _ in 0..<3 {
-            let passed = PassedEventLoops([Self.accepting, group])
-            while !passed.isComplete, ContinuousClock.now < end { try? await Task.sleep(for: .milliseconds(1)) }
-        }
-        while !openings.allSatisfy(\.acceptsNothing), ContinuousClock.now < end {
+        while !openings.allSatisfy(\.acceptor.hasStopped), ContinuousClock.now < end {
             try? await Task.sleep(for: .milliseconds(1))
         }
         for opening in openings {
-            if case .network(let channel) = opening.door { try? await channel.close() }
             for channel in opening.connectionLimits.drain() {
                 channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain())
             }
         }
-        let setUp = PassedEventLoops([group])
-        while !setUp.isComplete || openings.contains(where: { !$0.connectionLimits.served.isEmpty }),
-            ContinuousClock.now < end
-        {
+        while openings.contains(where: { !$0.connectionLimits.served.isEmpty }), ContinuousClock.now < end {
             try? await Task.sleep(for: .milliseconds(10))
         }
         let left = openings.flatMap(\.connectionLimits.served)
@@ -223,22 +172,6 @@ package final class Listener: Sendable {
         }
         turns.stop()
     }
-}
-
-/// Whether each event loop has done what it was given before: a connection that was accepted is set up on its own event loop a
-/// little later, and is not among those that are served until then.
-private final class PassedEventLoops: Sendable {
-    private let missing: Atomic<Int>
-
-    init(_ groups: [any EventLoopGroup]) {
-        let eventLoops = groups.flatMap { Array($0.makeIterator()) }
-        missing = Atomic(eventLoops.count)
-        for eventLoop in eventLoops {
-            eventLoop.execute { self.missing.subtract(1, ordering: .relaxed) }
-        }
-    }
-
-    var isComplete: Bool { missing.load(ordering: .relaxed) == 0 }
 }
 
 /// Why a program cannot listen.

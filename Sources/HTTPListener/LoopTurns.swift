@@ -4,6 +4,20 @@ import HostSystem
 package import NIOCore
 import NIOPosix
 
+/// Whose turns some work takes: an owner's, which go round the names under it (``FairQueue``).
+package struct TurnShare: Sendable, Equatable {
+    package let owner: ConnectionSource
+    package let name: String?
+
+    package init(of owner: ConnectionSource, named name: String? = nil) {
+        self.owner = owner
+        self.name = name
+    }
+
+    /// The same for work that the owner does for a client of its own. Turns that go round names already stay so.
+    func named(_ client: String?) -> TurnShare { TurnShare(of: owner, named: name ?? client) }
+}
+
 /// One event loop's time, shared by the sources of its connections: each source in turn has one piece of work done, a
 /// request's head say, or the verification of a payment token.
 ///
@@ -70,14 +84,12 @@ package final class LoopTurns: Sendable {
 
     // All of the following on the event loop.
 
-    /// Has work done as soon as it is its source's turn; when the loop is free, before this returns.
+    /// Has work done as soon as it is its owner's turn; when the loop is free, before this returns.
     ///
-    /// - Parameters:
-    ///   - client: whom the source works for; its turns go round these names.
-    ///   - work: calls ``end()`` once, when it is done.
-    func take(of source: ConnectionSource, named client: String? = nil, _ work: @escaping () -> Void) {
+    /// - Parameter work: calls ``end()`` once, when it is done.
+    func take(of share: TurnShare, _ work: @escaping () -> Void) {
         if takeNow() { return work() }
-        state.value.waiting.append(work, of: source, named: client)
+        state.value.waiting.append(work, of: share.owner, named: share.name)
         serveNext()
     }
 

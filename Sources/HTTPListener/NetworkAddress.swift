@@ -1,4 +1,6 @@
 import Foundation
+import Glibc
+import HostSystem
 import NIOCore
 
 /// An IP address and a port; never a name, which somebody else could change.
@@ -53,10 +55,43 @@ package struct NetworkAddress: Sendable, Equatable {
         return bytes.count == 4 ? bytes : nil
     }
 
-    /// With the port that the system chose, where this one's is 0.
-    package func served(by listener: Listener) -> NetworkAddress {
-        listener.networkAddresses.first?.port.flatMap { NetworkAddress(ip: ip, port: $0) } ?? self
+    package var text: String { isIPv6 ? "[\(ip)]:\(port)" : "\(ip):\(port)" }
+}
+
+extension NetworkAddress {
+    /// Binds and listens.
+    ///
+    /// - Parameter name: the socket's, for messages.
+    /// - Returns: the listening descriptor, close-on-exec, and the address with the port that the system chose where 0 was asked for.
+    static func listen(
+        at address: SocketAddress, named name: String
+    ) throws(ListenerError) -> (descriptor: CInt, served: NetworkAddress) {
+        let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(address.protocol == .inet6 ? AF_INET6 : AF_INET, type, 0)
+        guard descriptor >= 0 else { throw failure("socket", name) }
+        do throws(ListenerError) {
+            var reuses: CInt = 1
+            guard
+                unsafe setsockopt(
+                    descriptor, SOL_SOCKET, SO_REUSEADDR, &reuses, socklen_t(MemoryLayout<CInt>.size)) == 0
+            else { throw failure("setsockopt(SO_REUSEADDR)", name) }
+            let bound = unsafe address.withSockAddr { unsafe bind(descriptor, $0, socklen_t($1)) }
+            guard bound == 0 else { throw errno == EADDRINUSE ? .alreadyServed(path: name) : failure("bind", name) }
+            guard Glibc.listen(descriptor, SocketFile.backlog) == 0 else {
+                throw errno == EADDRINUSE ? .alreadyServed(path: name) : failure("listen", name)
+            }
+            let place = InheritedSocket.place(of: descriptor)
+            guard let served = NetworkAddress(ip: place.address, port: place.port) else {
+                throw failure("getsockname", name)
+            }
+            return (descriptor, served)
+        } catch {
+            close(descriptor)
+            throw error
+        }
     }
 
-    package var text: String { isIPv6 ? "[\(ip)]:\(port)" : "\(ip):\(port)" }
+    private static func failure(_ call: String, _ name: String) -> ListenerError {
+        .unusable("cannot accept connections on the \(name) socket: \(SystemError(call: call, errno: errno))")
+    }
 }

@@ -2,13 +2,13 @@ import Synchronization
 
 /// The connection that a request came by, as the work for that request sees it.
 package final class RequestOrigin: Sendable {
-    private let source: ConnectionSource
+    private let share: @Sendable () -> TurnShare
     /// nil where requests are not answered on the connection's event loop.
     private let turns: LoopTurns?
     private let left = Atomic(false)
 
-    init(source: ConnectionSource, turns: LoopTurns?) {
-        self.source = source
+    init(share: @escaping @Sendable () -> TurnShare, turns: LoopTurns?) {
+        self.share = share
         self.turns = turns
     }
 
@@ -28,7 +28,7 @@ package final class RequestOrigin: Sendable {
         guard let turns, turns.eventLoop.inEventLoop else { return LoopTurn(nil) }
         if !turns.takeNow() {
             await withCheckedContinuation { continuation in
-                turns.take(of: source, named: client) { continuation.resume() }
+                turns.take(of: share().named(client)) { continuation.resume() }
             }
         }
         return LoopTurn(turns)

@@ -14,10 +14,18 @@ struct paytokend_peer {
 /// Fills peer from the connected socket fd. Returns 0 or an errno.
 int paytokend_peer_credentials(int fd, struct paytokend_peer *peer);
 
-/// Accepts a connection of a non-blocking Unix socket, non-blocking and close on exec, and fills peer. Returns the
-/// descriptor, -EAGAIN when no connection waits, -EPIPE for one whose peer has closed it already (it is closed here too), or
-/// another negative errno.
-int paytokend_unix_accept(int listening, struct paytokend_peer *peer);
+/// Where a connection comes from: peer for a Unix socket, whose address_length is 0; else an IP address in network byte order,
+/// of 4 or 16 bytes.
+struct paytokend_arrival {
+    struct paytokend_peer peer;
+    uint8_t address_length;
+    uint8_t address[16];
+};
+
+/// Accepts a connection of a non-blocking Unix or TCP socket, non-blocking and close on exec, a TCP socket with TCP_NODELAY, and
+/// fills arrival. Returns the descriptor, -EAGAIN when no connection waits, -EPIPE for one whose peer has closed it already (it
+/// is closed here too), or another negative errno.
+int paytokend_accept(int listening, struct paytokend_arrival *arrival);
 
 /// Whether the peer has closed its end altogether (POLLHUP); not when it has only finished sending.
 int paytokend_peer_has_left(int fd);

@@ -44,12 +44,15 @@ private struct PeerConnections: ConnectionService {
     let instruments: Instruments
     let shares: UnnamedShares
 
-    func accept(_ channel: any Channel) throws -> AcceptedConnection {
+    func accept(_ connection: CInt, from _: ArrivingPeer) throws -> AcceptedConnection {
         // The kernel recorded these when the peer connected and does not change them, so they are asked for once.
-        let peer = try UnixSocketPeer.read(channel) { try PeerCredentials(connectedSocket: $0) }
-        return AcceptedConnection(
-            source: .user(peer.uid), within: shares.bounds(for: handler.unnamedAccounts(of: peer)),
-            handler: PeerRequests(peer: peer, socket: socket, handler: handler))
+        let peer = try PeerCredentials(connectedSocket: connection)
+        let unnamed = handler.unnamedAccounts(of: peer)
+        // One account can have thousands of uids in user namespaces, and would have as many turns.
+        let share = unnamed.map { TurnShare(of: $0.source, named: "\(peer.uid)") } ?? TurnShare(of: .user(peer.uid))
+        return AcceptedConnection(source: .user(peer.uid), within: shares.bounds(for: unnamed), share: { share }) { _ in
+            PeerRequests(peer: peer, socket: socket, handler: handler)
+        }
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }
@@ -69,15 +72,24 @@ struct UnnamedShares: Sendable {
     var unmatched: Int { share(1, of: 4) }
 
     func bounds(for accounts: UnnamedAccounts?) -> [ConnectionBound] {
-        let all = ConnectionBound(.unnamedAccounts, most: all)
-        return switch accounts {
-        case nil: []
-        case .group(let group): [ConnectionBound(.accounts("group \(group)"), most: ofRule), all]
-        case .unmatched: [ConnectionBound(.accounts("unmatched"), most: unmatched), all]
-        }
+        guard let accounts else { return [] }
+        return [
+            ConnectionBound(accounts.source, most: accounts == .unmatched ? unmatched : ofRule),
+            ConnectionBound(.unnamedAccounts, most: all),
+        ]
     }
 
     private func share(_ part: Int, of parts: Int) -> Int { max(1, total * part / parts) }
+}
+
+extension UnnamedAccounts {
+    /// What their connections are counted by, and whose turns their work takes.
+    var source: ConnectionSource {
+        switch self {
+        case .group(let group): .accounts("group \(group)")
+        case .unmatched: .accounts("unmatched")
+        }
+    }
 }
 
 extension Listener {

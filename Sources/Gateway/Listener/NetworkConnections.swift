@@ -9,8 +9,6 @@ import Refusals
 /// before it.
 struct NetworkConnections: ConnectionService {
     let router: GatewayRouter
-    /// Whether it is a Unix socket, whose peers are accounts of this host.
-    let isLocal: Bool
     /// nil: HTTP on the socket itself.
     let tls: TLSTermination?
     let connectionLimits: ConnectionLimits
@@ -18,30 +16,26 @@ struct NetworkConnections: ConnectionService {
     let handshakeRates: HandshakeRates
     let instruments: GatewayInstruments
 
-    func accept(_ channel: any Channel) throws -> AcceptedConnection {
-        let peer: NetworkPeer
-        if isLocal {
-            peer = NetworkPeer(uid: try UnixSocketPeer.uid(of: channel))
-        } else if let ip = channel.remoteAddress?.ipAddress, let packed = NetworkAddress.packed(ip) {
-            peer = NetworkPeer(ip: ip, packed: packed)
-        } else {
-            // It has left already.
-            throw ChannelError.ioOnClosedChannel
-        }
+    /// Whose turns the work for all clients takes that are not known yet, however many addresses they have.
+    private static let unknownClients = ConnectionSource.network("unknown")
+
+    func accept(_ connection: CInt, from arriving: ArrivingPeer) throws -> AcceptedConnection {
+        let peer = try NetworkPeer(arriving)
         let settings = tls?.current
         if settings != nil, !handshakeRates.take(peer.sources) {
             instruments.refusedConnections.increment()
             throw ChannelError.eof
         }
-        let handler = NetworkRequests(
-            peer: peer, router: router, connection: channel, connectionLimits: connectionLimits,
-            handshakeRates: settings == nil ? nil : handshakeRates, perClient: limits.maxConnectionsPerClient)
         let timeout = TimeAmount(limits.authenticationTimeout)
         return AcceptedConnection(
             source: peer.source,
             within: peer.wider.enumerated().map { index, network in
                 ConnectionBound(network, most: limits.maxConnectionsPerAddress << (index + 1))
-            }, handler: handler, isCostly: settings != nil,
+            },
+            share: {
+                peer.client.map { TurnShare(of: .client($0)) }
+                    ?? TurnShare(of: Self.unknownClients, named: peer.address)
+            }, isCostly: settings != nil,
             addTransport: { pipeline in
                 let handshake = settings?.handler(for: peer)
                 if let handshake { try pipeline.addHandler(handshake) }
@@ -49,6 +43,11 @@ struct NetworkConnections: ConnectionService {
                     UnknownClientTimeout(
                         peer: peer, tls: handshake, resumed: { settings?.resumed($0) }, timeout: timeout,
                         log: router.log))
+            },
+            handler: { channel in
+                NetworkRequests(
+                    peer: peer, router: router, connection: channel, connectionLimits: connectionLimits,
+                    handshakeRates: settings == nil ? nil : handshakeRates, perClient: limits.maxConnectionsPerClient)
             })
     }
 

@@ -1,4 +1,3 @@
-import Encodings
 import HTTPListener
 import NIOCore
 import Synchronization
@@ -20,19 +19,17 @@ final class NetworkPeer: Sendable {
     var sources: [ConnectionSource] { [source] + wider }
     private let state = Mutex(State())
 
-    /// - Parameter packed: the address in network byte order (4 or 16 bytes).
-    init(ip: String, packed: [UInt8]) {
-        address = ip
-        let networks = Self.networks(packed)
-        source = networks[0]
-        wider = Array(networks.dropFirst())
-    }
-
-    /// A process of this host, behind a Unix socket.
-    init(uid: UInt32) {
-        address = "unix"
-        source = .user(uid)
-        wider = []
+    /// - Throws: NIO's error for bytes that are no IP address.
+    init(_ arriving: ArrivingPeer) throws {
+        switch arriving {
+        case .user:
+            address = "unix"
+            (source, wider) = (arriving.source, [])
+        case .address(let packed):
+            address = try SocketAddress(packedIPAddress: ByteBuffer(bytes: packed), port: 0).ipAddress ?? ""
+            let networks = ConnectionSource.networks(of: packed)
+            (source, wider) = (networks[0], Array(networks.dropFirst()))
+        }
     }
 
     /// What the client proved in the TLS handshake.
@@ -47,15 +44,5 @@ final class NetworkPeer: Sendable {
 
     func belongs(to client: String) {
         state.withLock { $0.client = client }
-    }
-
-    /// An IPv6 host has a network of 64 bits and can use any address in it (RFC 4291 §2.5.4), so those count as one; but not
-    /// IPv4 addresses that are written as IPv6's (§2.5.5.2).
-    ///
-    /// - Returns: the narrowest first.
-    private static func networks(_ packed: [UInt8]) -> [ConnectionSource] {
-        let isMapped = packed.count == 16 && packed[..<10].allSatisfy { $0 == 0 } && packed[10...11] == [0xFF, 0xFF]
-        let lengths = packed.count == 16 && !isMapped ? [8, 7, 6] : [packed.count]
-        return lengths.map { .network(Hexadecimal.encode(Array(packed.prefix($0)))) }
     }
 }

@@ -83,9 +83,9 @@ struct AdminConnections: ConnectionService {
     /// Administration needs few connections; root and the gateway's own user find room when others have filled the socket.
     static let maximum = ConnectionLimits.Maximum(total: 64, perSource: 16, reserved: 8)
 
-    func accept(_ channel: any Channel) throws -> AcceptedConnection {
-        let peer = try UnixSocketPeer.read(channel) { try PeerCredentials(connectedSocket: $0) }
-        return AcceptedConnection(source: .user(peer.uid), handler: AdminPeerRequests(peer: peer, router: router))
+    func accept(_ connection: CInt, from peer: ArrivingPeer) throws -> AcceptedConnection {
+        let credentials = try PeerCredentials(connectedSocket: connection)
+        return AcceptedConnection(source: peer.source) { _ in AdminPeerRequests(peer: credentials, router: router) }
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }

@@ -91,7 +91,7 @@ struct GatewayAssembly: Sendable {
         let merchants = ListeningSocket(
             name: configuration.listener.address.text, place: try place(inherited),
             service: NetworkConnections(
-                router: router, isLocal: configuration.listener.address.isUnix, tls: tls,
+                router: router, tls: tls,
                 connectionLimits: connectionLimits, limits: limits, handshakeRates: HandshakeRates(limits.handshakes),
                 instruments: instruments),
             connectionLimits: connectionLimits, answersOnEventLoop: false, limits: requests)
@@ -127,8 +127,6 @@ struct GatewayAssembly: Sendable {
 }
 
 extension GatewayListenerSettings.Address {
-    fileprivate var isUnix: Bool { if case .unix = self { true } else { false } }
-
     fileprivate func isOf(_ other: InheritedSocket.Address) -> Bool {
         switch (self, other) {
         case (.unix(let path, _, _), .unix(let inherited)): path == inherited

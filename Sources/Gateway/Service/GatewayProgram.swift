@@ -123,10 +123,7 @@ public enum GatewayProgram {
 
     /// With the port that the system chose, where the configuration says port 0.
     private static func address(of listener: Listener, _ configuration: GatewayConfiguration) -> String {
-        guard case .network(let ip, let port) = configuration.listener.address,
-            let address = NetworkAddress(ip: ip, port: port)
-        else { return configuration.listener.address.text }
-        return address.served(by: listener).text
+        listener.networkAddresses.first?.text ?? configuration.listener.address.text
     }
 
     static func load(

@@ -85,7 +85,7 @@ struct MetricsServeCommand: AsyncParsableCommand {
         let service = ServiceNotification(logger: log.logger)
         log.logger.notice(
             "serving metrics",
-            metadata: ["address": "\(address.served(by: listener).text)", "of": "\(path)"])
+            metadata: ["address": "\((listener.networkAddresses.first ?? address).text)", "of": "\(path)"])
         service.notify(.ready)
         for await _ in signals { break }
         service.notify(.stopping)

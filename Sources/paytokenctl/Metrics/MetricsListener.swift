@@ -8,9 +8,8 @@ import Refusals
 struct MetricsConnections: ConnectionService {
     let scrape: SharedScrape
 
-    func accept(_ channel: any Channel) throws -> AcceptedConnection {
-        AcceptedConnection(
-            source: .network(channel.remoteAddress?.ipAddress ?? ""), handler: MetricsRequests(scrape: scrape))
+    func accept(_ connection: CInt, from peer: ArrivingPeer) -> AcceptedConnection {
+        AcceptedConnection(source: peer.source) { _ in MetricsRequests(scrape: scrape) }
     }
 
     func connectionsChanged(by difference: Int) {}

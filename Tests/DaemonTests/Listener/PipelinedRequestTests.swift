@@ -21,12 +21,12 @@ struct PipelinedRequestTests {
         try await eventLoop.next().submit {
             #expect(turns.takeNow())
             for number in 0..<100 {
-                turns.take(of: .user(1)) {
+                turns.take(of: TurnShare(of: .user(1))) {
                     order.change { $0.append("many \(number)") }
                     turns.end()
                 }
             }
-            turns.take(of: .user(2)) {
+            turns.take(of: TurnShare(of: .user(2))) {
                 order.change { $0.append("few") }
                 turns.end()
             }
@@ -56,7 +56,7 @@ struct PipelinedRequestTests {
             .withConnectedSocket(ends[0]).get()
         // Works until the socket is read, which only a poll brings about.
         @Sendable func work() {
-            turns.take(of: .user(1)) {
+            turns.take(of: TurnShare(of: .user(1))) {
                 usleep(50)
                 if !isRead.load(ordering: .relaxed) { work() }
                 turns.end()

@@ -11,7 +11,7 @@ struct BoundedWorkTests {
         let fixture = try await PaymentRoutesFixture()
         let paymentToken = try fixture.mint()
         let body = path == "/v1/verify" ? paymentToken.verifyBody() : paymentToken.decryptBody()
-        let origin = RequestOrigin(source: .user(fixture.peer.uid), turns: nil)
+        let origin = RequestOrigin(share: { [fixture] in TurnShare(of: .user(fixture.peer.uid)) }, turns: nil)
         origin.leave()
         let answer = try await fixture.post(path, body, from: origin)
         #expect(String(decoding: answer.body, as: UTF8.self).contains("\"deadline_exceeded\""))

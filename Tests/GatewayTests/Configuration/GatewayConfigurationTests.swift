@@ -464,13 +464,13 @@ struct GatewayConfigurationTests {
     @Test("one IPv6 network counts as one source, IPv4 addresses each as their own")
     func sources() throws {
         func source(_ ip: String) throws -> NetworkPeer {
-            NetworkPeer(ip: ip, packed: try #require(NetworkAddress.packed(ip)))
+            try NetworkPeer(.address(try #require(NetworkAddress.packed(ip))))
         }
         #expect(try source("2001:db8:1:2::1").source == source("2001:db8:1:2:ffff::9").source)
         #expect(try source("2001:db8:1:2::1").source != source("2001:db8:1:3::1").source)
         #expect(try source("192.0.2.1").source != source("192.0.2.2").source)
         #expect(try source("::ffff:192.0.2.1").source != source("::ffff:192.0.2.2").source)
         // Behind a Unix socket there are no addresses; whoever has the account has all its processes.
-        #expect(NetworkPeer(uid: 7).source == .user(7))
+        #expect(try NetworkPeer(.user(7)).source == .user(7))
     }
 }

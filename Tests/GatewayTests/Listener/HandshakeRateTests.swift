@@ -56,7 +56,7 @@ struct HandshakeRateTests {
     @Test("an IPv6 address is of three networks, any other of itself")
     func sources() {
         func names(_ ip: String) -> [ConnectionSource] {
-            NetworkAddress.packed(ip).map { NetworkPeer(ip: ip, packed: $0).sources } ?? []
+            (try? NetworkAddress.packed(ip).map { try NetworkPeer(.address($0)) })?.sources ?? []
         }
         #expect(
             names("2001:db8:1:ab23:4567::1")

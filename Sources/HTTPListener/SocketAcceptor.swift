@@ -5,28 +5,53 @@ import HostSystem
 import NIOCore
 import Synchronization
 
-/// Accepts the connections of one Unix socket, on a thread of its own.
+/// Where a connection that was just accepted comes from, as the kernel says.
+package enum ArrivingPeer: Sendable, Hashable {
+    /// Through a Unix socket: the peer's uid.
+    case user(UInt32)
+    /// Through a socket of the network: the peer's IP address in network byte order, 4 or 16 bytes.
+    case address([UInt8])
+
+    /// What its connections are counted by before their client is known.
+    package var source: ConnectionSource {
+        switch self {
+        case .user(let uid): .user(uid)
+        case .address(let address): ConnectionSource.networks(of: address)[0]
+        }
+    }
+
+    fileprivate init(_ arrival: paytokend_arrival) {
+        let length = Int(arrival.address_length)
+        self =
+            length == 0
+            ? .user(arrival.peer.uid)
+            : .address(unsafe withUnsafeBytes(of: arrival.address) { unsafe Array($0.prefix(length)) })
+    }
+}
+
+/// Accepts the connections of one listening socket, on a thread of its own.
 ///
 /// A peer that connects and closes in a loop can do so tens of thousands of times a second. An event loop that accepts them
 /// all, and makes a channel of each, serves no request meanwhile; one that accepts slower lets the kernel's queue run full,
 /// and other callers' connects fail. This thread takes the connections as fast as the kernel makes them, drops those whose
 /// peer has left and those that would be closed for their number, and gives the rest to the event loops, where each is set
-/// up in a turn of its peer's uid (``LoopTurns``).
-final class LocalAcceptor: Sendable {
+/// up in a turn of its source (``LoopTurns``). So a connection takes a descriptor and memory here only while few others wait to
+/// be set up; all others wait in the kernel's queue.
+final class SocketAcceptor: Sendable {
     private struct Arriving {
         /// Connections that were given to event loops and are not set up yet.
-        var byUID: [UInt32: Int] = [:]
+        var bySource: [ConnectionSource: Int] = [:]
         var total = 0
         var isStopping = false
         var hasStopped = false
     }
 
     /// Beyond so many connections that are not set up yet, further ones wait in the kernel's queue.
-    private static let mostArriving = 1024
+    static let mostArriving = 1024
     /// How many connections are accepted before the thread looks whether it is to stop.
     private static let batch = 64
 
-    let path: String
+    let address: InheritedSocket.Address
     private let descriptor: CInt
     private let acceptor: ConnectionAcceptor
     private let eventLoops: any EventLoopGroup
@@ -37,8 +62,9 @@ final class LocalAcceptor: Sendable {
     /// - Parameter descriptor: a listening socket, which belongs to this object from now on.
     /// - Throws: `SystemError`; the descriptor is closed then.
     static func start(
-        _ descriptor: CInt, path: String, acceptor: ConnectionAcceptor, eventLoops: any EventLoopGroup
-    ) throws(SystemError) -> LocalAcceptor {
+        _ descriptor: CInt, at address: InheritedSocket.Address, acceptor: ConnectionAcceptor,
+        eventLoops: any EventLoopGroup
+    ) throws(SystemError) -> SocketAcceptor {
         var wake: [CInt] = [-1, -1]
         let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         let flags = fcntl(descriptor, F_GETFL)
@@ -49,17 +75,17 @@ final class LocalAcceptor: Sendable {
             close(descriptor)
             throw error
         }
-        let local = LocalAcceptor(descriptor, path, acceptor, eventLoops, wake: (wake[0], wake[1]))
-        Thread.detachNewThread { local.run() }
-        return local
+        let socket = SocketAcceptor(descriptor, address, acceptor, eventLoops, wake: (wake[0], wake[1]))
+        Thread.detachNewThread { socket.run() }
+        return socket
     }
 
     private init(
-        _ descriptor: CInt, _ path: String, _ acceptor: ConnectionAcceptor, _ eventLoops: any EventLoopGroup,
-        wake: (CInt, CInt)
+        _ descriptor: CInt, _ address: InheritedSocket.Address, _ acceptor: ConnectionAcceptor,
+        _ eventLoops: any EventLoopGroup, wake: (CInt, CInt)
     ) {
         self.descriptor = descriptor
-        self.path = path
+        self.address = address
         self.acceptor = acceptor
         self.eventLoops = eventLoops
         self.wake = wake
@@ -100,9 +126,9 @@ final class LocalAcceptor: Sendable {
     private func acceptBatch() -> Bool {
         for _ in 0..<Self.batch {
             guard arriving.withLock({ $0.total < Self.mostArriving }) else { return false }
-            var peer = paytokend_peer()
-            switch unsafe paytokend_unix_accept(descriptor, &peer) {
-            case let connection where connection >= 0: receive(connection, from: peer.uid)
+            var arrival = paytokend_arrival()
+            switch unsafe paytokend_accept(descriptor, &arrival) {
+            case let connection where connection >= 0: receive(connection, from: ArrivingPeer(arrival))
             case -EAGAIN: return true
             case -EPIPE, -EINTR, -ECONNABORTED: continue
             default: return false
@@ -111,11 +137,12 @@ final class LocalAcceptor: Sendable {
         return true
     }
 
-    private func receive(_ connection: CInt, from uid: UInt32) {
+    private func receive(_ connection: CInt, from peer: ArrivingPeer) {
+        let source = peer.source
         let isExpected = arriving.withLock { arriving in
-            let before = arriving.byUID[uid, default: 0]
-            guard acceptor.connectionLimits.answers(.user(uid), after: before) else { return false }
-            arriving.byUID[uid] = before + 1
+            let before = arriving.bySource[source, default: 0]
+            guard acceptor.connectionLimits.answers(source, after: before) else { return false }
+            arriving.bySource[source] = before + 1
             arriving.total += 1
             return true
         }
@@ -123,24 +150,28 @@ final class LocalAcceptor: Sendable {
             close(connection)
             return acceptor.service.connectionRefused()
         }
+        guard let accepted = try? acceptor.service.accept(connection, from: peer) else {
+            close(connection)
+            return arrived(source)
+        }
         let eventLoop = eventLoops.next()
         eventLoop.execute { [self] in
             guard let turns = acceptor.turns[eventLoop] else { return }
-            turns.take(of: .user(uid)) { [self] in
+            turns.take(of: accepted.share()) { [self] in
                 defer { turns.end() }
                 guard paytokend_peer_has_left(connection) == 0 else {
                     close(connection)
-                    return arrived(uid)
+                    return arrived(source)
                 }
-                acceptor.setUp(connection, on: eventLoop).whenComplete { _ in self.arrived(uid) }
+                acceptor.setUp(connection, as: accepted, on: eventLoop).whenComplete { _ in self.arrived(source) }
             }
         }
     }
 
-    private func arrived(_ uid: UInt32) {
+    private func arrived(_ source: ConnectionSource) {
         arriving.withLock { arriving in
-            let left = arriving.byUID[uid, default: 1] - 1
-            arriving.byUID[uid] = left == 0 ? nil : left
+            let left = arriving.bySource[source, default: 1] - 1
+            arriving.bySource[source] = left == 0 ? nil : left
             arriving.total -= 1
         }
     }

@@ -1,0 +1,97 @@
+import Dispatch
+import Logging
+import NIOCore
+import NIOPosix
+import Refusals
+import TestSupport
+import Testing
+
+@testable import HTTPListener
+
+@Suite("Accepting from the network")
+struct NetworkAcceptingTests {
+    /// Counts what is accepted, and answers nothing.
+    private struct Counting: ConnectionService, RequestHandler {
+        let accepted = Shared(0)
+        let refused = Shared(0)
+        let changes = Shared(0)
+
+        func accept(_ connection: CInt, from peer: ArrivingPeer) -> AcceptedConnection {
+            accepted.increment()
+            return AcceptedConnection(source: peer.source) { _ in self }
+        }
+
+        func connectionsChanged(by difference: Int) { if difference > 0 { changes.increment() } }
+        func connectionRefused() { refused.increment() }
+        func admit(_ head: RequestHead) -> Admission { .refuse(HTTPAnswer(status: 404)) }
+        func answer(for refusal: Refusal) -> HTTPAnswer { HTTPAnswer(status: 503) }
+    }
+
+    /// A listener whose only event loop does nothing until it is let go.
+    private struct HeldListener {
+        let service = Counting()
+        let listener: Listener
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        private let held = DispatchSemaphore(value: 0)
+        private let clients = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+
+        init(_ maximum: ConnectionLimits.Maximum) async throws {
+            listener = try await Listener.start(
+                [
+                    ListeningSocket(
+                        name: "test", place: .network(try SocketAddress(ipAddress: "127.0.0.1", port: 0)),
+                        service: service, connectionLimits: ConnectionLimits(maximum), answersOnEventLoop: true,
+                        limits: RequestLimits(idle: .seconds(60)))
+                ], group: group, logger: Logger(label: "test"))
+            group.next().execute { [held] in held.wait() }
+        }
+
+        func letGo() { held.signal() }
+
+        /// Connects from an address of 127.0.0.0/8.
+        func connect(from address: String) async throws -> any Channel {
+            let port = try requireValue(listener.networkAddresses.first?.port)
+            return try await ClientBootstrap(group: clients)
+                .bind(to: SocketAddress(ipAddress: address, port: 0))
+                .connect(to: SocketAddress(ipAddress: "127.0.0.1", port: port)).get()
+        }
+
+        func end() async throws {
+            letGo()
+            await listener.shutdown(grace: .zero)
+            try await clients.shutdownGracefully()
+            try await group.shutdownGracefully()
+        }
+    }
+
+    @Test(
+        "an address has no more connections waiting for an event loop than it may have served; further ones are closed")
+    func oneAddress() async throws {
+        let held = try await HeldListener(.init(total: 64, perSource: 8, unidentified: 64))
+        for _ in 0..<50 { _ = try await held.connect(from: "127.0.0.1") }
+        try await wait(for: "refusals") { held.service.refused.current == 42 }
+        #expect(held.service.accepted.current == 8)
+        _ = try await held.connect(from: "127.0.0.2")
+        try await wait(for: "an accepted connection") { held.service.accepted.current == 9 }
+        #expect(held.service.changes.current == 0, "the event loop has set up none")
+        held.letGo()
+        try await wait(for: "connections that are set up") { held.service.changes.current == 9 }
+        try await held.end()
+    }
+
+    @Test("however many addresses connect, only so many connections have a descriptor before they are set up")
+    func manyAddresses() async throws {
+        let held = try await HeldListener(.init(total: 2_048, perSource: 8, unidentified: 2_048))
+        let all = SocketAcceptor.mostArriving + 100
+        var connections: [any Channel] = []
+        for number in 0..<all {
+            connections.append(try await held.connect(from: "127.1.\(number / 250).\(number % 250 + 1)"))
+        }
+        try await wait(for: "accepted connections") { held.service.accepted.current >= SocketAcceptor.mostArriving }
+        #expect(held.service.accepted.current == SocketAcceptor.mostArriving)
+        #expect(held.service.refused.current == 0, "the others wait in the kernel's queue")
+        held.letGo()
+        try await wait(for: "all connections") { held.service.changes.current == all }
+        try await held.end()
+    }
+}
