@@ -3,6 +3,16 @@ package struct PostgreSQLSchemaChange {
     /// The server warned at the commit: it took place, and is not known to be safe.
     package struct Warned: Error {}
 
+    /// The account may not change roles, so that the connection limit cannot be set.
+    package struct LimitNotPermitted: Error {
+        let statement: String
+
+        package var reason: String {
+            "the account may not change the role's connection limit, and nothing was done: leave out --connections, and have a "
+                + "superuser run \(statement);"
+        }
+    }
+
     /// The program's own, to which all of it belongs.
     package let schema: String
     private let connection: PostgreSQLConnection
@@ -54,11 +64,23 @@ package struct PostgreSQLSchemaChange {
         ).first?.boolean(0) ?? true
     }
 
-    /// - Parameter statements: for the role's name, quoted as an identifier.
-    package func grant(to role: String, _ statements: (String) -> [String]) throws {
+    /// - Parameters:
+    ///   - connections: the role's CONNECTION LIMIT; nil leaves it as it is.
+    ///   - statements: for the role's name, quoted as an identifier.
+    package func grant(to role: String, connections: Int?, _ statements: (String) -> [String]) throws {
         guard let quoted = try run("SELECT quote_ident($1)", [.text(role)]).first?.text(0) else {
             throw PostgreSQLRowError(column: 0)
         }
         for statement in statements(quoted) { _ = try run(statement) }
+        if let connections { try limit("ALTER ROLE \(quoted) CONNECTION LIMIT \(connections)") }
+    }
+
+    private func limit(_ statement: String) throws {
+        do throws(PostgreSQLFailure) {
+            _ = try run(statement)
+        } catch {
+            if case .refused(.insufficientPrivilege, _) = error { throw LimitNotPermitted(statement: statement) }
+            throw error
+        }
     }
 }

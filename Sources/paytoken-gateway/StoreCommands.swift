@@ -34,6 +34,10 @@ struct StoreCreateCommand: AsyncParsableCommand {
             All of it is one transaction: done, or nothing of it. Done once more it upgrades an older schema, and otherwise \
             changes nothing but the role's rights.
 
+            --connections also limits the role's connections, so that it cannot take all of the server's: 17 for each gateway, \
+            and 17 in reserve. The account must be allowed to change roles; otherwise nothing is done, and a superuser sets the \
+            limit instead.
+
             The URL is libpq's, without a password, since others see the arguments of a program. A password comes from \
             --password-file, or from where libpq looks by itself: PGPASSFILE, ~/.pgpass, a service file. None is needed where \
             PostgreSQL knows the account (peer).
@@ -51,8 +55,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
         help: ArgumentHelp("Where the database is, with the account that owns it: postgresql://…", valueName: "url"))
     var url: String
 
-    @Option(help: ArgumentHelp("The gateways' role, which exists; it gets the least it needs.", valueName: "role"))
-    var grant: String?
+    @OptionGroup var role: GrantOptions
 
     @Option(
         help: ArgumentHelp("A file with the account's password on one line.", valueName: "file"), completion: .file())
@@ -63,9 +66,6 @@ struct StoreCreateCommand: AsyncParsableCommand {
 
     func validate() throws {
         _ = try Self.url(url)
-        guard grant.map({ !$0.isEmpty && $0.utf8.count <= 63 }) ?? true else {
-            throw ValidationError("A role's name has 1 to 63 bytes.")
-        }
     }
 
     /// Its own words would show the URL, which may hold a password.
@@ -85,7 +85,8 @@ struct StoreCreateCommand: AsyncParsableCommand {
         if let passwordFile { try Self.check(passwordFile) }
         let outcome: PostgreSQLPaymentSchema.Outcome
         do throws(PaymentStoreOpeningError) {
-            outcome = try await PostgreSQLPaymentSchema.create(url, passwordFile: passwordFile, grantTo: grant)
+            outcome = try await PostgreSQLPaymentSchema.create(
+                url, passwordFile: passwordFile, grantTo: role.grant, connections: role.connections)
         } catch {
             throw PaymentOptions.failure(Self.status(of: error), "\(error)")
         }
@@ -108,13 +109,14 @@ struct StoreCreateCommand: AsyncParsableCommand {
             json.member("found", outcome.found)
             json.member("version", outcome.version)
             json.member("granted", outcome.granted)
+            json.member("connectionLimit", role.connections)
             json.endObject()
             try StandardOutput.write(json: json.bytes)
         case .table:
             let table = Table(pairs: [
                 ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
                 ("Schema found", outcome.found.map(String.init) ?? "none"), ("Schema", String(outcome.version)),
-                ("Granted to", outcome.granted ?? "nobody"),
+                ("Granted to", role.description ?? "nobody"),
             ])
             try StandardOutput.write(table.text)
         }

@@ -8,7 +8,7 @@ public enum PostgreSQLSchema {
     /// The version that this program makes and knows.
     public static let version = PostgreSQLTables.version
 
-    /// What ``create(_:passwordFile:grantTo:dryRun:timeout:)`` found and did.
+    /// What ``create(_:passwordFile:grantTo:connections:dryRun:timeout:)`` found and did.
     public struct Outcome: Sendable, Equatable {
         /// `db1:5432/paytokend`.
         public let server: String
@@ -29,19 +29,20 @@ public enum PostgreSQLSchema {
     /// - Parameters:
     ///   - url: with an account that may create a schema in the database, or owns the one there.
     ///   - role: an existing role; nil grants nothing.
+    ///   - connections: the role's CONNECTION LIMIT; nil leaves it as it is.
     ///   - dryRun: looks only.
     ///   - timeout: of each wait for the server. An upgrade of large tables needs as much as it takes.
     public static func create(
-        _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, dryRun: Bool = false,
-        timeout: Duration = .seconds(600)
+        _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, connections: Int? = nil,
+        dryRun: Bool = false, timeout: Duration = .seconds(600)
     ) async throws(LedgerOpeningError) -> Outcome {
         try await onThread { () throws(LedgerOpeningError) in
-            try blocking(url, passwordFile, role, dryRun: dryRun, until: .now + timeout)
+            try blocking(url, passwordFile, role, connections, dryRun: dryRun, until: .now + timeout)
         }
     }
 
     private static func blocking(
-        _ url: PostgreSQLURL, _ passwordFile: String?, _ role: String?, dryRun: Bool,
+        _ url: PostgreSQLURL, _ passwordFile: String?, _ role: String?, _ connections: Int?, dryRun: Bool,
         until deadline: ContinuousClock.Instant
     ) throws(LedgerOpeningError) -> Outcome {
         let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytokenctl")
@@ -49,13 +50,15 @@ public enum PostgreSQLSchema {
             to: url, parameters, passwordFile: passwordFile, until: deadline)
         let change = PostgreSQLSchemaChange(of: PostgreSQLTables.schema, on: connection, until: deadline)
         do {
-            return try change.perform(isDryRun: dryRun) { try perform($0, connection, url, role) }
+            return try change.perform(isDryRun: dryRun) { try perform($0, connection, url, role, connections) }
         } catch is PostgreSQLSchemaChange.Warned {
             throw .unreachable(
                 server: url.server,
                 reason: "the server warned at the commit, so that it is not known to be safe; repeat it.")
         } catch let error as LedgerOpeningError {
             throw error
+        } catch let error as PostgreSQLSchemaChange.LimitNotPermitted {
+            throw .cannotOpen(path: url.server, reason: error.reason)
         } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
             throw .cannotOpen(
                 path: url.server,
@@ -74,7 +77,8 @@ public enum PostgreSQLSchema {
     }
 
     private static func perform(
-        _ change: PostgreSQLSchemaChange, _ connection: PostgreSQLConnection, _ url: PostgreSQLURL, _ role: String?
+        _ change: PostgreSQLSchemaChange, _ connection: PostgreSQLConnection, _ url: PostgreSQLURL, _ role: String?,
+        _ connections: Int?
     ) throws -> Outcome {
         let schema = change.schema
         let facts = try change.run(
@@ -114,7 +118,7 @@ public enum PostgreSQLSchema {
         _ = try change.run(PostgreSQLTables.firstServer)
         if let role {
             try requireOrdinary(role, change, url)
-            try change.grant(to: role, PostgreSQLTables.grants)
+            try change.grant(to: role, connections: connections, PostgreSQLTables.grants)
         }
         return Outcome(
             server: url.server, owner: owner, found: found, version: PostgreSQLTables.version, granted: role,

@@ -7,7 +7,7 @@ public enum PostgreSQLPaymentSchema {
     /// The version that this program makes and knows.
     public static let version = PostgreSQLPaymentTables.version
 
-    /// What ``create(_:passwordFile:grantTo:timeout:)`` found and did.
+    /// What ``create(_:passwordFile:grantTo:connections:timeout:)`` found and did.
     public struct Outcome: Sendable, Equatable {
         /// `db1:5432/payments`.
         public let server: String
@@ -29,9 +29,10 @@ public enum PostgreSQLPaymentSchema {
     /// - Parameters:
     ///   - url: with an account that may create a schema in the database, or owns the one there.
     ///   - role: an existing role; nil grants nothing.
+    ///   - connections: the role's CONNECTION LIMIT; nil leaves it as it is.
     ///   - timeout: of all of it.
     public static func create(
-        _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil,
+        _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, connections: Int? = nil,
         timeout: Duration = .seconds(60)
     ) async throws(PaymentStoreOpeningError) -> Outcome {
         let result = await withCheckedContinuation {
@@ -39,7 +40,7 @@ public enum PostgreSQLPaymentSchema {
             Thread.detachNewThread {
                 waiting.resume(
                     returning: Result { () throws(PaymentStoreOpeningError) in
-                        try blocking(url, passwordFile, role, until: .now + timeout)
+                        try blocking(url, passwordFile, role, connections, until: .now + timeout)
                     })
             }
         }
@@ -47,20 +48,23 @@ public enum PostgreSQLPaymentSchema {
     }
 
     private static func blocking(
-        _ url: PostgreSQLURL, _ passwordFile: String?, _ role: String?, until deadline: ContinuousClock.Instant
+        _ url: PostgreSQLURL, _ passwordFile: String?, _ role: String?, _ connections: Int?,
+        until deadline: ContinuousClock.Instant
     ) throws(PaymentStoreOpeningError) -> Outcome {
         let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(30), application: "paytoken-gateway")
         let connection = try PostgreSQLPaymentSession.connection(
             url, parameters, passwordFile: passwordFile, until: deadline)
         let change = PostgreSQLSchemaChange(of: PostgreSQLPaymentTables.schema, on: connection, until: deadline)
         do {
-            return try change.perform { try perform($0, connection, url, role) }
+            return try change.perform { try perform($0, connection, url, role, connections) }
         } catch is PostgreSQLSchemaChange.Warned {
             throw .notNow(
                 place: url.server,
                 reason: "The server warned at the commit, so that it is not known to be safe; repeat it.")
         } catch let error as PaymentStoreOpeningError {
             throw error
+        } catch let error as PostgreSQLSchemaChange.LimitNotPermitted {
+            throw cannot(url, error.reason)
         } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
             throw cannot(
                 url,
@@ -80,7 +84,8 @@ public enum PostgreSQLPaymentSchema {
     }
 
     private static func perform(
-        _ change: PostgreSQLSchemaChange, _ connection: PostgreSQLConnection, _ url: PostgreSQLURL, _ role: String?
+        _ change: PostgreSQLSchemaChange, _ connection: PostgreSQLConnection, _ url: PostgreSQLURL, _ role: String?,
+        _ connections: Int?
     ) throws -> Outcome {
         let schema = change.schema
         let notAStore = PaymentStoreOpeningError.notAStore(place: url.server)
@@ -125,7 +130,7 @@ public enum PostgreSQLPaymentSchema {
                     "the role to be granted is everybody, a superuser, or can act as the owner, so that its rights bind nothing: "
                         + "make one for the gateways alone (createuser).")
             }
-            try change.grant(to: role, PostgreSQLPaymentTables.grants)
+            try change.grant(to: role, connections: connections, PostgreSQLPaymentTables.grants)
         }
         return Outcome(
             server: url.server, owner: try facts.text(0), found: found, version: version, granted: role,

@@ -20,7 +20,12 @@ struct LedgerCreateCommand: AsyncParsableCommand {
               paytokenctl ledger create --ask-password --grant paytokend \\
                   "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full&sslrootcert=/etc/db-ca.pem"
 
-            All of it is one transaction: done, or nothing of it. Done once more it changes nothing but the role's rights. \
+            All of it is one transaction: done, or nothing of it. Done once more it changes nothing but the role's rights.
+
+            --connections also limits the role's connections, so that it cannot take all of the server's: six for each host, and \
+            six in reserve. The account must be allowed to change roles; otherwise nothing is done, and a superuser sets the \
+            limit instead.
+
             After an upgrade of paytokend it brings the tables up to date, which is refused while a daemon serves with the older \
             ones: stop the daemons first, or start the newer ones, which wait for it.
 
@@ -36,18 +41,13 @@ struct LedgerCreateCommand: AsyncParsableCommand {
         help: ArgumentHelp("Where the database is, with the account that owns it: postgresql://…", valueName: "url"))
     var url: String
 
-    @Option(help: ArgumentHelp("The daemon's role, which exists; it gets the least it needs.", valueName: "role"))
-    var grant: String?
-
+    @OptionGroup var role: GrantOptions
     @OptionGroup var account: OwnerAccountOptions
     @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
 
     func validate() throws {
         _ = try OwnerAccountOptions.url(url)
-        guard grant.map({ !$0.isEmpty && $0.utf8.count <= 63 }) ?? true else {
-            throw ValidationError("A role's name has 1 to 63 bytes.")
-        }
     }
 
     func run() async throws {
@@ -66,7 +66,8 @@ struct LedgerCreateCommand: AsyncParsableCommand {
     {
         do throws(LedgerOpeningError) {
             return try await PostgreSQLSchema.create(
-                url, passwordFile: passwordFile, grantTo: grant, dryRun: dryRun.isDryRun)
+                url, passwordFile: passwordFile, grantTo: role.grant, connections: role.connections,
+                dryRun: dryRun.isDryRun)
         } catch {
             throw CommandFailure(creating: error)
         }
@@ -87,9 +88,11 @@ struct LedgerCreateCommand: AsyncParsableCommand {
         json.member("found", outcome.found)
         json.member("version", isDry ? outcome.found : outcome.version)
         json.member("granted", isDry ? nil : outcome.granted)
+        json.member("connectionLimit", isDry ? nil : role.connections)
         if isDry {
             json.member("wouldBecome", outcome.version)
             json.member("wouldGrant", outcome.granted)
+            json.member("wouldLimit", role.connections)
         }
         json.endObject()
         func shown(_ now: String?, _ none: String, wouldBe next: String?) -> String {
@@ -103,7 +106,7 @@ struct LedgerCreateCommand: AsyncParsableCommand {
                 ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
                 ("Schema found", found ?? "none"),
                 ("Schema", shown(found, "none", wouldBe: String(outcome.version))),
-                ("Granted to", shown(nil, "nobody", wouldBe: outcome.granted)),
+                ("Granted to", shown(nil, "nobody", wouldBe: role.description)),
             ]).text)
     }
 }

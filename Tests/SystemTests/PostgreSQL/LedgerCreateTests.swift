@@ -70,6 +70,35 @@ import Testing
         #expect(try await server.sql("SELECT count(*) FROM paytokend.\(table)", in: name, as: "paytokend") == "0")
     }
 
+    @Test(
+        "--connections limits the role where the account may do that; else nothing is done, and without it the limit stays"
+    )
+    func connections() async throws {
+        let (server, name, url) = try await empty()
+        try await server.sql(
+            "CREATE ROLE limited LOGIN; CREATE ROLE ruler LOGIN CREATEROLE; GRANT limited TO ruler WITH ADMIN OPTION")
+        let limit = { try await server.sql("SELECT rolconnlimit FROM pg_roles WHERE rolname = 'limited'") }
+        let refused = try await create(url, "--grant", "limited", "--connections", "24")
+        #expect(refused.status == 78 && refused.error.contains("ALTER ROLE limited CONNECTION LIMIT 24;"), "\(refused)")
+        #expect(try await server.sql("SELECT to_regnamespace('paytokend') IS NULL", in: name) == "t")
+        for arguments in [["--connections", "24"], ["--connections", "0", "--grant", "limited"]] {
+            let wrong = try await Program.run(Program.built("paytokenctl"), ["ledger", "create", url] + arguments)
+            #expect(wrong.status == 64 && wrong.error.contains("--connections"), "\(wrong)")
+        }
+        try await server.sql("ALTER DATABASE \(name) OWNER TO ruler")
+        let ruler = server.url(name, user: "ruler")
+        let planned = try answer(
+            try await create(ruler, "--grant", "limited", "--connections", "24", "--dry-run", "--output", "json"))
+        #expect(planned.objectValue?["wouldLimit"]?.numberValue?.int == 24)
+        #expect(try await limit() == "-1")
+        let made = try answer(try await create(ruler, "--grant", "limited", "--connections", "24", "--output", "json"))
+        #expect(made.objectValue?["connectionLimit"]?.numberValue?.int == 24)
+        #expect(try await limit() == "24")
+        let again = try await create(ruler, "--grant", "limited")
+        #expect(again.status == 0 && again.output.hasSuffix("Granted to    limited\n"), "\(again)")
+        #expect(try await limit() == "24")
+    }
+
     @Test("the password comes from a file or the terminal, never from the arguments")
     func password() async throws {
         let server = try await PostgreSQLServer()

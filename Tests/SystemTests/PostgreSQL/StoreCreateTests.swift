@@ -39,6 +39,20 @@ import Testing
         #expect(again.output.hasSuffix("Granted to    nobody\n"), "\(again)")
     }
 
+    @Test("--connections limits the role where the account may do that, and else nothing is done")
+    func connections() async throws {
+        let (server, name, url) = try await empty()
+        let refused = try await create(url, "--grant", Self.gateway, "--connections", "51")
+        #expect(refused.status == 78 && refused.error.contains("CONNECTION LIMIT 51;"), "\(refused)")
+        try await server.sql(
+            "CREATE ROLE limited LOGIN; CREATE ROLE ruler LOGIN CREATEROLE; GRANT limited TO ruler WITH ADMIN OPTION")
+        try await server.sql("ALTER DATABASE \(name) OWNER TO ruler")
+        let made = try await create(server.url(name, user: "ruler"), "--grant", "limited", "--connections", "51")
+        #expect(made.status == 0, "\(made)")
+        #expect(made.output.hasSuffix("Granted to    limited, with at most 51 connections\n"), "\(made)")
+        #expect(try await server.sql("SELECT rolconnlimit FROM pg_roles WHERE rolname = 'limited'") == "51")
+    }
+
     @Test("a password comes from a file of nobody else's, and is shown nowhere")
     func password() async throws {
         let server = try await PostgreSQLServer()
