@@ -156,7 +156,8 @@ public final class PostgreSQLLedger: StoredLedger {
             settings.url, passwordFile: settings.passwordFile, application: "paytokend \(settings.node)",
             timeout: settings.timeout,
             // Whatever the client gives up ends on the server by itself. It does not bound the wait for a standby.
-            settings: [("statement_timeout", milliseconds(settings.timeout))] + further, opened: facts.set)
+            settings: [("statement_timeout", milliseconds(settings.timeout))] + further,
+            requiresStandby: settings.requiresStandby, opened: facts.set)
     }
 
     private static func milliseconds(_ duration: Duration) -> String {

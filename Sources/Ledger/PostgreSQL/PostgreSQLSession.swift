@@ -30,20 +30,24 @@ final class PostgreSQLSession: Sendable {
     private let parameters: [String: String]
     private let settings: [(name: String, value: String)]
     private let timeout: Duration
+    private let requiresStandby: Bool
     private let attempt = Mutex<Attempt?>(nil)
     private let opened: @Sendable (Facts) -> Void
 
     /// - Parameters:
-    ///   - settings: of the session, beside those that all have.
-    ///   - opened: is told of each new session.
+    ///   - settings: of the session, in addition to those that all have.
+    ///   - requiresStandby: refuses a server whose commits need not reach the standby's disk by the role's or the database's choice.
+    ///   - opened: gets the facts of each new session.
     init(
         _ url: PostgreSQLURL, passwordFile: String?, application: String, timeout: Duration,
-        settings: [(name: String, value: String)], opened: @escaping @Sendable (Facts) -> Void = { _ in }
+        settings: [(name: String, value: String)], requiresStandby: Bool = false,
+        opened: @escaping @Sendable (Facts) -> Void = { _ in }
     ) {
         self.url = url
         self.passwordFile = passwordFile
         self.timeout = timeout
         self.settings = settings
+        self.requiresStandby = requiresStandby
         self.opened = opened
         parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: application)
     }
@@ -115,6 +119,14 @@ final class PostgreSQLSession: Sendable {
                 throw LedgerOpeningError.olderSchema(server: url.server, found: Int(found), known: known)
             }
             let read = try Self.read(facts, connection)
+            guard !requiresStandby || !read.insecureSettings.contains(.databaseSynchronousCommit) else {
+                throw LedgerOpeningError.cannotOpen(
+                    path: url.server,
+                    reason:
+                        "synchronous_commit is neither on nor remote_apply for the role \(read.role), and ledger.require_standby "
+                        + "asks for commits that reach the standby's disk: reset it for the role, the database or the server."
+                )
+            }
             connection.server = ServerIdentity(
                 systemIdentifier: read.systemIdentifier, timeline: Int64(read.timeline))
             opened(read)
@@ -152,8 +164,8 @@ final class PostgreSQLSession: Sendable {
 
     private static func read(_ row: PostgreSQLRow, _ connection: PostgreSQLConnection) throws -> Facts {
         var insecure = PostgreSQLURL.insecureSettings(of: connection.parameters)
-        // `local` and `off` do not wait for a standby.
-        if ["off", "local"].contains(try row.text(4)) { insecure.insert(.databaseSynchronousCommit) }
+        // `off` and `local` do not wait for a standby, `remote_write` waits for its memory only.
+        if !["on", "remote_apply"].contains(try row.text(4)) { insecure.insert(.databaseSynchronousCommit) }
         if try row.text(5).isEmpty { insecure.insert(.databaseStandby) }
         if try row.boolean(7) { insecure.insert(.databaseOwner) }
         return Facts(

@@ -7,7 +7,7 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
     case databaseTLS = "database_tls"
     /// No synchronous standby is named: what was released may be lost with the server.
     case databaseStandby = "database_standby"
-    /// `synchronous_commit` is turned off for the daemon's role. Every batch turns it on again for itself.
+    /// `synchronous_commit` is weaker than `on` for the daemon's role. Every batch sets it to `on` for itself.
     case databaseSynchronousCommit = "database_synchronous_commit"
     /// The daemon logs in as a superuser or as one who owns the tables: no right binds it.
     case databaseOwner = "database_owner"
@@ -21,8 +21,8 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
             "The ledger's server names no synchronous standby (synchronous_standby_names): when it is lost, claims are, "
                 + "and payment tokens could be released twice."
         case .databaseSynchronousCommit:
-            "synchronous_commit is turned off for the daemon's role or database; the daemon turns it on for each of its "
-                + "transactions. Reset it."
+            "synchronous_commit is off, local or remote_write for the daemon's role or database; the daemon sets it to on for "
+                + "each of its transactions. Reset it."
         case .databaseOwner:
             "The daemon logs in to the ledger's server as a superuser, or as a role that owns the tables or can act as their owner: "
                 + "whoever has its login can change records and delete claims. Use a role of its own, with the rights that "

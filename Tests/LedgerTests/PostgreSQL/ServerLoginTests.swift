@@ -89,10 +89,28 @@ struct ServerLoginTests {
         }
     }
 
-    @Test("synchronous_commit that is turned off for the role is insecure, and on in every batch all the same")
+    @Test(
+        "synchronous_commit below on is insecure, and refused where a standby is required; it is on in every batch all the same"
+    )
     func synchronousCommit() async throws {
-        let server = try await PostgreSQLServer()
-        let databases = try await LedgerDatabases(server: server)
+        let databases = try await LedgerDatabases(server: PostgreSQLServer())
+        let server = databases.server
+        for (choice, isInsecure) in [("on", false), ("remote_apply", false), ("local", true), ("remote_write", true)] {
+            try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) SET synchronous_commit = \(choice)")
+            let database = try await databases.make()
+            var wanted = try settings(server.url(database.name, user: LedgerDatabases.daemon))
+            let permissive = try await PostgreSQLLedger.open(wanted)
+            #expect(permissive.insecureSettings.contains(.databaseSynchronousCommit) == isInsecure, "\(choice)")
+            await permissive.close()
+            wanted.requiresStandby = true
+            do throws(LedgerOpeningError) {
+                await (try await PostgreSQLLedger.open(wanted)).close()
+                #expect(!isInsecure, "\(choice)")
+            } catch {
+                guard case .cannotOpen(_, let reason) = error else { throw error }
+                #expect(isInsecure && reason.contains("remote_apply for the role paytokend"), "\(choice): \(reason)")
+            }
+        }
         try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) SET synchronous_commit = off")
         let fixture = try await PostgreSQLFixture(databases)
         #expect(fixture.ledger.insecureSettings.contains(.databaseSynchronousCommit))
