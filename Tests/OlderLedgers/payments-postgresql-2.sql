@@ -49,7 +49,7 @@ CREATE FUNCTION paytoken_gateway.keep_deleted_payment() RETURNS trigger
     SET search_path TO 'paytoken_gateway', 'pg_temp'
     AS $$
 BEGIN
-    IF OLD.state NOT IN ('received', 'refused') OR OLD.transaction_id IS NOT NULL
+    IF OLD.state NOT IN ('received', 'not_sent', 'refused') OR OLD.transaction_id IS NOT NULL
         OR OLD.changed_at >= removable_before() THEN
         RAISE EXCEPTION 'payments stay' USING ERRCODE = 'P0001';
     END IF;
@@ -105,7 +105,7 @@ DECLARE
 BEGIN
     FOR removable IN
         SELECT client, token_digest FROM payment
-        WHERE state IN ('received', 'refused') AND transaction_id IS NULL AND changed_at < removable_before()
+        WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL AND changed_at < removable_before()
         ORDER BY changed_at LIMIT least(greatest(most, 0), 1000) FOR UPDATE SKIP LOCKED
     LOOP
         DELETE FROM payment WHERE client = removable.client AND token_digest = removable.token_digest;
@@ -310,7 +310,7 @@ CREATE INDEX payment_change_by_payment ON paytoken_gateway.payment_change USING 
 -- Name: payment_removable; Type: INDEX; Schema: paytoken_gateway; Owner: -
 --
 
-CREATE INDEX payment_removable ON paytoken_gateway.payment USING btree (changed_at) WHERE ((state = ANY (ARRAY['received'::text, 'refused'::text])) AND (transaction_id IS NULL));
+CREATE INDEX payment_removable ON paytoken_gateway.payment USING btree (changed_at) WHERE ((state = ANY (ARRAY['received'::text, 'not_sent'::text, 'refused'::text])) AND (transaction_id IS NULL));
 
 
 --

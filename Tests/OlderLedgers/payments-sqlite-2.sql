@@ -68,9 +68,9 @@ CREATE TRIGGER payment_sent_once BEFORE UPDATE ON payment
 CREATE TRIGGER payment_change_stays BEFORE UPDATE ON payment_change
     BEGIN SELECT raise(ABORT, 'history stays'); END;
 CREATE INDEX payment_removable ON payment (changed_at)
-    WHERE state IN ('received', 'refused') AND transaction_id IS NULL;
+    WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL;
 CREATE TRIGGER payment_stays BEFORE DELETE ON payment
-    WHEN old.state NOT IN ('received', 'refused') OR old.transaction_id IS NOT NULL
+    WHEN old.state NOT IN ('received', 'not_sent', 'refused') OR old.transaction_id IS NOT NULL
         OR old.changed_at >= CAST(strftime('%s', 'now') AS INTEGER) * 1000 - 604800000
     BEGIN SELECT raise(ABORT, 'payments stay'); END;
 CREATE TRIGGER payment_change_is_kept BEFORE DELETE ON payment_change

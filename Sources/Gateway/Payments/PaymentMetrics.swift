@@ -31,7 +31,7 @@ struct PaymentMetrics: Sendable {
 
     private let pruned = Counter(
         "paytoken_gateway_pruned_payments_total",
-        help: "Payments removed from the store seven days after they were refused.", labels: [])
+        help: "Payments removed from the store seven days after they ended without a transaction.", labels: [])
 
     /// Begins what is alerted on with 0: Prometheus' `increase` does not count what a series begins with.
     init() { inDoubt.increment([ExchangeFault.accountNumberNotTokenized.rawValue], by: 0) }

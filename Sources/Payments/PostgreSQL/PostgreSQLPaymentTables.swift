@@ -89,13 +89,13 @@ enum PostgreSQLPaymentTables {
         """,
     ]
 
-    /// Refused payments can be removed after seven days by the server's clock, and their history once they are. A gateway's role does that by
-    /// `prune_payments` alone.
+    /// Payments that paytokend never released can be removed after seven days by the server's clock, and their history once they are. A
+    /// gateway's role does that by `prune_payments` alone.
     private static let version2 = [
         "ALTER TABLE payment ADD COLUMN account_digest bytea CHECK (octet_length(account_digest) = 33)",
         """
         CREATE INDEX payment_removable ON payment (changed_at)
-        WHERE state IN ('received', 'refused') AND transaction_id IS NULL
+        WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL
         """,
         """
         CREATE FUNCTION removable_before() RETURNS bigint LANGUAGE sql STABLE
@@ -107,7 +107,7 @@ enum PostgreSQLPaymentTables {
         CREATE FUNCTION keep_deleted_payment() RETURNS trigger LANGUAGE plpgsql
         SET search_path = paytoken_gateway, pg_temp AS $$
         BEGIN
-            IF OLD.state NOT IN ('received', 'refused') OR OLD.transaction_id IS NOT NULL
+            IF OLD.state NOT IN ('received', 'not_sent', 'refused') OR OLD.transaction_id IS NOT NULL
                 OR OLD.changed_at >= removable_before() THEN
                 RAISE EXCEPTION 'payments stay' USING ERRCODE = 'P0001';
             END IF;
@@ -149,7 +149,7 @@ enum PostgreSQLPaymentTables {
         BEGIN
             FOR removable IN
                 SELECT client, token_digest FROM payment
-                WHERE state IN ('received', 'refused') AND transaction_id IS NULL AND changed_at < removable_before()
+                WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL AND changed_at < removable_before()
                 ORDER BY changed_at LIMIT least(greatest(most, 0), 1000) FOR UPDATE SKIP LOCKED
             LOOP
                 DELETE FROM payment WHERE client = removable.client AND token_digest = removable.token_digest;

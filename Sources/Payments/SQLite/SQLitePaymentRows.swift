@@ -163,7 +163,7 @@ enum SQLitePaymentRows {
     /// Those that can be removed. SQLite would take the index of transactions, and read every row without one.
     private static let removable = """
         payment INDEXED BY payment_removable
-        WHERE state IN ('received', 'refused') AND transaction_id IS NULL AND changed_at < ?
+        WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL AND changed_at < ?
         """
 
     static func hasRemovable(before time: Int64, _ db: Database) throws -> Bool {

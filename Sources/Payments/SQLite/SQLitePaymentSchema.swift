@@ -90,15 +90,16 @@ enum SQLitePaymentSchema {
             BEGIN SELECT raise(ABORT, 'history stays'); END;
         """
 
-    /// Refused payments can be removed after seven days, and their history once they are. Until then each row stays.
+    /// Payments that paytokend never released can be removed after seven days, and their history once they are. Until then each row
+    /// stays.
     private static let version2 = """
         ALTER TABLE payment ADD COLUMN account_digest BLOB CHECK (length(account_digest) = 33);
         CREATE INDEX payment_removable ON payment (changed_at)
-            WHERE state IN ('received', 'refused') AND transaction_id IS NULL;
+            WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL;
 
         DROP TRIGGER payment_stays;
         CREATE TRIGGER payment_stays BEFORE DELETE ON payment
-            WHEN old.state NOT IN ('received', 'refused') OR old.transaction_id IS NOT NULL
+            WHEN old.state NOT IN ('received', 'not_sent', 'refused') OR old.transaction_id IS NOT NULL
                 OR old.changed_at >= CAST(strftime('%s', 'now') AS INTEGER) * 1000 - 604800000
             BEGIN SELECT raise(ABORT, 'payments stay'); END;
         DROP TRIGGER payment_change_is_kept;

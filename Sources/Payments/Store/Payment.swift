@@ -68,7 +68,7 @@ public struct Payment: Sendable, Equatable {
     /// Seconds.
     public static let clockMargin: TimeInterval = 5
 
-    /// How long ``PaymentStore/prune()`` keeps a refused payment, in seconds: seven days. A token lives as long as paytokend's window for its
+    /// How long ``PaymentStore/prune()`` keeps a payment without a transaction, in seconds: seven days. A token lives as long as paytokend's window for its
     /// signing time and the time in which it releases the token again, minutes and a day by default.
     public static let retention: TimeInterval = 7 * 86_400
 }

@@ -51,8 +51,8 @@ public protocol PaymentStore: Sendable {
     /// - Returns: how many there were.
     func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int
 
-    /// Removes payments, and their history, that nothing can come of any more: `received` or `refused` without a transaction, and
-    /// last changed more than ``Payment/retention`` ago by the store's own clock. At most 1,000 at a time.
+    /// Removes payments, and their history, that nothing can come of any more: `received`, `notSent` or `refused` without a
+    /// transaction, and last changed more than ``Payment/retention`` ago by the store's own clock. At most 1,000 at a time.
     ///
     /// A token that is brought again later is new to the store. paytokend decides about it, and releases it after no attempt that is
     /// forgotten.

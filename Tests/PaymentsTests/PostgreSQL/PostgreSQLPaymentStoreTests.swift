@@ -224,7 +224,7 @@ import Testing
     }
 
     @Test(
-        "a gateway's login has refused payments removed as many at a time as it says, and no table of its own is touched"
+        "a gateway's login has old payments removed as many at a time as it says, and no table of its own is touched"
     )
     func prune() async throws {
         let database = try await PaymentDatabases.shared.make()

@@ -333,7 +333,9 @@ import Testing
         #expect(settled.outcome?.processorReference == nil)
     }
 
-    @Test("a refused payment is removed with its history after seven days, and no other", arguments: Engine.allCases)
+    @Test(
+        "a payment without a transaction is removed with its history after seven days, and no other",
+        arguments: Engine.allCases)
     func prune(_ engine: Engine) async throws {
         let fixture = try await StoreFixture(engine)
         let store = fixture.store
@@ -345,15 +347,16 @@ import Testing
             return try await store.end(payment, as: state, PaymentOutcome(reason: "why"), at: days(age))
         }
         let removable = [
-            try await ended("refused", as: .refused, 7.01), try await ended("received", as: nil, 400),
+            try await ended("refused", as: .refused, 7.01), try await ended("not sent", as: .notSent, 7.01),
+            try await ended("received", as: nil, 400),
         ]
         var kept = [
-            try await ended("young", as: .refused, 6.99), try await ended("not sent", as: .notSent, 400),
+            try await ended("young", as: .refused, 6.99), try await ended("just not sent", as: .notSent, 6.99),
         ]
         // Received long ago, and refused again today.
         let (again, _) = try await fixture.begun(fixture.arrival("again"), at: days(30))
         kept.append(try await store.end(again, as: .refused, PaymentOutcome(), at: days(0)))
-        for (number, state) in [PaymentState.refused, .submitting].enumerated() {
+        for (number, state) in [PaymentState.refused, .submitting, .submitting].enumerated() {
             let (payment, _) = try await fixture.begun(fixture.arrival("decrypted \(number)"), at: days(400))
             guard
                 case .claimed(let claimed) = try await store.claim(
@@ -361,7 +364,10 @@ import Testing
             else { throw StoreFixture.NotBegun() }
             kept.append(claimed)
         }
-        #expect(try await store.prune() == 2)
+        // Released by paytokend, and then not sent.
+        let submitting = try #require(kept.last)
+        kept[kept.count - 1] = try await store.end(submitting, as: .notSent, PaymentOutcome(), at: days(400))
+        #expect(try await store.prune() == 3)
         #expect(try await store.prune() == 0)
         #expect(
             Set(try await store.payments(PaymentFilter()).map(\.key)) == Set(kept.map(\.key)))
