@@ -58,9 +58,14 @@ final class RefusalTally: Sendable {
 
     /// Counts a refusal of an authorised caller if its records of forgeries are too many in this minute.
     ///
+    /// - Parameter facts: what is known of the request.
     /// - Returns: true if it was counted, and is not to be recorded by itself.
-    func counts(_ code: RefusalCode, of event: AuditEvent.Name, by caller: Caller) -> Bool {
-        guard Self.forgeable.contains(code), Self.forgeableIn.contains(event) else { return false }
+    func counts(_ code: RefusalCode, of facts: AuditDraft.Facts, by caller: Caller) -> Bool {
+        // A caller that leaves before its payment token was read needs none.
+        let isUnread = code == .deadlineExceeded && facts.transactionId == nil
+        guard isUnread || Self.forgeable.contains(code), Self.forgeableIn.contains(facts.event.name) else {
+            return false
+        }
         let minute = Int(clock.now().timeIntervalSince1970 / 60)
         let isRecorded = recorded.withLock { recorded in
             if recorded.minute != minute { recorded = Recorded(minute: minute) }

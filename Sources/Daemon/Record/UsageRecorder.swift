@@ -42,7 +42,7 @@ struct UsageRecorder: AuditLooking {
     /// record cannot be written; the ledger counts what it could not take.
     func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
         if let sequence = draft.sequence { return reference(sequence) }
-        guard !tally.counts(code, of: draft.facts.event.name, by: caller) else { return nil }
+        guard !tally.counts(code, of: draft.facts, by: caller) else { return nil }
         let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
         // Nobody waits for a disk that is known to be full.
         guard !faults.isOngoing(FaultLog.ledger) else {

@@ -2,7 +2,9 @@ import AccessControl
 import AuditChain
 import DaemonAPI
 import Foundation
+import PaymentToken
 import Refusals
+import StrictJSON
 import Synchronization
 import TestSupport
 import Testing
@@ -64,6 +66,33 @@ import Testing
         #expect(counts == [1, 2, 1])
     }
 
+    private static func caller(_ name: String) -> Caller {
+        let rule = AccessRule(name: name, group: .init(name: "payments", id: 100), roles: [.decrypt])
+        return Caller(rule: rule, peer: PeerCredentials(uid: 1000, gid: 100))
+    }
+
+    @Test(
+        "a caller that leaves before its payment token was read is counted like a forgery; one that left later is recorded"
+    )
+    func leavingCallers() async throws {
+        let tally = RefusalTally(clock: time.clock)
+        let (unread, read) = (AuditDraft(), AuditDraft())
+        for draft in [unread, read] { draft.is(.decrypt(reference: nil)) }
+        read.concerns(try PaymentToken(json: JSONValue(parsing: SharedForge.paymentToken().paymentData)))
+        for number in 1...100 {
+            #expect(
+                tally.counts(.deadlineExceeded, of: unread.facts, by: Self.caller("shop"))
+                    == (number > RefusalTally.mostRecorded))
+            #expect(!tally.counts(.deadlineExceeded, of: read.facts, by: Self.caller("shop")))
+        }
+        let records = tally.take(all: true)
+        guard case .refusals(let summary)? = records.first?.event, records.count == 1 else {
+            Issue.record("\(records)")
+            return
+        }
+        #expect(summary.counts == [.deadlineExceeded: 40])
+    }
+
     @Test("of a caller's forgeries sixty a minute are recorded one by one, the rest in one record; nothing else is")
     func forgeries() async throws {
         let directory = try FreshDirectory()
@@ -73,9 +102,7 @@ import Testing
         func refuse(_ code: RefusalCode, by name: String, event: AuditEvent = .verify) async -> AuditReference? {
             let draft = AuditDraft()
             draft.is(event)
-            let rule = AccessRule(name: name, group: .init(name: "payments", id: 100), roles: [.decrypt])
-            let caller = Caller(rule: rule, peer: PeerCredentials(uid: 1000, gid: 100))
-            return await recorder.refused(draft, by: caller, code)
+            return await recorder.refused(draft, by: Self.caller(name), code)
         }
         for number in 1...200 {
             let code: RefusalCode = number.isMultiple(of: 2) ? .signatureInvalid : .certificateUntrusted
