@@ -44,6 +44,7 @@ final class CallQueue: Sendable {
         var nextIdentifier: UInt64 = 1
         var nextPlace: UInt64 = 1
         var pace = CallPace()
+        var deferred = DeferredActions()
 
         init(waiting: Int) {
             self.waiting = WaitingCalls(capacity: waiting)
@@ -72,26 +73,37 @@ final class CallQueue: Sendable {
         state = Mutex(State(waiting: limits.waiting))
     }
 
+    /// Changes the state, and does what that defers once the lock is free.
+    private func change<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
+        let (value, deferred) = state.withLock { state in
+            let value = body(&state)
+            return (value, state.deferred.take())
+        }
+        deferred.run()
+        return value
+    }
+
     // MARK: Calls
 
     /// Makes one attempt at the serving worker: after the calls of the same caller that came before, and round robin with
     /// other callers'.
     func submit(_ request: WorkerRequest, terms: CallTerms = CallTerms()) async -> CallResult {
         await withCheckedContinuation { continuation in
-            state.withLock { state in
+            change { state in
                 guard let call = makeCall(request, terms, continuation, &state) else { return }
                 if let refusal = state.refusal {
-                    call.finish(refusal)
+                    call.finish(refusal, &state.deferred)
                 } else if let seconds = refusedInputs.secondsLeft(of: call.frame, now: .now) {
                     call.finish(
                         WorkerFailure(
-                            .inputRefused, "Two workers ended while they had this input.", retryAfter: seconds))
+                            .inputRefused, "Two workers ended while they had this input.", retryAfter: seconds),
+                        &state.deferred)
                 } else if !state.waiting.admits(terms) {
                     call.finish(
                         WorkerFailure(
                             .overloaded,
                             "\(state.waiting.count) calls wait for the HSM token already, too many of them this caller's."
-                        ))
+                        ), &state.deferred)
                 } else {
                     state.waiting.append(call)
                     dispatch(&state, at: .now)
@@ -103,10 +115,10 @@ final class CallQueue: Sendable {
     /// Makes one attempt at one worker, at once; for a worker that does not serve yet.
     func submit(_ request: WorkerRequest, to worker: UInt64) async -> CallResult {
         await withCheckedContinuation { continuation in
-            state.withLock { state in
+            change { state in
                 guard let call = makeCall(request, CallTerms(), continuation, &state) else { return }
                 guard state.workers[worker] != nil else {
-                    call.finish(WorkerFailure(.hsmTokenUnavailable, "The worker ended."))
+                    call.finish(WorkerFailure(.hsmTokenUnavailable, "The worker ended."), &state.deferred)
                     return
                 }
                 hand(call, to: worker, at: .now, &state)
@@ -114,7 +126,7 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// - Returns: nil when the request does not fit its frame; the caller has been told.
+    /// - Returns: nil when the request does not fit its frame; the caller is answered.
     private func makeCall(
         _ request: WorkerRequest, _ terms: CallTerms, _ continuation: CheckedContinuation<CallResult, Never>,
         _ state: inout State
@@ -129,7 +141,9 @@ final class CallQueue: Sendable {
                 terms: terms)
         } catch {
             let failure = WorkerFailure(.protocolViolation, "A field of the request is too long.")
-            continuation.resume(returning: .failure(CallFailure(failure: failure, reach: .queue)))
+            state.deferred.append {
+                continuation.resume(returning: .failure(CallFailure(failure: failure, reach: .queue)))
+            }
             return nil
         }
     }
@@ -137,13 +151,13 @@ final class CallQueue: Sendable {
     private func dispatch(_ state: inout State, at now: ContinuousClock.Instant) {
         guard !state.isRunningAlone, let worker = state.serving, let held = state.workers[worker]?.count else { return }
         if state.waiting.nextRunsAlone {
-            guard held == 0, let call = state.waiting.popFirst() else { return }
+            guard held == 0, let call = state.waiting.popFirst(&state.deferred) else { return }
             state.isRunningAlone = true
             hand(call, to: worker, at: now, &state)
             return
         }
         var room = state.pace.window(sessions: limits.sessions, atMost: limits.window) - held
-        while room > 0, let call = state.waiting.popFirst() {
+        while room > 0, let call = state.waiting.popFirst(&state.deferred) {
             hand(call, to: worker, at: now, &state)
             room -= 1
         }
@@ -161,7 +175,7 @@ final class CallQueue: Sendable {
     func received(
         _ answer: WorkerAnswer, for identifier: UInt64, from worker: UInt64, now: ContinuousClock.Instant = .now
     ) -> Bool {
-        state.withLock { state in
+        change { state in
             guard let answered = state.workers[worker]?.take(answer, for: identifier, at: now) else { return false }
             let call = answered.call
             if call.terms.runsAlone { state.isRunningAlone = false }
@@ -170,15 +184,15 @@ final class CallQueue: Sendable {
             if case .failed(let failure) = answer {
                 if call.isOpening {
                     // A worker that could not open its token ends by itself, which is not counted as a death.
-                    state.workers[worker]?.worker.close()
+                    close(worker, &state)
                 } else if failure.costsWorker {
                     withdraw(worker, &state)
                     state.workers[worker]?.hsmTokenHasFailed = true
-                    state.workers[worker]?.worker.kill(.hsmToken)
+                    kill(worker, .hsmToken, &state)
                 }
-                call.finish(failure, reach: .worker)
+                call.finish(failure, reach: .worker, &state.deferred)
             } else {
-                call.finish(answer)
+                call.finish(answer, &state.deferred)
             }
             countAnswer(of: worker, &state)
             dispatch(&state, at: now)
@@ -188,7 +202,8 @@ final class CallQueue: Sendable {
 
     private func countAnswer(of worker: UInt64, _ state: inout State) {
         if state.serving == worker {
-            if state.workers[worker]?.countAnswer(recycleAfter: limits.recycleAfter) == true { recycleDue(worker) }
+            guard state.workers[worker]?.countAnswer(recycleAfter: limits.recycleAfter) == true else { return }
+            state.deferred.append { [recycleDue] in recycleDue(worker) }
         } else {
             closeIfDone(worker, &state)
         }
@@ -197,7 +212,15 @@ final class CallQueue: Sendable {
     /// Lets a worker go that has served and has no call any more.
     private func closeIfDone(_ worker: UInt64, _ state: inout State) {
         guard state.workers[worker]?.hasServed == true, state.workers[worker]?.count == 0 else { return }
-        state.workers[worker]?.worker.close()
+        close(worker, &state)
+    }
+
+    private func close(_ worker: UInt64, _ state: inout State) {
+        if let close = state.workers[worker]?.worker.close { state.deferred.append(close) }
+    }
+
+    private func kill(_ worker: UInt64, _ reason: WorkerEvents.RestartReason, _ state: inout State) {
+        if let kill = state.workers[worker]?.worker.kill { state.deferred.append { kill(reason) } }
     }
 
     // MARK: Workers
@@ -214,7 +237,7 @@ final class CallQueue: Sendable {
     func serve(
         with worker: UInt64, opened hsmToken: HSMTokenDescription? = nil, now: ContinuousClock.Instant = .now
     ) -> Bool {
-        state.withLock { state in
+        change { state in
             guard state.workers[worker] != nil, !state.isGivenUp else { return false }
             let former = state.serving
             if former == nil { state.servingSince = now }
@@ -236,7 +259,7 @@ final class CallQueue: Sendable {
     /// - Returns: whether it had answered calls, and so was of use.
     @discardableResult
     func ended(_ worker: UInt64) -> Bool {
-        state.withLock { state in
+        change { state in
             withdraw(worker, &state)
             guard let entry = state.workers.removeValue(forKey: worker) else { return false }
             let (hsmTokenHasFailed, wasUseful) = (entry.hsmTokenHasFailed, entry.answersServing > 0)
@@ -250,12 +273,13 @@ final class CallQueue: Sendable {
                     ? "The worker ended while it had the call."
                     : "The worker ended while it had the call: list the keys to see whether it was done."
                 call.finish(
-                    WorkerFailure(.hsmTokenUnavailable, message), reach: hsmTokenHasFailed ? .worker : .endedWorker)
+                    WorkerFailure(.hsmTokenUnavailable, message), reach: hsmTokenHasFailed ? .worker : .endedWorker,
+                    &state.deferred)
             }
             if state.serving == nil {
-                state.waiting.fail(WorkerFailure(.hsmTokenUnavailable, "The worker ended before it had the call.")) {
-                    !$0.terms.waitsForNextWorker
-                }
+                state.waiting.fail(
+                    WorkerFailure(.hsmTokenUnavailable, "The worker ended before it had the call."), &state.deferred
+                ) { !$0.terms.waitsForNextWorker }
             }
             dispatch(&state, at: .now)
             return wasUseful
@@ -264,37 +288,39 @@ final class CallQueue: Sendable {
 
     /// No worker is to be had soon: what waits fails, and so does what comes, until a worker serves again.
     func refuse(_ failure: WorkerFailure) {
-        state.withLock { refuse(failure, &$0) }
+        change { refuse(failure, &$0) }
     }
 
     private func refuse(_ failure: WorkerFailure, _ state: inout State) {
         // What was given up stays so, whatever else happens to the workers.
         if !state.isGivenUp { state.refusal = failure }
-        state.waiting.fail(failure)
+        state.waiting.fail(failure, &state.deferred)
     }
 
-    /// Answers every call now, those with workers too, and every later one, for good: nobody waits any longer.
+    /// Answers every call now, those with workers too, and every later one, for good.
     /// - Returns: how many calls were with workers.
     @discardableResult
     func giveUp(_ failure: WorkerFailure) -> Int {
-        state.withLock { state in
+        change { state in
             refuse(failure, &state)
             state.isGivenUp = true
             var answered = 0
-            for worker in Array(state.workers.keys) { answered += state.workers[worker]?.abandon(failure) ?? 0 }
+            for worker in Array(state.workers.keys) {
+                answered += state.workers[worker]?.abandon(failure, &state.deferred) ?? 0
+            }
             return answered
         }
     }
 
     /// Ends the input of a worker that is not to serve.
     func close(_ worker: UInt64) {
-        state.withLock { $0.workers[worker]?.worker.close() }
+        change { close(worker, &$0) }
     }
 
     /// Ends every worker's input.
     func closeAll() {
-        state.withLock { state in
-            for held in state.workers.values { held.worker.close() }
+        change { state in
+            for held in state.workers.values { state.deferred.append(held.worker.close) }
         }
     }
 
@@ -302,35 +328,38 @@ final class CallQueue: Sendable {
 
     /// Lets no call be unanswered for longer than its limit: fails what waited too long, and ends workers that hang.
     func expire(now: ContinuousClock.Instant = .now) {
-        state.withLock { state in
+        change { state in
             for worker in Array(state.workers.keys) {
-                state.workers[worker]?.abandon(PendingCall.deadlineExceeded) { $0.isPastDeadline(at: now) }
+                state.workers[worker]?.abandon(PendingCall.deadlineExceeded, &state.deferred) {
+                    $0.isPastDeadline(at: now)
+                }
                 if state.workers[worker]?.hangs(at: now, callTimeout: limits.callTimeout) == true {
                     withdraw(worker, &state)
-                    state.workers[worker]?.worker.kill(.timeout)
+                    kill(worker, .timeout, &state)
                 }
             }
-            state.waiting.fail(PendingCall.deadlineExceeded) { $0.isPastDeadline(at: now) }
+            state.waiting.fail(PendingCall.deadlineExceeded, &state.deferred) { $0.isPastDeadline(at: now) }
             failLateCalls(at: now, &state)
         }
     }
 
-    /// Beside a worker that answers, a call waits until there is no time left for it but its own `call_timeout`. The time
+    /// While a worker answers, a call waits until only its own `call_timeout` is left of its time. The time
     /// in which there was no worker, or one that answered nothing and is about to be replaced, is not counted: then a
     /// call waits as long as a repetition may. Calls that run alone wait for each other and for a worker's start: they
     /// are few, and only their deadline ends that.
     private func failLateCalls(at now: ContinuousClock.Instant, _ state: inout State) {
         guard let serving = state.serving else {
             let patience = HSMTokenPool.deadline(callTimeout: limits.callTimeout)
-            state.waiting.fail(WorkerFailure(.hsmTokenUnavailable, "No worker has opened the HSM token in time.")) {
-                !$0.terms.runsAlone && now - $0.waitingSince > patience
-            }
+            state.waiting.fail(
+                WorkerFailure(.hsmTokenUnavailable, "No worker has opened the HSM token in time."), &state.deferred
+            ) { !$0.terms.runsAlone && now - $0.waitingSince > patience }
             return
         }
         guard let lastAnswer = state.workers[serving]?.lastAnswer else { return }
         let (since, most) = (state.servingSince, HSMTokenPool.longestWait(callTimeout: limits.callTimeout))
         state.waiting.fail(
-            WorkerFailure(.overloaded, "The call waited too long for the HSM token, which is slow or busy.")
+            WorkerFailure(.overloaded, "The call waited too long for the HSM token, which is slow or busy."),
+            &state.deferred
         ) { !$0.terms.runsAlone && lastAnswer - max($0.waitingSince, since) > most }
     }
 

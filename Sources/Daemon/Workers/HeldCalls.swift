@@ -105,10 +105,13 @@ struct HeldCalls {
     /// Answers the calls that fulfil a condition with a failure, although the worker is still working on them.
     /// - Returns: how many were answered now.
     @discardableResult
-    mutating func abandon(_ failure: WorkerFailure, where condition: (PendingCall) -> Bool = { _ in true }) -> Int {
+    mutating func abandon(
+        _ failure: WorkerFailure, _ deferred: inout DeferredActions,
+        where condition: (PendingCall) -> Bool = { _ in true }
+    ) -> Int {
         var answered = 0
         for (identifier, entry) in held where !entry.call.isAbandoned && condition(entry.call) {
-            entry.call.finish(failure, reach: .worker)
+            entry.call.finish(failure, reach: .worker, &deferred)
             held[identifier]?.call.isAbandoned = true
             answered += 1
         }

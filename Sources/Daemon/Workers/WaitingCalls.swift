@@ -18,14 +18,19 @@ struct PendingCall: Sendable {
     /// Its caller has been answered already; the worker is still working on it.
     var isAbandoned = false
 
-    func finish(_ answer: WorkerAnswer) {
-        guard !isAbandoned else { return }
-        continuation.resume(returning: .success(answer))
+    func finish(_ answer: WorkerAnswer, _ deferred: inout DeferredActions) {
+        finish(.success(answer), &deferred)
     }
 
-    func finish(_ failure: WorkerFailure, reach: CallFailure.Reach = .queue) {
+    func finish(
+        _ failure: WorkerFailure, reach: CallFailure.Reach = .queue, _ deferred: inout DeferredActions
+    ) {
+        finish(.failure(CallFailure(failure: failure, reach: reach)), &deferred)
+    }
+
+    private func finish(_ result: CallResult, _ deferred: inout DeferredActions) {
         guard !isAbandoned else { return }
-        continuation.resume(returning: .failure(CallFailure(failure: failure, reach: reach)))
+        deferred.append { [continuation] in continuation.resume(returning: result) }
     }
 
     func isPastDeadline(at now: ContinuousClock.Instant) -> Bool {
@@ -37,6 +42,23 @@ struct PendingCall: Sendable {
 
     static let abandonedByCaller = WorkerFailure(
         .deadlineExceeded, "The caller closed its connection before the HSM token had its call.")
+}
+
+/// Actions that wait until a ``CallQueue``'s lock is free: a resumed caller and an ended worker may call the queue at once, on the
+/// same thread.
+struct DeferredActions: Sendable {
+    private var actions: [@Sendable () -> Void] = []
+
+    mutating func append(_ action: @escaping @Sendable () -> Void) { actions.append(action) }
+
+    mutating func take() -> DeferredActions {
+        defer { actions = [] }
+        return self
+    }
+
+    func run() {
+        for action in actions { action() }
+    }
 }
 
 /// Calls that wait for a worker. Callers are served round robin (``FairQueue``).
@@ -80,20 +102,23 @@ struct WaitingCalls {
 
     /// The next call: one that runs alone, else a second attempt, else one of the caller that is next in the round. Calls
     /// whose caller has left are answered with a failure instead.
-    mutating func popFirst() -> PendingCall? {
+    mutating func popFirst(_ deferred: inout DeferredActions) -> PendingCall? {
         while let call = alone.popFirst() ?? repetitions.popFirst() ?? firstAttempts.popFirst() {
             guard call.terms.requester.hasLeft() else { return call }
-            call.finish(PendingCall.abandonedByCaller)
+            call.finish(PendingCall.abandonedByCaller, &deferred)
         }
         return nil
     }
 
     /// Removes calls and answers them with a failure.
-    mutating func fail(_ failure: WorkerFailure, where condition: (PendingCall) -> Bool = { _ in true }) {
-        for call in alone where condition(call) { call.finish(failure) }
+    mutating func fail(
+        _ failure: WorkerFailure, _ deferred: inout DeferredActions,
+        where condition: (PendingCall) -> Bool = { _ in true }
+    ) {
+        for call in alone where condition(call) { call.finish(failure, &deferred) }
         alone.removeAll(where: condition)
-        for call in repetitions where condition(call) { call.finish(failure) }
+        for call in repetitions where condition(call) { call.finish(failure, &deferred) }
         repetitions.removeAll(where: condition)
-        for call in firstAttempts.removeAll(where: condition) { call.finish(failure) }
+        for call in firstAttempts.removeAll(where: condition) { call.finish(failure, &deferred) }
     }
 }

@@ -60,8 +60,7 @@ final class WorkerConnection: Sendable {
         if flushes { channel.eventLoop.execute { self.flush() } }
     }
 
-    /// Ends the connection soon, and never within this call. The caller may hold the lock that `closed` takes, and a close
-    /// on the channel's own event loop would call `closed` at once.
+    /// Ends the connection soon, and never within this call: answers that were read already are still taken.
     func close() {
         channel.eventLoop.execute { self.channel.close(promise: nil) }
     }

@@ -1,0 +1,72 @@
+import TestSupport
+import Testing
+import WorkerProtocol
+
+@testable import Daemon
+
+/// Resumes tasks inside `enqueue`, as an executor may: a caller then goes on before the queue's function has returned.
+private final class InlineExecutor: TaskExecutor {
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        unsafe job.runSynchronously(on: asUnownedTaskExecutor())
+    }
+}
+
+/// A queue that is called again by what it resumes and ends, on the same thread: with its lock taken that would stop the process.
+@Suite struct CallQueueReentryTests {
+    enum Answer: CaseIterable {
+        case answered, failed, workerEnded, refused, givenUp, expired, callerLeft
+    }
+
+    @Test("a caller that is answered may call the queue at once", arguments: Answer.allCases)
+    func answeredCaller(_ answer: Answer) async throws {
+        let queue = CallQueue.forTest()
+        let worker = FakeWorker(1)
+        queue.add(worker.connected)
+        if ![.refused, .callerLeft].contains(answer) { #expect(queue.serve(with: 1)) }
+        let hasLeft = Shared(false)
+        var terms = CallTerms(requester: Requester(hasLeft: { hasLeft.current }))
+        if answer == .expired { terms.deadline = .now }
+        let call = Task(executorPreference: InlineExecutor()) { [terms] in
+            let result = await queue.submit(.input(1), terms: terms)
+            return (result, queue.isIdle)
+        }
+        let isQueued = [.refused, .callerLeft].contains(answer)
+        try await wait { isQueued ? queue.waitingCount == 1 : worker.count == 1 }
+        let gone = WorkerFailure(.hsmTokenUnavailable, "gone")
+        switch answer {
+        case .answered:
+            #expect(queue.received(.plaintext([1], tier: .c), for: try worker.requests[0].identifier, from: 1))
+        case .failed: #expect(queue.received(.failed(gone), for: try worker.requests[0].identifier, from: 1))
+        case .workerEnded: queue.ended(1)
+        case .refused: queue.refuse(gone)
+        case .givenUp: queue.giveUp(gone)
+        case .expired: queue.expire(now: .now + .seconds(1))
+        case .callerLeft:
+            hasLeft.change { $0 = true }
+            #expect(queue.serve(with: 1))
+        }
+        let (result, isIdle) = await call.value
+        #expect((result.failure == nil) == (answer == .answered))
+        // An abandoned call stays with its worker.
+        #expect(isIdle == ![.givenUp, .expired].contains(answer))
+    }
+
+    @Test("a worker that is ended may end at once")
+    func endedWorker() async throws {
+        let queue = CallQueue.forTest(callTimeout: .seconds(1))
+        for number: UInt64 in [1, 2] {
+            queue.add(
+                ConnectedWorker(
+                    number: number, send: { _ in }, close: { queue.ended(number) }, kill: { _ in queue.ended(number) }))
+            #expect(queue.serve(with: number))
+        }
+        #expect(!queue.serve(with: 1), "the first one was let go")
+        let call = queue.attempt(.input(1))
+        try await wait { queue.load == 1 }
+        queue.expire(now: .now + .seconds(3600))
+        #expect(await call.value.kind == .hsmTokenUnavailable)
+        queue.closeAll()
+        #expect(queue.isIdle)
+    }
+}
