@@ -9,7 +9,8 @@ extension ConnectionHandler {
             switch state {
             case .idle, .receiving:
                 refuse(
-                    .requestTimeout, "The request was not complete in time; send head and body within 10 seconds.",
+                    .requestTimeout,
+                    "The request was not complete in time; send head and body within \(limits.request.description).",
                     context)
             case .discarding: close(context)
             case .responding, .streaming, .writing, .lingering, .closed: break

@@ -1,6 +1,7 @@
 // The command line of the security team and of auditors. It asks the daemon over its Unix sockets, and touches a private key
-// only to seal it for the worker (key import); PKCS#11 is the worker's alone (token init runs it). One command goes past the
-// daemon: ledger create, with the account of a database's owner, which the daemon must not have.
+// only to seal it for the worker (key import); PKCS#11 is the worker's alone (token init runs it). Three commands open a ledger
+// without the daemon: ledger create and ledger move, with the account of a database's owner, which the daemon must not have, and
+// ledger restore, which puts a copy in the place of a stopped daemon's file.
 //
 // Commands/     one type a command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has what
 //               they share: showing a result, dry runs, reasons, asking for a change that may need a second person.
@@ -147,8 +148,9 @@ struct RotateCommand: ParsableCommand {
 
             How far a rotation has come is read from this host's keys and ledger each time, and nothing else is \
             remembered: another person may go on another day, and the single commands (key generate, csr create, \
-            certificate import, key retire) do the same steps. Other hosts have keys and ledgers of their own; rotate each \
-            of them by itself.
+            certificate import, key retire) do the same steps. Another host with a ledger file of its own is rotated by \
+            itself. Hosts that share a ledger in PostgreSQL share the rotation; each host with HSM tokens of its own needs \
+            the new key in them.
             """,
         subcommands: [
             RotateStartCommand.self, RotateImportCommand.self, RotateStatusCommand.self, RotateFinishCommand.self,
