@@ -14,10 +14,7 @@ package enum DurableSQLite {
     package static func writing(
         _ path: String, label: String, checkpointPages: Int, busyTimeout: TimeInterval
     ) throws -> DatabaseQueue {
-        var configuration = Configuration()
-        configuration.label = label
-        configuration.qos = threadQuality
-        configuration.busyMode = .timeout(busyTimeout)
+        var configuration = configuration(label, busyTimeout)
         configuration.foreignKeysEnabled = true
         // Otherwise GRDB ends the process when a rollback fails and leaves its transaction open; ``GRDB/Database/durably(_:)``
         // deals with that.
@@ -28,41 +25,40 @@ package enum DurableSQLite {
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpointPages)")
-            try db.execute(sql: "PRAGMA trusted_schema = OFF")
-            // Savepoints need no room in a directory for temporary files, which may be full or not writable.
-            try db.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
     /// A connection that only reads; blocks.
     package static func reading(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
-        var configuration = Configuration()
-        configuration.label = label
-        configuration.qos = threadQuality
+        var configuration = configuration(label, busyTimeout)
         configuration.readonly = true
-        configuration.busyMode = .timeout(busyTimeout)
-        configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA trusted_schema = OFF")
-            try db.execute(sql: "PRAGMA temp_store = MEMORY")
-        }
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
     /// A connection that only reads and has the file for itself, for which SQLite makes no file of shared memory; blocks.
     package static func readingAlone(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
+        var configuration = configuration(label, busyTimeout)
+        configuration.prepareDatabase { db in
+            // Before the first access. A connection that is opened for reading only cannot take the lock.
+            try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
+            try db.execute(sql: "PRAGMA query_only = ON")
+        }
+        return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    /// The settings that all connections have.
+    private static func configuration(_ label: String, _ busyTimeout: TimeInterval) -> Configuration {
         var configuration = Configuration()
         configuration.label = label
         configuration.qos = threadQuality
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
-            // Before the first access. A connection that is opened for reading only cannot take the lock.
-            try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
-            try db.execute(sql: "PRAGMA query_only = ON")
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
+            // Savepoints need no room in a directory for temporary files, which may be full or not writable.
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
         }
-        return try DatabaseQueue(path: path, configuration: configuration)
+        return configuration
     }
 
     /// Checks the settings that are in force, which need not be those that were asked for.

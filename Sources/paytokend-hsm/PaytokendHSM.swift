@@ -17,20 +17,19 @@ struct PaytokendHSM: ParsableCommand {
 
     func run() throws {
         guard ProcessHardening.isSocket(STDIN_FILENO) else {
-            StandardError.write("paytokend-hsm is started by paytokend, with a socket as its standard input.")
+            report("paytokend-hsm is started by paytokend, with a socket as its standard input.")
             throw ExitCode(64)
         }
         ProcessHardening.closeInherited()
-        for problem in ProcessHardening.apply(name: "paytokend-hsm") { StandardError.write(problem) }
+        for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
         // Some libraries crash in their destructors: no exit handlers.
         _exit(WorkerService.serve(descriptor: STDIN_FILENO))
     }
 }
 
-enum StandardError {
-    static func write(_ line: String) {
-        BlockingDescriptor.write(Array((line + "\n").utf8), to: STDERR_FILENO)
-    }
+/// Writes a line to standard error.
+private func report(_ line: String) {
+    BlockingDescriptor.write(Array((line + "\n").utf8), to: STDERR_FILENO)
 }
 
 struct InitializeToken: ParsableCommand {
@@ -64,7 +63,7 @@ struct InitializeToken: ParsableCommand {
     }
 
     func run() throws {
-        for problem in ProcessHardening.apply(name: "paytokend-hsm") { StandardError.write(problem) }
+        for problem in ProcessHardening.apply(name: "paytokend-hsm") { report(problem) }
         do throws(TokenInitialization.Failure) {
             let outcome = try TokenInitialization(
                 modulePath: module, label: label, securityOfficerPINFile: soPinFile, userPINFile: pinFile,
@@ -72,7 +71,7 @@ struct InitializeToken: ParsableCommand {
             ).run()
             print(outcome)
         } catch {
-            StandardError.write(error.message)
+            report(error.message)
             _exit(error.status)
         }
         // Some libraries crash in their destructors: no exit handlers.
@@ -85,7 +84,7 @@ struct InitializeToken: ParsableCommand {
         let line = Line(label: outcome.label, serialNumber: outcome.serialNumber, slot: outcome.slot)
         guard let json = try? encoder.encode(line) else { return }
         guard BlockingDescriptor.write(json + [UInt8(ascii: "\n")], to: STDOUT_FILENO) else {
-            StandardError.write("Standard output cannot be written. The token is initialised all the same.")
+            report("Standard output cannot be written. The token is initialised all the same.")
             _exit(66)
         }
     }

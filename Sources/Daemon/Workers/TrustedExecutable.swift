@@ -20,7 +20,7 @@ final class TrustedExecutable: Sendable {
 
     private static let mostLinks = 40
 
-    private let file: Descriptor
+    private let file: OwnedDescriptor
     /// For execution by `/proc/self/fd`.
     var descriptor: CInt { file.number }
 
@@ -31,7 +31,7 @@ final class TrustedExecutable: Sendable {
         var rest = Self.components(path)
         var links = 0
         while let name = rest.popLast() {
-            let next = Descriptor(unsafe paytokend_open_place(place.number, name))
+            let next = OwnedDescriptor(unsafe paytokend_open_place(place.number, name))
             guard next.isOpen else { throw next.number == -EACCES ? .unreadable : .noProgram }
             let status = try Self.status(next)
             switch status.st_mode & S_IFMT {
@@ -58,15 +58,15 @@ final class TrustedExecutable: Sendable {
         path.split(separator: "/").map(String.init).reversed()
     }
 
-    private static func root() throws(Objection) -> Descriptor {
-        let root = Descriptor(unsafe paytokend_open_place(AT_FDCWD, "/"))
+    private static func root() throws(Objection) -> OwnedDescriptor {
+        let root = OwnedDescriptor(unsafe paytokend_open_place(AT_FDCWD, "/"))
         guard root.isOpen else { throw .unreadable }
         try check(status(root))
         return root
     }
 
     /// Of what belongs to root or to the daemon's account.
-    private static func status(_ place: Descriptor) throws(Objection) -> stat {
+    private static func status(_ place: OwnedDescriptor) throws(Objection) -> stat {
         var status = stat()
         guard unsafe fstat(place.number, &status) == 0 else { throw .unreadable }
         guard status.st_uid == 0 || status.st_uid == geteuid() else { throw .foreign }
@@ -79,7 +79,7 @@ final class TrustedExecutable: Sendable {
         guard status.st_mode & 0o022 == 0 || isSticky else { throw .writable }
     }
 
-    private static func target(of link: Descriptor) -> String? {
+    private static func target(of link: OwnedDescriptor) -> String? {
         var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = unsafe readlinkat(link.number, "", &bytes, bytes.count)
         guard count > 0, count < bytes.count else { return nil }
@@ -88,7 +88,7 @@ final class TrustedExecutable: Sendable {
 }
 
 /// A file descriptor that is closed with its last user; negative for none.
-final class Descriptor: Sendable {
+final class OwnedDescriptor: Sendable {
     let number: CInt
     var isOpen: Bool { number >= 0 }
 

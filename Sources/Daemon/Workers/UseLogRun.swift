@@ -61,7 +61,7 @@ final class UseLogRun: Sendable {
         }
         guard error == 0 else { throw .notStarted }
         process = child
-        pipes = Mutex(UseLogPipes(output: Descriptor(output), errors: Descriptor(errors), wake: wake))
+        pipes = Mutex(UseLogPipes(output: OwnedDescriptor(output), errors: OwnedDescriptor(errors), wake: wake))
     }
 
     /// Ends the program, from any thread. Does nothing once it has ended.
@@ -160,8 +160,8 @@ final class UseLogRun: Sendable {
 private struct UseLogPipes {
     private static let (piece, mostSaid) = (64 * 1024, 512)
 
-    private var output: Descriptor?
-    private var errors: Descriptor?
+    private var output: OwnedDescriptor?
+    private var errors: OwnedDescriptor?
     private let wake: WakePipe
     /// The first bytes of standard error.
     private(set) var said: [UInt8] = []
@@ -169,7 +169,7 @@ private struct UseLogPipes {
     var hasOutput: Bool { output != nil }
     var hasErrors: Bool { errors != nil }
 
-    init(output: Descriptor, errors: Descriptor, wake: WakePipe) {
+    init(output: OwnedDescriptor, errors: OwnedDescriptor, wake: WakePipe) {
         (self.output, self.errors, self.wake) = (output, errors, wake)
     }
 
@@ -195,7 +195,7 @@ private struct UseLogPipes {
     }
 
     /// Empty at the end, and where it cannot be read.
-    private static func read(from descriptor: Descriptor) -> [UInt8] {
+    private static func read(from descriptor: OwnedDescriptor) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: piece)
         let count = unsafe Glibc.read(descriptor.number, &bytes, piece)
         return Array(bytes.prefix(max(count, 0)))
@@ -204,8 +204,8 @@ private struct UseLogPipes {
 
 /// Wakes a thread that waits in poll(2).
 private final class WakePipe: Sendable {
-    let reading: Descriptor
-    private let writing: Descriptor
+    let reading: OwnedDescriptor
+    private let writing: OwnedDescriptor
 
     init?() {
         var ends: [CInt] = [-1, -1]
@@ -214,7 +214,7 @@ private final class WakePipe: Sendable {
             _ = fcntl(end, F_SETFD, FD_CLOEXEC)
             _ = fcntl(end, F_SETFL, O_NONBLOCK)
         }
-        (reading, writing) = (Descriptor(ends[0]), Descriptor(ends[1]))
+        (reading, writing) = (OwnedDescriptor(ends[0]), OwnedDescriptor(ends[1]))
     }
 
     func signal() {
