@@ -98,6 +98,9 @@ def check_form():
     for title, expression in board():
         if not title or not expression:
             wrong.append(f"the board's panel {title!r} has no title or no expression")
+    for metric in ("paytokend_ready", "paytoken_gateway_ready"):
+        if not any(metric in expression for _, expression in board()):
+            wrong.append(f"the board does not show {metric}")
     for line in wrong:
         print(f"test-monitoring: {line}", file=sys.stderr)
     print(f"{len(alerts_of(text))} alerts, each with severity, summary, description, a section of the article and a unit test; "
