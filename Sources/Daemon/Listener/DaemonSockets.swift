@@ -38,7 +38,7 @@ private struct PeerRequests: RequestHandler {
 }
 
 /// The connections of one Unix socket, counted by the peer's uid, and by the rule that admits it if that names no user.
-private struct PeerConnections: ConnectionService {
+struct PeerConnections: ConnectionService {
     let socket: SocketKind
     let handler: any PeerRequestHandler
     let instruments: Instruments

@@ -1,4 +1,7 @@
+import AccessControl
+import Glibc
 import NIOEmbedded
+import Refusals
 import TestSupport
 import Testing
 
@@ -124,5 +127,33 @@ struct ConnectionPlacesTests {
         #expect((0..<2).map { arrive(200_000 + $0, .unmatched) } == [128, 0])
         #expect(arrive(300_000, .group(8)) == 0, "three quarters are all that these have")
         #expect(arrive(1_000, nil) == 128)
+    }
+
+    @Test("uids of a group rule share one turn on an event loop, and an account that a rule names has its own")
+    func turns() throws {
+        var ends: [CInt] = [-1, -1]
+        #expect(unsafe socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        defer { for end in ends { close(end) } }
+        func share(_ accounts: UnnamedAccounts?) throws -> TurnShare {
+            let connections = PeerConnections(
+                socket: .payments, handler: Matched(accounts: accounts), instruments: Instruments(),
+                shares: UnnamedShares(total: 8))
+            return try connections.accept(ends[0], from: .user(geteuid())).share()
+        }
+        let uid = "\(geteuid())"
+        #expect(try share(nil) == TurnShare(of: .user(geteuid())))
+        #expect(try share(.group(7)) == TurnShare(of: .accounts("group 7"), named: uid))
+        #expect(try share(.unmatched) == TurnShare(of: .accounts("unmatched"), named: uid))
+    }
+
+    private struct Matched: PeerRequestHandler {
+        let accounts: UnnamedAccounts?
+
+        func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
+            .refuse(HTTPAnswer(status: 404))
+        }
+
+        func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? { accounts }
+        func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(status: 503) }
     }
 }

@@ -50,7 +50,7 @@ struct NetworkAcceptingTests {
 
         /// Connects from an address of 127.0.0.0/8.
         func connect(from address: String) async throws -> any Channel {
-            let port = try requireValue(listener.networkAddresses.first?.port)
+            let port = try #require(listener.networkAddresses.first?.port)
             return try await ClientBootstrap(group: clients)
                 .bind(to: SocketAddress(ipAddress: address, port: 0))
                 .connect(to: SocketAddress(ipAddress: "127.0.0.1", port: port)).get()
