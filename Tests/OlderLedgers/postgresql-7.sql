@@ -59,6 +59,18 @@ END $$;
 
 
 --
+-- Name: acceptance_time(); Type: FUNCTION; Schema: paytokend; Owner: -
+--
+
+CREATE FUNCTION paytokend.acceptance_time() RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'paytokend', 'pg_temp'
+    AS $$
+    SELECT 30000::bigint
+$$;
+
+
+--
 -- Name: archived_through(text); Type: FUNCTION; Schema: paytokend; Owner: -
 --
 
@@ -104,10 +116,12 @@ END $$;
 --
 
 CREATE FUNCTION paytokend.earliest_fence() RETURNS bigint
-    LANGUAGE sql STABLE
+    LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'paytokend', 'pg_temp'
     AS $$
-    SELECT floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint + max(widest_window)
+    SELECT greatest(floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint,
+            floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - acceptance_time())
+        + max(widest_window)
     FROM node HAVING bool_and(widest_window IS NOT NULL)
 $$;
 

@@ -79,5 +79,22 @@ extension PostgreSQLTables {
             RETURN FOUND;
         END $$
         """,
+        // The time that a daemon's transaction may take from its beginning to the acceptance of a restore.
+        """
+        CREATE FUNCTION acceptance_time() RETURNS bigint LANGUAGE sql IMMUTABLE SET search_path = paytokend, pg_temp AS $$
+            SELECT 30000::bigint
+        $$
+        """,
+        // The earliest fence of a restore, by the server's clock; NULL while some node's window is off or not known. It counts from
+        // the beginning of the transaction, but one that was kept open for longer gains nothing by that.
+        """
+        CREATE OR REPLACE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
+        SET search_path = paytokend, pg_temp AS $$
+            SELECT greatest(floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint,
+                    floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - acceptance_time())
+                + max(widest_window)
+            FROM node HAVING bool_and(widest_window IS NOT NULL)
+        $$
+        """,
     ]
 }

@@ -152,6 +152,33 @@ struct HoldTests {
         await other.close()
     }
 
+    @Test("A fence is compared with the clock at that moment, however long a transaction was kept open for it")
+    func openTransaction() async throws {
+        let (fixture, other) = try await nodes()
+        try await other.hold(Self.finding)
+        let found = try #require(try await other.standing().holds.first?.foundAt)
+        let recorded = try await fixture.ledger.apply(
+            AdministrativeChange(at: LedgerFixture.noon, records: change(.takeUp).records))
+        let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
+        func accept(fence: String) -> String {
+            "SELECT accept_restore('node-1', 1, \(recorded[0]), NULL, \(fence), '{node-2}', '{\(StoredTime.milliseconds(found))}')"
+        }
+        try await fixture.database.sql(
+            "CREATE OR REPLACE FUNCTION acceptance_time() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'",
+            as: LedgerDatabases.owner)
+        try await daemon.run("BEGIN")
+        try await fixture.database.sql("SELECT pg_sleep(0.05)")
+        let failure = await #expect(throws: PostgreSQLFailure.self) {
+            try await daemon.run(
+                accept(fence: "floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint + 300000"))
+        }
+        #expect("\(try #require(failure))".contains("P0001"))
+        try await daemon.run("ROLLBACK")
+        let later = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + 3600000"
+        #expect(try await daemon.run(accept(fence: later)).first?.boolean(0) == true)
+        await other.close()
+    }
+
     @Test("An acceptance whose approval is another operation's, or not done, is refused as a whole")
     func approval() async throws {
         let (fixture, other) = try await nodes()
