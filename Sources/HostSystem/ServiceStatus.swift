@@ -1,6 +1,7 @@
 import Synchronization
 
-/// What `systemctl status` shows of a program that serves (`STATUS=`).
+/// Checks every few seconds whether the program serves, and shows it in `systemctl status` (`STATUS=`). `/readyz` answers peers that
+/// no access rule matches with what the last check found.
 package final class ServiceStatus: Sendable {
     /// Whether the program is ready and, if not, why, as `/readyz` says it.
     package struct Condition: Sendable {
@@ -31,7 +32,7 @@ package final class ServiceStatus: Sendable {
     private let condition: @Sendable () async -> Condition
     private let shown = Mutex(Shown())
 
-    /// How long a change takes at most to be shown.
+    /// The longest time until a change is shown.
     private static let pause = Duration.seconds(5)
 
     package init(service: ServiceNotification, condition: @escaping @Sendable () async -> Condition) {
@@ -39,10 +40,8 @@ package final class ServiceStatus: Sendable {
         self.condition = condition
     }
 
-    /// Looks only where the service manager listens: each look asks what the program depends on.
     package func start() -> Task<Void, Never> {
-        guard service.socket != nil else { return Task {} }
-        return Task.repeating(every: Self.pause) { await self.show() }
+        Task.repeating(every: Self.pause) { await self.show() }
     }
 
     /// `systemctl reload` cannot fail by what the program finds: it ends when the signal has been sent.

@@ -35,14 +35,10 @@ struct MonitoringRoutes: Sendable {
         try .json(HealthAnswer())
     }
 
-    /// Whether a payment token would be decrypted now, for any peer of either socket. Only peers whom an access rule
-    /// matches are told the reasons.
+    /// Returns true if a payment token would be decrypted now, for any peer of either socket.
     func ready(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        let reasons = await readiness.reasons()
-        if reasons.isEmpty { return try .json(ReadinessAnswer(ready: true)) }
-        return try .json(
-            ReadinessAnswer(ready: false, reasons: request.caller == nil ? nil : reasons), status: 503,
-            outcome: "not_ready")
+        let answer = await readiness.answer(for: request.caller)
+        return try .json(answer, status: answer.ready ? 200 : 503, outcome: answer.ready ? "ok" : "not_ready")
     }
 
     // MARK: Metrics

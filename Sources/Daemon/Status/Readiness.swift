@@ -24,6 +24,7 @@ final class Readiness: Sendable {
     private let clock: WallClock
     private let ledgerProbe: LedgerProbe
     private let clockProbe: ClockProbe
+    private let lastVerdict = Mutex(false)
 
     init(
         hsmTokens: HSMTokenPool, ledger: any Ledger, gate: LedgerGate, catalogue: KeyCatalogue, clock: WallClock,
@@ -40,9 +41,27 @@ final class Readiness: Sendable {
         clockProbe = ClockProbe(faults: faults) { () throws(LedgerFailure) in try await ledgerClock.look().reasons }
     }
 
+    /// The answer to `GET /readyz`.
+    ///
+    /// A peer that no access rule matches gets the last verdict without reasons, a few seconds old at most (``ServiceStatus``): it
+    /// cannot cause a commit. Before the first check the daemon is not ready.
+    ///
+    /// - Parameter caller: nil where no rule matches.
+    func answer(for caller: Caller?) async -> ReadinessAnswer {
+        guard caller != nil else { return ReadinessAnswer(ready: lastVerdict.withLock { $0 }) }
+        let reasons = await reasons()
+        return ReadinessAnswer(ready: reasons.isEmpty, reasons: reasons.isEmpty ? nil : reasons)
+    }
+
     func reasons() async -> [ReadinessAnswer.Reason] { await findings().reasons }
 
     func findings() async -> Findings {
+        let findings = await check()
+        lastVerdict.withLock { $0 = findings.reasons.isEmpty }
+        return findings
+    }
+
+    private func check() async -> Findings {
         // First, since it takes up what an HSM token showed while the ledger was away.
         let ledgerFault = await ledgerProbe.fault()
         var findings = Self.findings(

@@ -28,13 +28,15 @@ struct GatewayMonitoring: Sendable {
     }
 
     /// The gateway is ready when paytokend is, without which nothing can be signed or decrypted, and its store of payments.
-    /// Only peers that a rule matches receive the reasons.
+    ///
+    /// A peer that no rule matches gets the last verdict without reasons, a few seconds old at most (``ServiceStatus``): paytokend,
+    /// whose ledger commits for each check, is not asked for it.
     private func ready(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
-        let reasons = await notReady()
+        let reasons = request.isMatched ? await notReady() : nil
+        let isReady = reasons?.isEmpty ?? (instruments.ready.value() == 1)
         var answer = try GatewayAnswer.json(
-            Readiness(ready: reasons.isEmpty, reasons: request.isMatched ? reasons : []),
-            status: reasons.isEmpty ? 200 : 503)
-        if !reasons.isEmpty { answer.outcome = "not_ready" }
+            Readiness(ready: isReady, reasons: reasons ?? []), status: isReady ? 200 : 503)
+        if !isReady { answer.outcome = "not_ready" }
         return answer
     }
 
@@ -42,8 +44,8 @@ struct GatewayMonitoring: Sendable {
     private static let longestQuestion = Duration.seconds(4)
 
     private func metrics(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
-        let reasons = await Task { await notReady() }.value(within: Self.longestQuestion)
-        instruments.ready.set(to: reasons?.isEmpty == true ? 1 : 0)
+        let check = Task { await notReady() }
+        if await check.value(within: Self.longestQuestion) == nil { instruments.ready.set(to: 0) }
         return .bytes(
             Array(instruments.exposition(with: otherInstruments).utf8), contentType: MetricsText.contentType)
     }
@@ -61,11 +63,14 @@ struct GatewayMonitoring: Sendable {
         let reasons: [GatewayStatus.Reason]
     }
 
+    /// Why requests cannot be answered; ``GatewayInstruments/ready`` keeps the verdict.
     func notReady() async -> [GatewayStatus.Reason] {
         let store = store?.fault.map {
             GatewayStatus.Reason(component: "store", code: PaymentCode.storeUnavailable.rawValue, message: "\($0)")
         }
-        return await paytokendNotReady() + [store].compactMap { $0 }
+        let reasons = await paytokendNotReady() + [store].compactMap { $0 }
+        instruments.ready.set(to: reasons.isEmpty ? 1 : 0)
+        return reasons
     }
 
     private func paytokendNotReady() async -> [GatewayStatus.Reason] {

@@ -42,6 +42,19 @@ struct ServiceStatusTests {
                 == "STATUS=Serving payments for 2 keys. token second serves nothing, the others hold every key: Away.")
     }
 
+    @Test("the program is checked also where no service manager listens")
+    func unheard() async throws {
+        let checks = Shared(0)
+        let service = ServiceNotification(environment: [:], logger: ListenerFixture.quiet)
+        let status = ServiceStatus(service: service) {
+            checks.increment()
+            return ServiceStatus.Condition(sentences: [])
+        }
+        let checking = status.start()
+        try await wait(for: "a check") { checks.current > 0 }
+        checking.cancel()
+    }
+
     @Test("a refused reload stays in it until one succeeds")
     func reload() async throws {
         func next() async throws -> String? {

@@ -121,6 +121,31 @@ struct AdminAccessTests {
         }
     }
 
+    @Test("a peer without a rule has paytokend asked nothing, and gets what was found last")
+    func cachedVerdict() async throws {
+        try await GatewayFixture(
+            admin: "{ socket: a.sock, access: [{ user: \"4242\", roles: [monitor] }] }", testRoutes: false
+        ).use { gateway in
+            let (status, asked) = (Shared(200), Shared(0))
+            let paytokend = try await PlayedPaytokend(at: gateway.directory.path("p.sock")) { _, _ in
+                asked.increment()
+                return (status.current, Array("{}".utf8))
+            }
+            func ready() async throws -> Int? {
+                try await Curl.request("/readyz", socket: gateway.adminSocket).status
+            }
+            #expect(try await ready() == 503, "nothing is known yet")
+            #expect(asked.current == 0)
+            #expect(await gateway.assembly.monitoring.notReady().isEmpty)
+            status.change { $0 = 503 }
+            for _ in 0..<3 { #expect(try await ready() == 200) }
+            #expect(asked.current == 1)
+            #expect(await gateway.assembly.monitoring.notReady().count == 1)
+            #expect(try await ready() == 503)
+            withExtendedLifetime(paytokend) {}
+        }
+    }
+
     @Test(
         "an account of the socket's group reads metrics, by the kernel's word",
         .enabled(if: geteuid() == 0, "only root can take another account"))
