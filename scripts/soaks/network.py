@@ -7,7 +7,7 @@ import subprocess
 import service
 
 
-class Network:
+class Network(service.Contexts):
     """A context; needs root. Nothing outside of it changes: the namespaces live as long as the processes that hold them, and
     these end with this program.
 
@@ -15,6 +15,7 @@ class Network:
     """
 
     def __init__(self, hosts):
+        super().__init__()
         self.addresses = {host: f"10.77.{number}.2" for number, host in enumerate(hosts, start=1)}
         self.holders, self.cut = {}, []
 
@@ -29,33 +30,25 @@ class Network:
             return None
         return "this system makes no network namespaces, or no rules between them"
 
-    def __enter__(self):
-        try:
-            for name in ("router", *self.addresses):
-                self.holders[name] = self._hold()
-            self._in("router", "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
-            for number, host in enumerate(self.addresses, start=1):
-                self._in("router", "ip", "link", "add", f"host{number}", "type", "veth", "peer", "name", "router", "netns",
-                         self.holders[host].pid)
-                for place, link, end in (("router", f"host{number}", 1), (host, "router", 2)):
-                    self._in(place, "ip", "address", "add", f"10.77.{number}.{end}/24", "dev", link)
-                    self._in(place, "ip", "link", "set", link, "up")
-                self._in(host, "ip", "link", "set", "lo", "up")
-                self._in(host, "ip", "route", "add", "default", "via", f"10.77.{number}.1")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *error):
-        for holder in self.holders.values():
-            holder.kill()
-            holder.wait()
+    def begin(self):
+        for name in ("router", *self.addresses):
+            self.holders[name] = self._hold()
+        self._in("router", "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
+        for number, host in enumerate(self.addresses, start=1):
+            self._in("router", "ip", "link", "add", f"host{number}", "type", "veth", "peer", "name", "router", "netns",
+                     self.holders[host].pid)
+            for place, link, end in (("router", f"host{number}", 1), (host, "router", 2)):
+                self._in(place, "ip", "address", "add", f"10.77.{number}.{end}/24", "dev", link)
+                self._in(place, "ip", "link", "set", link, "up")
+            self._in(host, "ip", "link", "set", "lo", "up")
+            self._in(host, "ip", "route", "add", "default", "via", f"10.77.{number}.1")
 
     def _hold(self):
         """A process in a network namespace of its own."""
         holder = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"],
                                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.callback(holder.wait)
+        self.callback(holder.kill)
         ours = os.readlink("/proc/self/ns/net")
 
         def is_within():
