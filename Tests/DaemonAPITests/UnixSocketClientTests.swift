@@ -171,6 +171,40 @@ struct UnixSocketClientTests {
         try await channel.close()
     }
 
+    @Test("A connect that finds the queue full succeeds when a place becomes free")
+    func queueFull() async throws {
+        let directory = try FreshDirectory()
+        let path = directory.path("s.sock")
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let accepted = loop.makePromise(of: Void.self)
+        let server = try await ServerBootstrap(group: loop)
+            .serverChannelOption(.backlog, value: 1)
+            .serverChannelOption(.autoRead, value: false)
+            .childChannelInitializer { _ in
+                accepted.succeed()
+                return loop.makeSucceededVoidFuture()
+            }
+            .bind(unixDomainSocketPath: path).get()
+        let connect: @Sendable () -> EventLoopFuture<any Channel> = {
+            ClientBootstrap(group: loop).connect(unixDomainSocketPath: path)
+        }
+        await #expect(throws: IOError.self) {
+            while true { _ = try await connect().get() }
+        }
+        let attempts = Shared(0)
+        let connected = try await Exchange.repeated(
+            {
+                attempts.increment()
+                guard attempts.current == 3 else { return connect() }
+                server.read()
+                return accepted.futureResult.flatMap { connect() }
+            }, on: loop
+        ).get()
+        #expect(connected.isActive && attempts.current == 3)
+        try await connected.close()
+        try await server.close()
+    }
+
     @Test("A permission that is missing is named, with the settings that grant it")
     func permission() {
         let client = UnixSocketClient(path: "/run/paytokend/admin.sock")

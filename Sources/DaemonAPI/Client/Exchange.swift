@@ -69,7 +69,7 @@ extension Exchange {
     /// does not block.
     private static let (repetitions, pause) = (10, TimeAmount.milliseconds(20))
 
-    private static func repeated(
+    static func repeated(
         _ connect: @escaping @Sendable () -> EventLoopFuture<any Channel>, on loop: any EventLoop,
         left: Int = repetitions
     ) -> EventLoopFuture<any Channel> {

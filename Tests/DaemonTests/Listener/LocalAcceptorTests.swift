@@ -1,0 +1,158 @@
+import CLinux
+import Dispatch
+import Foundation
+import Glibc
+import HostSystem
+import NIOCore
+import NIOPosix
+import Refusals
+import TestSupport
+import Testing
+
+@testable import Daemon
+@testable import HTTPListener
+
+@Suite("Accepting on a Unix socket")
+struct LocalAcceptorTests {
+    /// One that is served, and as many as are answered that they are too many.
+    private static let answered = 1 + ConnectionLimits.overloadedMargin
+
+    @Test("a peer that has left gets no channel, whether it left before it was accepted or before its turn")
+    func departed() async throws {
+        let connections = PlainConnections()
+        try await connections.busy { socket in
+            for _ in 0..<5 { close(try Self.connect(to: socket)) }
+            let clients = try (0..<Self.answered).map { _ in try Self.connect(to: socket) }
+            // Connections are accepted in order, so the others have been, once this one is closed for their number.
+            let last = try Self.connect(to: socket)
+            try await wait(for: "the connection beyond the limit to be closed") { Self.isClosed(last) }
+            for client in clients.prefix(10) { close(client) }
+            return clients.dropFirst(10) + [last]
+        }
+        #expect(connections.accepted.current == Self.answered - 10)
+    }
+
+    @Test("connections beyond a uid's count are closed before a channel is made of them")
+    func counted() async throws {
+        let connections = PlainConnections()
+        try await connections.busy { socket in
+            let clients = try (0..<Self.answered + 20).map { _ in try Self.connect(to: socket) }
+            try await wait(for: "the connections beyond the limit to be closed") {
+                clients.dropFirst(Self.answered).allSatisfy(Self.isClosed)
+            }
+            #expect(connections.refused.current == 20)
+            #expect(clients.prefix(Self.answered).allSatisfy { !Self.isClosed($0) })
+            return clients
+        }
+        #expect(connections.accepted.current == Self.answered)
+    }
+
+    @Test(
+        "an accepted connection comes with its peer's uid, gid and process",
+        .enabled(if: geteuid() == 0, "only root can connect as another user"))
+    func credentials() async throws {
+        let directory = try FreshDirectory()
+        unsafe _ = chmod(directory.path, 0o755)
+        let (listening, file) = try SocketFile.listen(path: directory.path("s.sock"), mode: 0o666, group: nil)
+        defer {
+            file.unlinkIfOurs()
+            close(listening)
+        }
+        var peer = paytokend_peer()
+        #expect(unsafe paytokend_unix_accept(listening, &peer) == -EAGAIN)
+        let program = try RunningProgram(
+            Program.installed("setpriv"),
+            [
+                "--reuid=12345", "--regid=23456", "--clear-groups", Program.installed("curl"), "--silent",
+                "--unix-socket", directory.path("s.sock"), "http://localhost/",
+            ])
+        defer { program.signal(SIGKILL) }
+        var connection: CInt = -1
+        try await wait(for: "the connection") {
+            connection = unsafe paytokend_unix_accept(listening, &peer)
+            return connection >= 0
+        }
+        #expect(peer.uid == 12345 && peer.gid == 23456 && peer.pid == program.processIdentifier)
+        close(connection)
+    }
+
+    private static func connect(to path: String) throws -> CInt {
+        let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        let error = unsafe paytokend_unix_connect(descriptor, path)
+        guard error == 0 else { throw SystemError(call: "connect", errno: error) }
+        return descriptor
+    }
+
+    /// Returns true if the other side has closed the connection.
+    private static func isClosed(_ descriptor: CInt) -> Bool { paytokend_peer_has_left(descriptor) != 0 }
+}
+
+/// Connections of one uid, one of which is served at a time.
+final class PlainConnections: ConnectionService, RequestHandler {
+    /// How many channels were made.
+    let accepted = Shared(0)
+    /// How many connections were closed, or answered `overloaded`, for their number.
+    let refused = Shared(0)
+    private let turns = Shared(LoopTurns?.none)
+    private let admission: @Sendable (LoopTurns) -> Admission
+
+    /// - Parameter admission: what becomes of a request, on its event loop.
+    init(_ admission: @escaping @Sendable (LoopTurns) -> Admission = { _ in .refuse(HTTPAnswer(status: 404)) }) {
+        self.admission = admission
+    }
+
+    func accept(_ channel: any Channel) throws -> AcceptedConnection {
+        accepted.increment()
+        return AcceptedConnection(source: .user(geteuid()), handler: self)
+    }
+
+    func connectionsChanged(by difference: Int) {}
+    func connectionRefused() { refused.increment() }
+
+    func admit(_ head: RequestHead) -> Admission { turns.current.map(admission) ?? .refuse(HTTPAnswer(status: 500)) }
+    func answer(for refusal: Refusal) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
+
+    /// Serves a socket in the directory while `body` runs.
+    func use(
+        on group: MultiThreadedEventLoopGroup, directory: FreshDirectory,
+        _ body: (_ socket: String) async throws -> Void
+    ) async throws {
+        let path = directory.path("s.sock")
+        let loops = try await ListenerTurns.start(on: group)
+        let first = loops[group.next()]
+        turns.change { $0 = first }
+        let (listening, file) = try SocketFile.listen(path: path, mode: 0o600, group: nil)
+        let acceptor = ConnectionAcceptor(
+            service: self, connectionLimits: ConnectionLimits(.init(total: 100, perSource: 1)),
+            limits: RequestLimits(idle: .minutes(10), request: .minutes(10)), answersOnEventLoop: true, turns: loops)
+        let local = try LocalAcceptor.start(listening, path: path, acceptor: acceptor, eventLoops: group)
+        do {
+            try await body(path)
+        } catch {
+            local.stop()
+            loops.stop()
+            throw error
+        }
+        local.stop()
+        try await wait(for: "the connections to be set up") { local.hasStopped }
+        file.unlinkIfOurs()
+        loops.stop()
+    }
+
+    /// Serves a socket while its event loop does something else until `body` ends. Returns when each connection has been set up
+    /// or given up.
+    ///
+    /// - Parameter body: returns the descriptors of its connections, which are closed after that.
+    func busy(_ body: (_ socket: String) async throws -> [CInt]) async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let isOver = DispatchSemaphore(value: 0)
+        var clients: [CInt] = []
+        try await use(on: group, directory: FreshDirectory()) { socket in
+            group.next().execute { isOver.wait() }
+            defer { isOver.signal() }
+            clients = try await body(socket)
+        }
+        for client in clients { close(client) }
+        try await group.shutdownGracefully()
+    }
+}
