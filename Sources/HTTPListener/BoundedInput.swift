@@ -15,6 +15,8 @@ final class BoundedInput: ChannelInboundHandler {
     /// Chunks of one body. Each costs the decoder as much as a kilobyte, and a peer that writes its JSON piece by piece needs a
     /// few hundred.
     static let mostChunks = 1024
+    /// Chunks that are passed on at once. The decoder makes a part of each: so many take it about as long as one signature takes.
+    static let chunksAtOnce = 32
 
     private static let lineFeed = UInt8(ascii: "\n")
     private static let carriageReturn = UInt8(ascii: "\r")
@@ -32,6 +34,8 @@ final class BoundedInput: ChannelInboundHandler {
     private(set) var chunkCount = 0
     /// Sum of the sizes of these chunks. Only the last one's bytes can be still to come.
     private(set) var announcedBytes = 0
+    /// The bytes that were passed on last were cut for the work that they make: those after them are for another turn.
+    private(set) var endsTurn = false
     /// While lingering: how many more bytes are read and thrown away; nil before.
     private(set) var discardAllowance: Int?
 
@@ -107,6 +111,7 @@ final class BoundedInput: ChannelInboundHandler {
     /// - Returns: false when there are none.
     func passOn() -> Bool {
         guard let context else { return false }
+        endsTurn = false
         while !kept.isEmpty {
             let piece = nextPiece(of: &kept[kept.startIndex])
             if kept[kept.startIndex].readableBytes == 0 { kept.removeFirst() }
@@ -169,7 +174,10 @@ final class BoundedInput: ChannelInboundHandler {
                 guard case .size = inside, case .data(let size)? = chunk else { continue }
                 chunkCount += 1
                 announcedBytes += size
-                if chunkCount > Self.mostChunks { return bytes.readSlice(length: length) }
+                if chunkCount % Self.chunksAtOnce == 0 || chunkCount > Self.mostChunks {
+                    endsTurn = true
+                    return bytes.readSlice(length: length)
+                }
                 continue
             }
             switch byte {

@@ -62,7 +62,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     var idleTimer: Scheduled<Void>?
     private var isReading = false
     private var turn = Turn.none
-    /// The present turn has answered a request; the next one waits for another.
+    /// The present turn has answered a request, or decoded as many chunks as a turn may; what follows waits for another.
     private var turnIsOver = false
     private var isDraining = false
     /// No request has begun yet.
@@ -154,7 +154,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         turns.take(of: share()) { self.takeTurn(context) }
     }
 
-    /// Goes on until a request is answered or under way, or nothing is left of what has come in.
+    /// Goes on until a request is answered or under way, the turn has done its share, or nothing is left of what has come in.
     private func takeTurn(_ context: ChannelHandlerContext) {
         turn = .begun
         turnIsOver = false
@@ -190,7 +190,10 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private func takeNext() -> Incoming? {
         guard takesInput else { return nil }
-        while queue.isEmpty { guard input.passOn() else { return nil } }
+        while queue.isEmpty {
+            guard !turnIsOver, input.passOn() else { return nil }
+            turnIsOver = input.endsTurn
+        }
         return queue.popFirst()
     }
 

@@ -29,4 +29,20 @@ struct BoundedInputTests {
             try pieces(of: body + "Trailer: 1\r\n\r\n" + next, afterHead: prepare)
                 == [body + "Trailer: 1\r\n\r\n", next])
     }
+
+    @Test("the chunks of a body come so many at once, and the turn ends with each lot")
+    func lots() throws {
+        let input = BoundedInput()
+        let channel = EmbeddedChannel(handler: input)
+        input.headEnded(bodyLength: 0, isChunked: true)
+        let count = 2 * BoundedInput.chunksAtOnce + 1
+        try channel.writeInbound(ByteBuffer(string: String(repeating: "1\r\na\r\n", count: count) + "0\r\n\r\n"))
+        var chunks: [Int] = []
+        while input.passOn() {
+            let piece = try channel.readInbound(as: ByteBuffer.self).map { String(buffer: $0) } ?? ""
+            chunks.append(piece.count { $0 == "1" })
+            #expect(input.endsTurn == (chunks.count < 3))
+        }
+        #expect(chunks == [BoundedInput.chunksAtOnce, BoundedInput.chunksAtOnce, 1])
+    }
 }

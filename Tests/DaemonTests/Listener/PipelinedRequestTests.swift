@@ -72,6 +72,46 @@ struct PipelinedRequestTests {
         try await group.shutdownGracefully()
     }
 
+    @Test("another source has its turn between the chunks of one body")
+    func turnsWithinBody() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let order = Shared([String]())
+        let connections = PlainConnections { turns in
+            turns.take(of: .user(2)) {
+                order.change { $0.append("other") }
+                turns.end()
+            }
+            return .accept(bodyLimit: 65_536) { _ in
+                order.change { $0.append("answered") }
+                return HTTPAnswer(status: 200)
+            }
+        }
+        try await connections.use(on: group, directory: FreshDirectory()) { socket in
+            let client = try await RawConnection(socket, staysOpen: true)
+            // In one read, which is less than 16 KiB.
+            try await client.send(
+                "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    + String(repeating: "1\r\n \r\n", count: BoundedInput.mostChunks) + "0\r\n\r\n")
+            #expect(try await client.answer().status == 200)
+        }
+        #expect(order.current == ["other", "answered"])
+        try await group.shutdownGracefully()
+    }
+
+    @Test("a uid has as many requests under way as it may have connections, however many it has sent")
+    func underWay() async throws {
+        try await ListenerFixture(change: { $0.maxConnectionsPerUID = 2 }).use { fixture in
+            let clients = [try await fixture.connect(), try await fixture.connect()]
+            let requests = String(repeating: "GET /held HTTP/1.1\r\nHost: a\r\n\r\n", count: 10)
+            for client in clients { try await client.send(requests) }
+            try await wait(for: "a request of each connection") { fixture.handler.latch.waiting == 2 }
+            #expect(try await fixture.connect().answer().status == 503)
+            #expect(fixture.handler.latch.arrivals == 2)
+            fixture.handler.latch.open()
+            for client in clients { for _ in 0..<10 { #expect(try await client.answer().status == 200) } }
+        }
+    }
+
     @Test("a body of more chunks than a body may have is refused, one of as many is taken")
     func chunks() async throws {
         for (count, status) in [(BoundedInput.mostChunks, 200), (BoundedInput.mostChunks + 1, 413)] {
