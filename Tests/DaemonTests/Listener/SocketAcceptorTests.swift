@@ -13,7 +13,7 @@ import Testing
 @testable import HTTPListener
 
 @Suite("Accepting on a Unix socket")
-struct LocalAcceptorTests {
+struct SocketAcceptorTests {
     /// One that is served, and as many as are answered that they are too many.
     private static let answered = 1 + ConnectionLimits.overloadedMargin
 
@@ -58,8 +58,8 @@ struct LocalAcceptorTests {
             file.unlinkIfOurs()
             close(listening)
         }
-        var peer = paytokend_peer()
-        #expect(unsafe paytokend_unix_accept(listening, &peer) == -EAGAIN)
+        var arrival = paytokend_arrival()
+        #expect(unsafe paytokend_accept(listening, &arrival) == -EAGAIN)
         let program = try RunningProgram(
             Program.installed("setpriv"),
             [
@@ -69,9 +69,10 @@ struct LocalAcceptorTests {
         defer { program.signal(SIGKILL) }
         var connection: CInt = -1
         try await wait(for: "the connection") {
-            connection = unsafe paytokend_unix_accept(listening, &peer)
+            connection = unsafe paytokend_accept(listening, &arrival)
             return connection >= 0
         }
+        let peer = arrival.peer
         #expect(peer.uid == 12345 && peer.gid == 23456 && peer.pid == program.processIdentifier)
         close(connection)
     }
@@ -101,9 +102,11 @@ final class PlainConnections: ConnectionService, RequestHandler {
         self.admission = admission
     }
 
-    func accept(_ channel: any Channel) throws -> AcceptedConnection {
-        accepted.increment()
-        return AcceptedConnection(source: .user(geteuid()), handler: self)
+    func accept(_ connection: CInt, from peer: ArrivingPeer) -> AcceptedConnection {
+        AcceptedConnection(source: peer.source) { _ in
+            self.accepted.increment()
+            return self
+        }
     }
 
     func connectionsChanged(by difference: Int) {}
@@ -125,7 +128,7 @@ final class PlainConnections: ConnectionService, RequestHandler {
         let acceptor = ConnectionAcceptor(
             service: self, connectionLimits: ConnectionLimits(.init(total: 100, perSource: 1)),
             limits: RequestLimits(idle: .minutes(10), request: .minutes(10)), answersOnEventLoop: true, turns: loops)
-        let local = try LocalAcceptor.start(listening, path: path, acceptor: acceptor, eventLoops: group)
+        let local = try SocketAcceptor.start(listening, at: .unix(path: path), acceptor: acceptor, eventLoops: group)
         do {
             try await body(path)
         } catch {
