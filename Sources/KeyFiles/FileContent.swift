@@ -1,3 +1,5 @@
+internal import Encodings
+
 /// What a file holds, told from its own bytes and never from its name.
 enum FileContent: Sendable, Equatable {
     case certificate
@@ -55,7 +57,7 @@ enum FileContent: Sendable, Equatable {
 
     /// The refusal of a file in place of a private key.
     func insteadOfPrivateKey(path: String, inPEM: Bool) -> KeyFileError {
-        let file = shellWord(path)
+        let file = ShellWord.of(path)
         switch self {
         case .pkcs12:
             return KeyFileError(
@@ -92,7 +94,7 @@ enum FileContent: Sendable, Equatable {
 
     /// The refusal of a file in place of a certificate.
     func insteadOfCertificate(path: String, inPEM: Bool) -> KeyFileError {
-        let file = shellWord(path)
+        let file = ShellWord.of(path)
         switch self {
         case .pkcs12:
             return KeyFileError(
@@ -115,7 +117,7 @@ enum FileContent: Sendable, Equatable {
         case .privateKey:
             return KeyFileError(
                 .unsuitable, path: path,
-                "is \(name), not a PKCS#12 bundle: give it as --private-key \(shellWord(path)), and its certificate with "
+                "is \(name), not a PKCS#12 bundle: give it as --private-key \(ShellWord.of(path)), and its certificate with "
                     + "--certificate.")
         case .unknown: return Self.notRecognised(path, inPEM: inPEM)
         default:

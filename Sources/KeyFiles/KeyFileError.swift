@@ -28,18 +28,3 @@ public struct KeyFileError: Error, Sendable, Equatable {
         self.message = "\(path) \(sentence)"
     }
 }
-
-/// A path as one word of a shell command that a person may copy.
-func shellWord(_ path: String) -> String {
-    let plain = path.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"), UInt8(ascii: "."), UInt8(ascii: "-"),
-            UInt8(ascii: "_"), UInt8(ascii: "@"), UInt8(ascii: "+"):
-            true
-        default: false
-        }
-    }
-    guard !plain || path.isEmpty else { return path }
-    return "'" + path.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
-}

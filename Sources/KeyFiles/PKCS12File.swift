@@ -1,4 +1,5 @@
 internal import CLibcrypto
+internal import Encodings
 internal import SecretMemory
 
 /// A merchant's private key with its certificate from a PKCS#12 bundle (RFC 7292), `.p12` or `.pfx`: what Apple's
@@ -109,7 +110,7 @@ extension PKCS12File {
     static func refusal(
         _ result: clibcrypto_pkcs12_result, _ path: String, _ algorithm: String, passwordFile: String?
     ) -> KeyFileError {
-        let file = shellWord(path)
+        let file = ShellWord.of(path)
         return switch result {
         case CLIBCRYPTO_PKCS12_WRONG_PASSWORD:
             if let passwordFile {

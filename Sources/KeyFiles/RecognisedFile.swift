@@ -1,3 +1,4 @@
+internal import Encodings
 internal import Glibc
 internal import SecretMemory
 
@@ -132,7 +133,7 @@ enum KeyFileInput {
         KeyFileError(
             .exposed, path: path,
             "holds a secret, but others may read or change it (mode 0\(String(mode, radix: 8))). "
-                + "Run: chmod 600 \(shellWord(path))")
+                + "Run: chmod 600 \(ShellWord.of(path))")
     }
 
     static func unreadable(_ path: String, _ number: Int32) -> KeyFileError {

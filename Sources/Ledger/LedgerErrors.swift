@@ -1,4 +1,5 @@
 public import AuditChain
+import Encodings
 public import MerchantKeys
 import SQLiteFiles
 
@@ -146,7 +147,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
         switch self {
         case .noDirectory(let path):
             "The ledger's directory \(path) does not exist. Make it for the daemon's account: "
-                + "install -d -m 0700 -o paytokend \(path)"
+                + "install -d -m 0700 -o paytokend \(ShellWord.of(path))"
         case .notPrivate(let path, let why):
             "The ledger would not be private: \(path) \(why)."
         case .inUse(let path):

@@ -68,3 +68,17 @@ struct KeyReferenceTests {
         #expect(KeyReference(text) == nil)
     }
 }
+
+@Suite("Words of a shell's command")
+struct ShellWordTests {
+    @Test(
+        "what a shell could take apart is quoted",
+        arguments: [
+            ("/var/lib/a-b_c.pem", "/var/lib/a-b_c.pem"), ("", "''"), ("a b", "'a b'"), ("a'b", #"'a'\''b'"#),
+            ("$(id)", "'$(id)'"),
+            ("a;b", "'a;b'"), ("~", "'~'"), ("é", "'é'"),
+        ])
+    func quoted(text: String, word: String) {
+        #expect(ShellWord.of(text) == word)
+    }
+}

@@ -1,3 +1,4 @@
+import Encodings
 import Foundation
 import MerchantKeys
 import Refusals
@@ -20,7 +21,8 @@ struct RotationGuidance: Sendable {
 
     /// What is to be done now, in one or two sentences.
     var next: String {
-        let merchant = rotation.merchantIdentifier + (isIdentity ? " --use identity" : " --type \(type)")
+        let word = ShellWord.of(rotation.merchantIdentifier)
+        let merchant = word + (isIdentity ? " --use identity" : " --type \(type)")
         if let fault = newKey?.fault, phase != .none {
             return isIdentity
                 ? "Leave the old key in service until this is repaired. \(fault)"
@@ -51,7 +53,7 @@ struct RotationGuidance: Sendable {
                 + "rotate import FILE. (paytokenctl rotate start \(merchant) writes the request again.)"
         case .activation where isIdentity:
             return
-                "Ask for a session (paytokenctl session check \(rotation.merchantIdentifier) --domain DOMAIN): the new key "
+                "Ask for a session (paytokenctl session check \(word) --domain DOMAIN): the new key "
                 + "has signed nothing yet"
                 + (rotation.oldInLastHour == 0
                     ? "." : "; the old one made \(uses(rotation.oldInLastHour)) within the last hour.")

@@ -1,3 +1,5 @@
+internal import Encodings
+
 /// Why the store did not do what it was asked.
 public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertible {
     /// It can be neither written nor read now. Nothing was changed. The reason is for the log and holds no row's value.
@@ -42,7 +44,7 @@ public enum PaymentStoreOpeningError: Error, Sendable, Equatable, CustomStringCo
         switch self {
         case .noDirectory(let path):
             "The directory \(path) of the payments' store does not exist. Make it for the gateway's account: "
-                + "install -d -m 0700 -o paytoken-gateway \(path)"
+                + "install -d -m 0700 -o paytoken-gateway \(ShellWord.of(path))"
         case .notPrivate(let path, let why): "The payments' store would not be private: \(path) \(why)."
         case .inUse(let path):
             "Another process uses the payments' store \(path). One gateway has one file; several gateways share a "

@@ -56,6 +56,12 @@ struct RotationTests {
         #expect(rotation.oldKeys.isEmpty && rotation.endingKeys.isEmpty)
     }
 
+    @Test("a merchant in a command to copy is one word of a shell")
+    func quoted() throws {
+        let rotation = try rotation(key(1, .active, hoursAgo: 1, merchant: "m; id"))
+        #expect(rotation.next.contains("paytokenctl rotate start 'm; id' --type ec"))
+    }
+
     @Test("a generated key without a certificate is the new one, and all active ones are old")
     func waiting() throws {
         let new = key(1, .preActivation, hoursAgo: 30, origin: .generated)

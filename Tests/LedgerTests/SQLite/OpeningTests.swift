@@ -196,5 +196,6 @@ struct OpeningTests {
         await #expect(throws: LedgerOpeningError.noDirectory(path: directory.path("missing"))) {
             _ = try await SQLiteLedger.open(SQLiteLedger.Settings(path: directory.path("missing") + "/ledger.sqlite"))
         }
+        #expect("\(LedgerOpeningError.noDirectory(path: "/a b"))".hasSuffix("-o paytokend '/a b'"))
     }
 }
