@@ -38,6 +38,8 @@ final class ScriptedServer: Sendable {
         return log.text
     }
 
+    var text: String { log.text }
+
     func stop() async throws { try await channel.close() }
 }
 

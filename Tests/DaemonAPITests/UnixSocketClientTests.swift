@@ -27,6 +27,17 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
+    @Test("Nothing is sent to a process that the check of the peer does not admit")
+    func untrustedPeer() async throws {
+        let server = try await ScriptedServer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        var client = server.client()
+        let refusal = UnixSocketClientError.untrustedPeer(path: client.path, uid: 4242)
+        client.checkPeer = { _ in throw refusal }
+        await #expect(throws: refusal) { _ = try await client.send(.get("/v1/status")) }
+        #expect(server.text.isEmpty)
+        try await server.stop()
+    }
+
     @Test("A chunked answer is put together")
     func chunked() async throws {
         let server = try await ScriptedServer(

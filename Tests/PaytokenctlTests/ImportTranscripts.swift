@@ -7,6 +7,8 @@ import TestSupport
 import Testing
 import TokenForge
 
+@testable import paytokenctl
+
 @Suite("Transcripts: imports and token init")
 struct ImportTranscripts {
     /// `key.pem`, `key.p8`, `certificate.pem`, `certificate.der`, `request.pem` by openssl.
@@ -54,6 +56,22 @@ struct ImportTranscripts {
             sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), certificate: certificate)
         let pkcs8 = try bytes(files.path("key.p8"))
         #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
+    }
+
+    @Test("a private key is sealed for root, the caller and the socket's owner, unless everyone can put a socket there")
+    func socketOwner() throws {
+        let directory = try FreshDirectory()
+        let path = try directory.write("", to: "admin.sock")
+        if geteuid() == 0 { try FileManager.default.setAttributes([.ownerAccountID: 4242], ofItemAtPath: path) }
+        let owner: UInt32 = geteuid() == 0 ? 4242 : geteuid()
+        for peer in [0, geteuid(), owner] { #expect(SocketOwner(of: path).admits(peer), "\(peer)") }
+        #expect(!SocketOwner(of: path).admits(4243))
+        let link = directory.path("link")
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
+        #expect(SocketOwner(of: link).admits(owner))
+        try FileManager.default.setAttributes([.posixPermissions: 0o1777], ofItemAtPath: directory.path(""))
+        #expect(SocketOwner(of: path).admits(owner) == (owner == geteuid()))
+        #expect(!SocketOwner(of: directory.path("absent")).admits(4242))
     }
 
     @Test("key import from PKCS#12 with old ciphers goes the same sealed way")

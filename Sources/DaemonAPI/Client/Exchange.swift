@@ -133,6 +133,12 @@ private final class AnswerReceiver: ChannelInboundHandler {
     }
 
     func channelActive(context: ChannelHandlerContext) {
+        do {
+            try client.checkPeer(context.channel)
+        } catch {
+            answer.fail(error)
+            return context.close(promise: nil)
+        }
         // First: when sending fails because the other side has closed, NIO takes what stands in the socket only where
         // somebody waits for it, and an early refusal stands there.
         context.read()

@@ -1,4 +1,4 @@
-import NIOCore
+package import NIOCore
 import NIOHTTP1
 import NIOPosix
 
@@ -20,6 +20,8 @@ public struct UnixSocketClient: Sendable {
     public let maximumAnswerBytes: Int
     /// For connecting, sending and receiving together.
     public let deadline: Duration
+    /// Checks the process behind the socket before anything is sent to it; a request fails with what this throws.
+    package var checkPeer: @Sendable (any Channel) throws -> Void = { _ in }
 
     public init(path: String, maximumAnswerBytes: Int = 64 << 20, deadline: Duration = .seconds(30)) {
         self.path = path

@@ -22,6 +22,8 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
     case cutShort(path: String)
     /// What answers there does not speak HTTP/1.1.
     case notHTTP(path: String)
+    /// Another account's process listens there than this request may be sent to.
+    case untrustedPeer(path: String, uid: UInt32)
 
     public var description: String { sentence(of: "paytokend") }
 
@@ -56,13 +58,16 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
                 + "look before repeating it."
         case .notHTTP(let path):
             "What listens on \(path) does not speak HTTP/1.1. Is it the socket of \(program)?"
+        case .untrustedPeer(let path, let uid):
+            "The process that listens on \(path) runs as uid \(uid): neither as root, nor as the account of this command, nor as the "
+                + "socket's owner in a directory that others cannot write. Nothing was sent to it. Is it the socket of \(program)?"
         }
     }
 
     public var exitStatus: ExitStatus {
         switch self {
         case .busy: .tryAgainLater
-        case .notPermitted: .notPermitted
+        case .notPermitted, .untrustedPeer: .notPermitted
         case .pathTooLong: .usage
         case .notThere, .notListening, .cannotConnect, .deadlineExceeded, .silent, .answerTooLarge, .cutShort, .notHTTP:
             .unreachable

@@ -273,6 +273,7 @@ extension UnixSocketClientError {
         case .deadlineExceeded, .silent: "no answer in time"
         case .answerTooLarge, .notHTTP: "not paytokend's answer"
         case .cutShort: "the connection ended early"
+        case .untrustedPeer: "another account's process listens"
         }
     }
 }

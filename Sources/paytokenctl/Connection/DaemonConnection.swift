@@ -40,13 +40,20 @@ enum DaemonSocket {
 
 /// Asks the daemon, and turns every way of not getting an answer into what the command ends with.
 struct DaemonConnection {
-    private let client: UnixSocketClient
+    private var client: UnixSocketClient
     private let program: String
 
     init(_ socket: DaemonSocket, option: String?) {
         program = socket.program
         client = UnixSocketClient(
             path: socket.path(option: option, environment: ProcessInfo.processInfo.environment))
+    }
+
+    /// The same daemon, which must be the socket's own (``SocketOwner``): for a request whose answer a private key is trusted to.
+    var trusted: DaemonConnection {
+        var trusted = self
+        trusted.client.checkPeer = { [path = client.path] in try SocketOwner(of: path).check($0) }
+        return trusted
     }
 
     func send(_ request: ClientRequest) async throws(CommandFailure) -> ClientAnswer {

@@ -20,7 +20,8 @@ struct KeyImportCommand: AsyncParsableCommand {
         discussion: """
             The private key (EC on P-256 or RSA with 2048 bits) is read as PKCS#8, SEC 1 or PKCS#1, the certificate \
             as X.509 or PKCS#7, both in PEM or DER; or both from a PKCS#12 bundle, with old ciphers too. The key is \
-            sealed here to the process that holds the token: the daemon forwards what it cannot read. Which merchant \
+            sealed here to the process that holds the token: the daemon forwards what it cannot read. The process that \
+            listens on the socket must be root's, the caller's own, or the socket's owner's. Which merchant \
             it belongs to, and whether it opens payments or signs for merchant sessions (a Merchant Identity Certificate), \
             the certificate says.
 
@@ -96,7 +97,7 @@ struct KeyImportCommand: AsyncParsableCommand {
         // The files first: nothing is asked of the daemon before they are what they should be.
         let files = try readFiles()
         if let note = files.certificate.note { Console.error(note) }
-        let status = try await change.socket.connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
+        let status = try await change.socket.connection.trusted.send(.get("/v1/status"), for: StatusAnswer.self).answer
         // All of them before anything is sealed: one ceremony puts the key into every token or into none.
         var sealedKeys: [KeyImportRequest.SealedKey] = []
         for (name, importKey) in try Self.recipients(in: status.tokens, named: token) {
