@@ -70,7 +70,7 @@ struct KeyLifecycle: Sendable {
         let entry = try catalogue.index.entry(named: name)
         draft.concerns(entry)
         draft.is(.keyAdopt(approval: nil))
-        let adopted = try adoption(of: entry)
+        let (adopted, parameters) = try adoption(of: entry)
         let needsApproval = rule.binds(caller)
         guard !dryRun else { return .wouldChange(entry, to: adopted.state, needsApproval: needsApproval) }
         guard needsApproval else {
@@ -82,8 +82,8 @@ struct KeyLifecycle: Sendable {
         return .pending(
             try await recorder.ask(
                 await rule.request(
-                    .keyAdopt, parameters: Self.parameters(.keyAdopt, entry.publicKeyHash), key: entry.publicKeyHash,
-                    reason: reason, by: caller, at: clock.now()), by: caller, for: draft))
+                    .keyAdopt, parameters: parameters, key: entry.publicKeyHash, reason: reason, by: caller,
+                    at: clock.now()), by: caller, for: draft))
     }
 
     /// Carries out what a second person approved, in one transaction with the approval.
@@ -98,8 +98,10 @@ struct KeyLifecycle: Sendable {
         draft.concerns(entry)
         var change = decision
         let event: AuditEvent
+        var parameters = Self.parameters(approval.operation, hash)
         if approval.operation == .keyAdopt {
-            change.key = try adoption(of: entry)
+            let adoption = try adoption(of: entry)
+            (change.key, parameters) = (adoption.key, adoption.parameters)
             change.precondition = .absent
             event = .keyAdopt(approval: approval.identifier)
         } else {
@@ -112,7 +114,7 @@ struct KeyLifecycle: Sendable {
             change.precondition = .state(known.state)
             event = Self.event(next.state, approval.reason, approval: approval.identifier)
         }
-        guard approval.parameters == Self.parameters(approval.operation, hash) else {
+        guard approval.parameters == parameters else {
             throw ApprovalConflict.otherParameters.refusal
         }
         var done = recorder.auditRecord(of: draft, by: caller)
@@ -131,7 +133,9 @@ struct KeyLifecycle: Sendable {
         return known
     }
 
-    private func adoption(of entry: KeyEntry) throws(Refusal) -> KeyRecord {
+    /// - Returns: the key as it is adopted, and the digest of what an approval is for: the key, its merchant and the certificate that
+    ///   names the merchant.
+    private func adoption(of entry: KeyEntry) throws(Refusal) -> (key: KeyRecord, parameters: AuditDigest) {
         guard case .external = entry.condition else {
             throw Refusal(
                 .invalidState, "Only a key that was made outside is adopted; this one is \(entry.condition.name).")
@@ -143,9 +147,14 @@ struct KeyLifecycle: Sendable {
         }
         let merchant = try certificate.merchantForImport(
             for: entry.use, expected: nil, allowExpired: true, now: clock.now())
-        return KeyRecord(
+        var parameters = OperationParameters(.keyAdopt)
+        parameters.add(entry.publicKeyHash.bytes)
+        parameters.add(merchant)
+        parameters.add(certificate.sha256)
+        let adopted = KeyRecord(
             publicKeyHash: entry.publicKeyHash, merchantIdentifier: merchant, algorithm: entry.algorithm,
             use: entry.use, state: .active, createdAt: clock.now(), origin: .adopted)
+        return (adopted, parameters.digest)
     }
 
     /// What needs a second person: what cannot be taken back, and what lets a key decrypt again.

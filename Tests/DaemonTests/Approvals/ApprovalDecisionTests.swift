@@ -7,6 +7,7 @@ import PaymentToken
 import Refusals
 import TestSupport
 import Testing
+import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
@@ -17,6 +18,7 @@ struct ApprovalDecisionTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
     private let hsmToken = SoftwareAuditToken()
+    private let index = KeyIndex()
 
     private static let rule = TwoPersonRule(people: 2, expire: .seconds(3600))
 
@@ -53,7 +55,7 @@ struct ApprovalDecisionTests {
     private func decisions(after seconds: Double) -> ApprovalDecisions {
         let clock = clock(after: seconds)
         let catalogue = KeyCatalogue(
-            index: KeyIndex(), ledger: fixture.ledger, hsmTokens: [], clock: clock, logger: RecordFixture.quiet)
+            index: index, ledger: fixture.ledger, hsmTokens: ["primary"], clock: clock, logger: RecordFixture.quiet)
         let policies = Policies(
             access: AccessPolicy(rules: [
                 AccessRule(group: .init(name: "staff", id: 500), roles: [.admin])
@@ -111,6 +113,40 @@ struct ApprovalDecisionTests {
         #expect(await refusal(.approve, approval, by: staff(1002), after: 3599) == nil)
         #expect(hsmToken.keyCount == 2)
         #expect(try await fixture.ledger.approval(approval.identifier)?.decidedBy == 1002)
+    }
+
+    @Test("an approval to adopt a key is for its certificate and the merchant whom that names")
+    func adoption() async throws {
+        let key = try ForgeKey(generating: .p256)
+        func shown(_ merchant: String) throws -> KeyDescription {
+            let forged = try ForgedMerchant(
+                authority: SharedForge.authority, type: .p256,
+                profile: MerchantCertificateProfile(merchantIdentifier: merchant, now: RecordFixture.noon), key: key)
+            return KeyDescription(
+                identifier: forged.merchant.publicKeyHash, label: merchant, algorithm: .ec,
+                subjectPublicKeyInfo: key.subjectPublicKeyInfo, certificates: [forged.certificate], isProtected: true,
+                inconsistency: nil)
+        }
+        let catalogue = decisions(after: 0).lifecycle.catalogue
+        let genuine = try shown("merchant.shop")
+        await catalogue.hsmTokenHasOpened("primary", showing: [genuine], asOf: .now)
+        let hash = try #require(index.entries.first?.publicKeyHash)
+        guard
+            case .pending(let approval) = try await decisions(after: 0).lifecycle.adopt(
+                hash.hex, reason: AuditReason("moved here"), by: staff(1001), dryRun: false, draft: AuditDraft())
+        else {
+            Issue.record("it does not wait")
+            return
+        }
+        for another in [try shown("merchant.other"), try shown("merchant.shop")] {
+            await catalogue.hsmTokenHasOpened("primary", showing: [another], asOf: .now)
+            let refusal = await refusal(.approve, approval, by: staff(1002))
+            #expect(refusal?.message == ApprovalConflict.otherParameters.description)
+            #expect(try await fixture.ledger.keyRecord(hash) == nil)
+        }
+        await catalogue.hsmTokenHasOpened("primary", showing: [genuine], asOf: .now)
+        #expect(await refusal(.approve, approval, by: staff(1002)) == nil)
+        #expect(try await fixture.ledger.keyRecord(hash)?.merchantIdentifier == "merchant.shop")
     }
 
     @Test("who asked for it makes none by approving it, under whatever login uid")
