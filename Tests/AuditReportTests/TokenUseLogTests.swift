@@ -133,7 +133,11 @@ struct ReconciliationTests {
         (record(decrypt, .refused(.decryptionFailed)), 0, 1), (record(decrypt, .refused(.hsmUnavailable)), 0, 1),
         (record(.tlsSignature(TLSSignatureDetails()), .ok, token: "primary"), 1, 1),
         (record(.tlsSignature(TLSSignatureDetails()), .refused(.hsmUnavailable)), 0, 1),
-        (record(.csrCreate), 1, 1), (record(.csrCreate, .refused(.hsmUnavailable)), 0, 1), (record(.keyGenerate), 0, 2),
+        (record(.csrCreate), 1, 1), (record(.csrCreate, .refused(.hsmUnavailable), token: "primary"), 0, 1),
+        (record(.csrCreate, .refused(.hsmUnavailable)), 0, 0), (record(.keyGenerate), 0, 2),
+        (record(.keyGenerate, .refused(.hsmUnavailable), token: "primary"), 0, 2),
+        (record(.keyImport(certificate: nil, approval: nil), .refused(.certificateUnsuitable)), 0, 0),
+        (record(.keyAdopt(approval: nil)), 0, 2), (record(.keyAdopt(approval: nil), .refused(.invalidState)), 0, 0),
         (record(.verify), 0, 0), (record(.keyStateChange(KeyStateChange(from: nil, to: .active))), 0, 0),
     ]
 

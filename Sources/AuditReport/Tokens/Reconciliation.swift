@@ -83,14 +83,18 @@ public struct Reconciliation: Sendable {
 
     /// Nil for what uses no key in a token.
     private static func uses(of entry: AuditEntry) -> (least: Int, most: Int)? {
+        let isDone = entry.outcome == AuditOutcome.ok.text
         switch AuditEvent.Name(rawValue: entry.event) {
         case .decrypt, .tlsSignature:
             // The record names the token once that has answered.
             if entry.hsmToken != nil { return (1, 1) }
             return perhapsUsed.contains(entry.outcome) ? (0, 1) : nil
-        case .csrCreate: return entry.outcome == AuditOutcome.ok.text ? (1, 1) : (0, 1)
+        // The record names the token before that is asked: without one a refusal used none.
+        case .csrCreate where isDone || entry.hsmToken != nil: return (isDone ? 1 : 0, 1)
         // The worker has the token use it twice with a peer of its own, and compares.
-        case .keyGenerate, .keyImport, .keyAdopt: return (0, 2)
+        case .keyGenerate where isDone || entry.hsmToken != nil, .keyImport where isDone || entry.hsmToken != nil,
+            .keyAdopt where isDone:
+            return (0, 2)
         default: return nil
         }
     }
