@@ -24,6 +24,8 @@ public struct ReportBuilder: Sendable {
     public private(set) var reconciliation: Reconciliation
     /// Lines that are neither a record nor a checkpoint: none in an export that was verified.
     public private(set) var unreadable = 0
+    /// Steps of keys beyond ``mostKeys``, which are counted and not kept.
+    public private(set) var stepsOfMoreKeys = 0
     /// The nodes whose first line was read.
     private var begun: Set<[UInt8]> = []
     /// Of the nodes whose part does not begin with record 1, the latest time of a first line: what is not here was recorded before.
@@ -41,7 +43,7 @@ public struct ReportBuilder: Sendable {
         }
     }
 
-    private static let mostKeys = 100_000
+    static let mostKeys = 100_000
     private static let ofKeys: Set<String> = Set(
         [
             AuditEvent.Name.keyImport, .keyGenerate, .keyAdopt, .csrCreate, .certificateImport, .keyStateChange,
@@ -76,7 +78,10 @@ public struct ReportBuilder: Sendable {
     }
 
     private mutating func add(_ event: KeyHistory.Event, of key: AuditDigest, merchant: String? = nil) {
-        guard keys[key] != nil || keys.count < Self.mostKeys else { return }
+        guard keys[key] != nil || keys.count < Self.mostKeys else {
+            stepsOfMoreKeys += 1
+            return
+        }
         keys[key, default: KeyHistory(key: key)].merchant = keys[key]?.merchant ?? merchant
         keys[key]?.add(event)
     }

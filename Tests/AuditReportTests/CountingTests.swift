@@ -156,6 +156,41 @@ struct CountingTests {
         try await expectRecounted(book)
     }
 
+    @Test("However many steps a key has, no change of its state is left out; signing requests are counted")
+    func manySteps() throws {
+        var book = RecordBook()
+        try book.add(.keyGenerate, at: 0, by: "staff", key: RecordBook.key)
+        for number in 1...250 {
+            try book.add(.csrCreate, at: Double(number), by: "staff", key: RecordBook.key)
+        }
+        try book.add(.certificateImport(certificate: .of([1])), at: 251, by: "staff", key: RecordBook.key)
+        let steps: [AuditKeyState] = [.suspended, .active, .suspended, .compromised]
+        for (number, state) in steps.enumerated() {
+            try book.add(
+                .keyStateChange(KeyStateChange(from: nil, to: state, reason: AuditReason("r"), approval: nil)),
+                at: 252 + Double(number), by: "staff", key: RecordBook.key)
+        }
+        let builder = try book.counted()
+        let key = try #require(builder.keys[RecordBook.key])
+        #expect(key.state == "compromised" && key.activation != nil)
+        #expect(key.omitted == 51)
+        var page = PageWriter()
+        KeysSection(builder: builder, live: nil, others: [], now: RecordBook.time(300)).write(to: &page)
+        #expect(page.html.contains("51 more signing requests and certificates are in the export."))
+    }
+
+    @Test("What people did is counted beyond the acts that are kept, and the page says how many are not")
+    func manyActs() throws {
+        var acts = AdministrativeActs()
+        var book = RecordBook()
+        let state = KeyStateChange(from: nil, to: .destroyed, reason: AuditReason("r"), approval: nil)
+        try book.add(.keyStateChange(state), at: 1, by: "mallory", key: RecordBook.key)
+        let entry = try AuditEntry(line: try #require(book.export.first))
+        for _ in 0..<20_003 { acts.take(entry, inPeriod: true) }
+        #expect(acts.omitted == 3)
+        #expect(acts.people["mallory"]?.alone.count == 20_003)
+    }
+
     @Test("Behind an archive a key has the state that is stated of it, until its next step")
     func statedStates() async throws {
         let keys = ["prepared", "certified", "serving", "suspended", "gone"].map { AuditDigest.of(Array($0.utf8)) }

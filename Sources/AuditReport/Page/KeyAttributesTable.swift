@@ -75,12 +75,13 @@ struct KeyAttributesTable {
             "Of \(PageWriter.grouped(unread.count)) keys the attributes were not read; nothing is known of them now:")
         page.table(
             ["Key", "Why"],
-            unread.prefix(mostRows).map { key in
-                [
-                    .code(key.publicKeyHash),
-                    .text(live.attributeFaults[key.publicKeyHash] ?? "The daemon's version does not read them."),
-                ]
-            })
+            unread, most: mostRows, "keys", in: "the daemon's list"
+        ) { key in
+            [
+                .code(key.publicKeyHash),
+                .text(live.attributeFaults[key.publicKeyHash] ?? "The daemon's version does not read them."),
+            ]
+        }
     }
 
     private static func word(_ flag: Bool?) -> String { flag.map { $0 ? "yes" : "no" } ?? "–" }

@@ -25,14 +25,22 @@ struct KeysSection {
                     .joined(separator: ", ") + ".")
         page.table(
             ["Key (publicKeyHash)", "Merchant", "Use", "State", "Came", "Served", "Certificate ends", "Tokens"],
-            keys.prefix(Self.mostShown).map { row($0, summaries[$0.key.base64]) })
-        if keys.count > Self.mostShown {
-            page.note("\(PageWriter.grouped(keys.count - Self.mostShown)) more keys are in the export.")
+            keys, most: Self.mostShown, "keys"
+        ) { row($0, summaries[$0.key.base64]) }
+        if builder.stepsOfMoreKeys > 0 {
+            page.note(
+                "The report takes the first \(PageWriter.grouped(ReportBuilder.mostKeys)) keys of an export. "
+                    + "\(PageWriter.grouped(builder.stepsOfMoreKeys)) steps of more keys are in the export, and their states are not here."
+            )
         }
         page.subheading("Each key's life")
         page.table(
             ["Key", "Step", "Time", "By", "Second person", "Reason", "Record"],
             keys.prefix(Self.mostShown).flatMap { key in Self.shown(key).map { row(key, $0) } })
+        let omitted = keys.reduce(0) { $0 + $1.omitted }
+        if omitted > 0 {
+            page.note("\(PageWriter.grouped(omitted)) more signing requests and certificates are in the export.")
+        }
         page.note(
             "Served: from its certificate, or its arrival, until it was first deactivated, compromised or destroyed. Where a second person "
                 + "approved, “by” is who carried it out; both stand under People.")
@@ -156,6 +164,6 @@ struct KeysSection {
             guard let remark = summary.remark, known.contains(summary.publicKeyHash) else { continue }
             rows.append([.code(summary.publicKeyHash), .text(remark)])
         }
-        page.table(["Key", "Difference"], Array(rows.prefix(Self.mostShown)))
+        page.table(["Key", "Difference"], rows, most: Self.mostShown, "differences", in: "record and daemon") { $0 }
     }
 }

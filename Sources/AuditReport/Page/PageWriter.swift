@@ -88,6 +88,20 @@ struct PageWriter {
         html += "</tbody></table>\n"
     }
 
+    /// A table of at most `most` rows, and a note of how many more there are.
+    ///
+    /// - Parameters:
+    ///   - omitted: those that were counted and not kept.
+    ///   - what: the rows' name in the note.
+    mutating func table<Row>(
+        _ head: [String], _ rows: [Row], most: Int, omitted: Int = 0, _ what: String, in place: String = "the export",
+        cells: (Row) -> [Cell]
+    ) {
+        table(head, rows.prefix(most).map(cells))
+        let more = omitted + max(0, rows.count - most)
+        if more > 0 { note("\(Self.grouped(more)) more \(what) are in \(place).") }
+    }
+
     /// Two columns, the first the name.
     mutating func pairs(_ rows: [(String, Cell)]) {
         html += "<table class=\"pairs\"><tbody>\n"

@@ -15,12 +15,13 @@ struct PeopleSection {
         page.subheading("Who looked at the record")
         page.table(
             ["Who", "How", "Times"],
-            builder.acts.readings.sorted { $0.key < $1.key }.prefix(Self.mostRows).map { reading, references in
-                [
-                    .name(reading.by), .code(reading.event),
-                    .figure(references, "\(reading.event) by \(reading.by)"),
-                ]
-            })
+            builder.acts.readings.sorted { $0.key < $1.key }, most: Self.mostRows, "readers"
+        ) { reading, references in
+            [
+                .name(reading.by), .code(reading.event),
+                .figure(references, "\(reading.event) by \(reading.by)"),
+            ]
+        }
         page.requirements(Requirement.ofPeople)
     }
 
@@ -61,28 +62,10 @@ struct PeopleSection {
 
     /// What needed two, and what one did alone: from what was done, not from what the rules permit.
     private func writeSeparation(to page: inout PageWriter) {
-        struct Person {
-            var acts = RecordReferences()
-            var alone = RecordReferences()
-            var asked = RecordReferences()
-            var decided = RecordReferences()
-        }
-        var people: [String: Person] = [:]
-        for act in builder.acts.acts where act.outcome == AuditOutcome.ok.text {
-            let who = act.by ?? "the daemon"
-            people[who, default: Person()].acts.add(act.place)
-            switch AuditEvent.Name(rawValue: act.event) {
-            case .approvalRequest: people[who]?.asked.add(act.place)
-            case .approvalDecision: people[who]?.decided.add(act.place)
-            case .some(let name) where act.by != nil && Self.forTwo(name, act.what) && act.approval == nil:
-                people[who]?.alone.add(act.place)
-            default: break
-            }
-        }
         page.subheading("Who did what, alone or with a second person")
         page.table(
             ["Who", "Acts", "Asked for a second person", "Decided requests", "Done alone, of what needs two"],
-            people.sorted { $0.key < $1.key }.prefix(Self.mostRows).map { who, person in
+            builder.acts.people.sorted { $0.key < $1.key }.map { who, person in
                 [
                     .name(who), .figure(person.acts, "administrative acts of \(who), ok"),
                     .figure(person.asked, "approval_request by \(who)"),
@@ -93,14 +76,6 @@ struct PeopleSection {
         page.note(
             "Root and the daemon's own account act alone: they reach the token and the ledger without asking. What they did so "
                 + "stands in the last column.")
-    }
-
-    private static func forTwo(_ name: AuditEvent.Name, _ state: String?) -> Bool {
-        switch name {
-        case .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock: true
-        case .keyStateChange: state == "destroyed" || state == "compromised" || state == "active"
-        default: false
-        }
     }
 
     private func writeApprovals(to page: inout PageWriter) {
@@ -114,15 +89,16 @@ struct PeopleSection {
                     separator: ", "))
         page.table(
             ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],
-            approvals.prefix(Self.mostRows).map { approval, request in
-                [
-                    .time(request.time), .name(request.by ?? "–"), .code(request.what ?? "–"),
-                    .key(request.key), .text(request.reason ?? "–"),
-                    .text(AdministrativeActs.Approval.word(approval.end)),
-                    .text(approval.decisions.last?.by ?? "–"),
-                    .places([request.place] + approval.decisions.map(\.place)),
-                ]
-            })
+            approvals, most: Self.mostRows, omitted: builder.acts.omittedApprovals, "requests"
+        ) { approval, request in
+            [
+                .time(request.time), .name(request.by ?? "–"), .code(request.what ?? "–"),
+                .key(request.key), .text(request.reason ?? "–"),
+                .text(AdministrativeActs.Approval.word(approval.end)),
+                .text(approval.decisions.last?.by ?? "–"),
+                .places([request.place] + approval.decisions.map(\.place)),
+            ]
+        }
     }
 
     private func writeActs(to page: inout PageWriter) {
@@ -130,16 +106,15 @@ struct PeopleSection {
         let acts = builder.acts.acts.sorted { ($0.time, $0.place) < ($1.time, $1.place) }
         page.table(
             ["Time", "Who", "Act", "Outcome", "Key", "Merchant", "Reason", "Second person", "Record"],
-            acts.prefix(Self.mostRows).map { act in
-                [
-                    .time(act.time), .name(Self.who(act)),
-                    .text(act.event + (act.what.map { ": \(Self.short($0))" } ?? "")), .text(act.outcome),
-                    .key(act.key), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
-                    .text(builder.acts.sentence(ofApproval: act.approval) ?? "–"), .places([act.place]),
-                ]
-            })
-        let more = builder.acts.omitted + max(0, acts.count - Self.mostRows)
-        if more > 0 { page.note("\(PageWriter.grouped(more)) more acts are in the export.") }
+            acts, most: Self.mostRows, omitted: builder.acts.omitted, "acts"
+        ) { act in
+            [
+                .time(act.time), .name(Self.who(act)),
+                .text(act.event + (act.what.map { ": \(Self.short($0))" } ?? "")), .text(act.outcome),
+                .key(act.key), .text(act.merchant ?? "–"), .text(act.reason ?? "–"),
+                .text(builder.acts.sentence(ofApproval: act.approval) ?? "–"), .places([act.place]),
+            ]
+        }
     }
 
     /// A digest's beginning is enough to tell it from others.

@@ -88,6 +88,10 @@ struct SystemSection {
                     [.name(node.node.name), .time(load.time), .code(load.text), .places([load.place])]
                 }
             })
+        let omitted = sorted.reduce(0) { $0 + $1.omitted }
+        if omitted > 0 {
+            page.note("\(PageWriter.grouped(omitted)) more changes of version or configuration file are in the export.")
+        }
         let values = builder.system.values.filter { !$0.value.isEmpty }
         guard !values.isEmpty else {
             return page.note("The versions that wrote this record did not record access rules and settings one by one.")

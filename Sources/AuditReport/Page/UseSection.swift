@@ -64,6 +64,11 @@ struct UseSection {
         if builder.uses.isCut {
             page.note("More than \(PageWriter.grouped(KeyUses.mostPairs)) pairs: the rest is counted together.")
         }
+        if builder.uses.notCharted > 0 {
+            page.note(
+                "\(PageWriter.grouped(builder.uses.notCharted)) uses are of keys or callers beyond the first "
+                    + "\(PageWriter.grouped(KeyUses.mostCharted)): they are in no chart of their own and in no habit.")
+        }
         page.note(
             "“Opened again” is the same caller asking for the same transaction again in time, with the same reference: an answer "
                 + "that got lost.")
@@ -109,13 +114,15 @@ struct UseSection {
         page.subheading("Opened under a key after it was superseded")
         page.table(
             ["Key", "Caller", "Superseded", "Opened after", "Last"],
-            builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }.prefix(Self.mostRows).map { pair, use in
-                return [
-                    .key(pair.key), .name(pair.caller ?? "–"), .time(pair.key.flatMap { builder.lateAfter($0) }),
-                    .figure(use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
-                    .time(use.lastUse),
-                ]
-            })
+            builder.sortedUses.filter { !$0.use.afterSuperseded.isEmpty }, most: Self.mostRows, "pairs",
+            in: "the page's JSON"
+        ) { pair, use in
+            [
+                .key(pair.key), .name(pair.caller ?? "–"), .time(pair.key.flatMap { builder.lateAfter($0) }),
+                .figure(use.afterSuperseded, "decrypt, key \(pair.key?.base64 ?? ""), after its deactivation"),
+                .time(use.lastUse),
+            ]
+        }
         page.note(
             "A key is superseded with its first deactivation. Until the cut-off that was set then it opens what wallets had "
                 + "encrypted to it before. Where that deactivation is archived and not in this export, the time is the one before "
@@ -126,19 +133,16 @@ struct UseSection {
         page.subheading("Outside a caller's habit")
         page.table(
             ["Caller", "Hour", "Uses", "Most in an hour of the \(CallerHabit.weeks) weeks before"],
-            CallerHabit.busyHours(builder.uses).prefix(Self.mostRows).map {
-                [.name($0.caller), .time($0.hour), .count($0.uses), .count($0.most)]
-            })
+            CallerHabit.busyHours(builder.uses), most: Self.mostRows, "hours"
+        ) { [.name($0.caller), .time($0.hour), .count($0.uses), .count($0.most)] }
         page.table(
             ["Caller", "Hour, at a time of the day without a use in the \(CallerHabit.weeks) weeks before", "Uses"],
-            CallerHabit.strangeHours(builder.uses).prefix(Self.mostRows).map {
-                [.name($0.caller), .time($0.hour), .count($0.uses)]
-            })
+            CallerHabit.strangeHours(builder.uses), most: Self.mostRows, "hours"
+        ) { [.name($0.caller), .time($0.hour), .count($0.uses)] }
         page.table(
             ["Caller", "First use of a key that it had not used before", "Time"],
-            CallerHabit.newKeys(builder.uses).prefix(Self.mostRows).map {
-                [.name($0.caller), .code($0.key.base64), .time($0.first)]
-            })
+            CallerHabit.newKeys(builder.uses), most: Self.mostRows, "first uses"
+        ) { [.name($0.caller), .code($0.key.base64), .time($0.first)] }
         page.note(
             "An hour is shown with more than \(CallerHabit.factor) times the uses of the busiest hour of the weeks before, and at "
                 + "least \(CallerHabit.least); the same least counts for an hour of the day. A key's first use is shown once its caller has used others for that long. All are hints: a "

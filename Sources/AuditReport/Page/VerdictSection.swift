@@ -131,6 +131,8 @@ struct VerdictSection {
                 ])
             }
         }
-        page.table(["What", "Node", "By", "Records"], rows)
+        page.table(
+            ["What", "Node", "By", "Records"], rows, most: rows.count, omitted: system.omittedArchives, "archives"
+        ) { $0 }
     }
 }

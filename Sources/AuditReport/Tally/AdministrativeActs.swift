@@ -46,11 +46,23 @@ public struct AdministrativeActs: Sendable {
         }
     }
 
+    /// What one person, or the daemon, did in the period with the outcome `ok`.
+    public struct Person: Sendable, Equatable {
+        public internal(set) var acts = RecordReferences()
+        public internal(set) var alone = RecordReferences()
+        public internal(set) var asked = RecordReferences()
+        public internal(set) var decided = RecordReferences()
+    }
+
     public private(set) var acts: [Act] = []
-    /// Acts beyond ``mostActs`` are counted and not kept.
+    /// Acts beyond ``mostActs`` are counted and not kept one by one.
     public private(set) var omitted = 0
+    /// By name. Every act counts, whether it is kept in ``acts`` or not.
+    public private(set) var people: [String: Person] = [:]
     /// Of all times, since a request may stand before the period and its decision within.
     public private(set) var approvals: [String: Approval] = [:]
+    /// Requests of the period beyond ``mostApprovals``, which are counted and not kept.
+    public private(set) var omittedApprovals = 0
     /// Who read the record, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
 
@@ -82,19 +94,45 @@ public struct AdministrativeActs: Sendable {
         // A request that lapsed is recorded by the daemon with the code that its approval would have got.
         let isLapse = name == .approvalDecision && act.what == ApprovalDecision.expire.rawValue && entry.caller == nil
         if entry.outcome == AuditOutcome.ok.text || isLapse, let identifier = act.approval {
-            take(act, name, identifier)
+            take(act, name, identifier, inPeriod: inPeriod)
         }
         guard inPeriod else { return }
+        if act.outcome == AuditOutcome.ok.text { count(act, name) }
         if acts.count < Self.mostActs { acts.append(act) } else { omitted += 1 }
     }
 
     /// What a record's approval was; nil for a record without one.
     func sentence(ofApproval identifier: String?) -> String? {
-        identifier.map { approvals[$0]?.sentence ?? "request \($0), not in this export" }
+        let missing = omittedApprovals > 0 ? "not in this report" : "not in this export"
+        return identifier.map { approvals[$0]?.sentence ?? "request \($0), \(missing)" }
     }
 
-    private mutating func take(_ act: Act, _ name: AuditEvent.Name, _ identifier: String) {
-        guard approvals[identifier] != nil || approvals.count < Self.mostApprovals else { return }
+    private mutating func count(_ act: Act, _ name: AuditEvent.Name) {
+        var person = people[act.by ?? "the daemon"] ?? Person()
+        person.acts.add(act.place)
+        switch name {
+        case .approvalRequest: person.asked.add(act.place)
+        case .approvalDecision: person.decided.add(act.place)
+        case _ where act.by != nil && act.approval == nil && Self.needsTwo(name, act.what): person.alone.add(act.place)
+        default: break
+        }
+        people[act.by ?? "the daemon"] = person
+    }
+
+    /// Returns true for an act that needs a second person where the rules ask for one.
+    private static func needsTwo(_ name: AuditEvent.Name, _ state: String?) -> Bool {
+        switch name {
+        case .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock: true
+        case .keyStateChange: state == "destroyed" || state == "compromised" || state == "active"
+        default: false
+        }
+    }
+
+    private mutating func take(_ act: Act, _ name: AuditEvent.Name, _ identifier: String, inPeriod: Bool) {
+        guard approvals[identifier] != nil || approvals.count < Self.mostApprovals else {
+            if name == .approvalRequest, inPeriod { omittedApprovals += 1 }
+            return
+        }
         switch name {
         case .approvalRequest: approvals[identifier, default: Approval(identifier: identifier)].request = act
         case .approvalDecision:

@@ -28,7 +28,7 @@ public struct KeyHistory: Sendable, Equatable {
     public let key: AuditDigest
     public internal(set) var merchant: String?
     public internal(set) var events: [Event] = []
-    /// Steps beyond ``mostEvents``, which are counted and not kept.
+    /// Signing requests and certificates beyond ``mostEvents``, which are counted and not kept. All other steps are kept.
     public internal(set) var omitted = 0
 
     static let mostEvents = 200
@@ -75,7 +75,7 @@ public struct KeyHistory: Sendable, Equatable {
     }
 
     mutating func add(_ event: Event) {
-        guard events.count < Self.mostEvents || event.isStatement else {
+        guard events.count < Self.mostEvents || !isMinor(event) else {
             omitted += 1
             return
         }
@@ -83,6 +83,11 @@ public struct KeyHistory: Sendable, Equatable {
         let place = events.lastIndex { $0.time <= event.time }.map { $0 + 1 } ?? 0
         events.insert(event, at: place)
         if event.isStatement { leaveOutStatements() }
+    }
+
+    /// Returns true for a step that decides nothing: a signing request, or a certificate after the first one.
+    private func isMinor(_ event: Event) -> Bool {
+        event.step == .requestMade || event.step == .certificate && events.contains { $0.step == .certificate }
     }
 
     /// A state is stated with each archive: of all statements, those that anything goes by.

@@ -37,7 +37,9 @@ public struct KeyUses: Sendable {
     public private(set) var isCut = false
 
     static let mostPairs = 20_000
-    private static let mostCharted = 2_000
+    static let mostCharted = 2_000
+    /// Uses by a caller beyond ``mostCharted``, or of a key beyond it, of which neither days nor hours are kept.
+    public private(set) var notCharted = 0
 
     mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {
         var pair = Pair(key: entry.publicKeyHash, caller: entry.callerText)
@@ -51,13 +53,20 @@ public struct KeyUses: Sendable {
             daysOfRefusals[day, default: 0] += 1
             return
         }
-        if let key = entry.publicKeyHash, daysOfKeys.count < Self.mostCharted || daysOfKeys[key] != nil {
-            daysOfKeys[key, default: [:]][day, default: 0] += 1
+        var isCharted = true
+        if let key = entry.publicKeyHash {
+            isCharted = daysOfKeys.count < Self.mostCharted || daysOfKeys[key] != nil
+            if isCharted { daysOfKeys[key, default: [:]][day, default: 0] += 1 }
         }
-        if let caller = entry.callerText, daysOfCallers.count < Self.mostCharted || daysOfCallers[caller] != nil {
-            daysOfCallers[caller, default: [:]][day, default: 0] += 1
-            hoursOfCallers[caller, default: [:]][Self.index(entry.time, 3_600_000), default: 0] += 1
+        if let caller = entry.callerText {
+            if daysOfCallers.count < Self.mostCharted || daysOfCallers[caller] != nil {
+                daysOfCallers[caller, default: [:]][day, default: 0] += 1
+                hoursOfCallers[caller, default: [:]][Self.index(entry.time, 3_600_000), default: 0] += 1
+            } else {
+                isCharted = false
+            }
         }
+        if !isCharted { notCharted += 1 }
     }
 
     mutating func takeFlood(_ entry: AuditEntry) {

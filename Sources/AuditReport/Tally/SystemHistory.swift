@@ -25,6 +25,8 @@ public struct SystemHistory: Sendable {
         public internal(set) var versions: [Moment] = []
         /// Each load of another file than before, as its SHA-256.
         public internal(set) var configurations: [Moment] = []
+        /// Versions and loads beyond ``mostMoments``, which are counted and not kept.
+        public internal(set) var omitted = 0
         /// Records whose time is more than a second before the record before them.
         public internal(set) var stepsBack = RecordReferences()
         fileprivate var previous: AuditTime?
@@ -50,6 +52,7 @@ public struct SystemHistory: Sendable {
     public private(set) var auditKeyChanges: [Moment] = []
     /// Beginnings of records that were archived, in the period.
     public private(set) var archives: [Moment] = []
+    public private(set) var omittedArchives = 0
     public private(set) var dropped = RecordReferences()
     public private(set) var droppedCount = 0
     public private(set) var pruned = RecordReferences()
@@ -80,13 +83,13 @@ public struct SystemHistory: Sendable {
                 if !node.hasStopped { node.startsWithoutStop.add(entry) }
             }
             node.hasStopped = false
-            Self.note(version, entry, in: &node.versions)
+            Self.note(version, entry, in: &node.versions, &node.omitted)
         case .stop:
             if inPeriod { node.stops.add(entry) }
             node.hasStopped = true
         case .configurationLoad, .configurationReload:
             if isDone, let file = entry.details["fileSha256"]?.stringValue {
-                Self.note(file, entry, in: &node.configurations)
+                Self.note(file, entry, in: &node.configurations, &node.omitted)
             }
         case .ledgerAcceptRestore where isDone && inPeriod:
             Self.add(
@@ -109,7 +112,7 @@ public struct SystemHistory: Sendable {
             guard let archive = RecordArchive(entry) else { return }
             Self.note(
                 "records \(archive.first) to \(archive.last), file \(archive.fileName(of: entry.node)), SHA-256 \(archive.digest.hex)",
-                entry, in: &archives)
+                entry, in: &archives, &omittedArchives)
         case .claimsPrune where inPeriod:
             pruned.add(entry)
             prunedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)
@@ -147,14 +150,17 @@ public struct SystemHistory: Sendable {
         node.incoming = [:]
     }
 
-    /// Where it is another text than the last one.
-    private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment]) {
+    /// Where it is another text than the last one that is kept.
+    private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment], _ omitted: inout Int) {
         guard moments.last?.text != text else { return }
+        guard moments.count < mostMoments else {
+            omitted += 1
+            return
+        }
         add(entry, text, to: &moments)
     }
 
     private static func add(_ entry: AuditEntry, _ text: String, to moments: inout [Moment]) {
-        guard moments.count < mostMoments else { return }
         moments.append(
             Moment(
                 time: entry.time, place: RecordPlace(entry), text: text, by: entry.callerText,
