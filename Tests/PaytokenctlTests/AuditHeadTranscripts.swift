@@ -229,7 +229,7 @@ struct AuditHeadTranscripts {
     }
 
     @Test(
-        "the first head of a node beside those of others is kept with a warning, and so not unseen; one in an empty place without"
+        "the first head of a node is refused where there are heads of others, however young its record, unless it is said to be the first"
     )
     func anotherNode() async throws {
         let other = try SealedRecord(node: "backend-2")
@@ -242,10 +242,12 @@ struct AuditHeadTranscripts {
         #expect(alone.status == 0 && alone.error == "", "\(alone)")
         try FileManager.default.removeItem(atPath: directory.path("backend-2-2026-01-31T120010Z-10.json"))
         try directory.write(Self.line(early), to: earlyName)
-        let beside = try await keep(from: daemon)
-        #expect(beside.status == 0 && beside.output.contains("the first head here"), "\(beside)")
-        #expect(
-            beside.error.contains("none of backend-2") && beside.error.contains("another daemon answers"), "\(beside)")
+        let among = try await keep(from: daemon)
+        #expect(among.status == 1 && among.output == "", "\(among)")
+        #expect(among.error.contains("none of backend-2") && among.error.contains("with --first"), "\(among)")
+        #expect(try kept() == [earlyName])
+        let first = try await keep(["--first"], from: daemon)
+        #expect(first.status == 0 && first.output.contains("the first head here"), "\(first)")
     }
 
     @Test("--compare takes a head from elsewhere; one of a node that was not asked for is said")

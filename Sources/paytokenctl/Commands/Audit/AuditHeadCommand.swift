@@ -17,8 +17,9 @@ struct AuditHeadCommand: AsyncParsableCommand {
 
             With --directory each head becomes a new file there, named by node, time and sequence. First the record is \
             verified from the newest head in the directory to the new one: a record that went back or was written anew \
-            is refused with chain_broken, and nothing is kept. Where no head is kept, the first one of a record of more \
-            than a day is refused too, since somebody may have removed the others: --first says that there were none. \
+            is refused with chain_broken, and nothing is kept. Where no head of the node is kept, its first one is refused too \
+            if its record is older than a day, or heads of other nodes are there: somebody may have removed its heads, or given \
+            the node another name. --first says that there were none. \
             --compare verifies from a head from elsewhere. The systemd unit paytokend-audit-head.timer runs this each hour:
 
               paytokenctl audit head --directory /var/lib/paytokend-heads
@@ -45,7 +46,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
             valueName: "checkpoint"))
     var compare: String?
 
-    @Flag(help: "No head of this record was ever kept in the directory.")
+    @Flag(help: "No head of the node's record was ever kept in the directory.")
     var first = false
 
     @OptionGroup var whose: NodeOption
@@ -135,10 +136,17 @@ struct AuditHeadCommand: AsyncParsableCommand {
     }
 
     /// Nothing says that a record goes on from an earlier one whose head is kept nowhere: so the first head is that of a young
-    /// record, or somebody says that it is the first.
+    /// record in an empty directory, or the operator says that it is the first. A node of another name has another record.
     private func requireBeginning(of head: SignedCheckpoint, in kept: KeptHeads) async throws(CommandFailure) {
         let node = head.checkpoint.node
         guard !first else { return }
+        guard kept.isEmpty else {
+            throw CommandFailure(
+                .no,
+                "\(kept.directory) has heads of other nodes and none of \(node.name): another daemon answers, or ledger.node has "
+                    + "another name than it had.",
+                more: ["No head was kept. If \(node.name) is a new node, run the command once with --first."])
+        }
         let connection = socket.connection
         let query = [("node", node.name), ("order", "oldest"), ("limit", "1")]
         let answer = try await connection.send(.get("/v1/audit/records" + QueryText.of(query)))
@@ -154,11 +162,6 @@ struct AuditHeadCommand: AsyncParsableCommand {
                     "No head was kept. If there were heads, somebody has removed them, or another daemon answers: take them "
                         + "back from the other host. If this is the first, run the command once with --first."
                 ])
-        }
-        if !kept.isEmpty {
-            Console.error(
-                "warning: \(kept.directory) has heads of other nodes and none of \(node.name). If this is not a new node, "
-                    + "another daemon answers, or its ledger is not the one that it had.")
         }
     }
 
