@@ -254,15 +254,16 @@ final class LedgerProbe: Sendable {
     }
 }
 
-/// What the ledger says against the clock, for readiness. Anybody may ask, and each look reads the ledger: one look serves
-/// all who ask within a second.
+/// What the ledger says against the clock, for readiness. Any peer may ask, and each look reads the ledger: one look runs at a time,
+/// and serves all who ask before it has ended or within a second after it began.
 final class ClockProbe: Sendable {
     private static let component = "clock"
     private static let lookLasts = Duration.seconds(1)
     private let faults: FaultLog
     private let now: @Sendable () -> ContinuousClock.Instant
     private let look: @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]
-    private let last = Mutex<(at: ContinuousClock.Instant, reasons: [ReadinessAnswer.Reason])?>(nil)
+    /// The last look, and when it began; nil while it runs.
+    private let last = Mutex<(look: Task<[ReadinessAnswer.Reason], Never>, began: ContinuousClock.Instant?)?>(nil)
 
     /// - Parameter look: throws when the ledger cannot be read.
     init(
@@ -278,10 +279,17 @@ final class ClockProbe: Sendable {
     /// then whether the clock is right, and a fault of it that was known before has not ended.
     func reasons() async -> [ReadinessAnswer.Reason] {
         let now = now()
-        if let last = last.withLock({ $0 }), last.at.duration(to: now) < Self.lookLasts { return last.reasons }
-        let reasons = await found()
-        last.withLock { $0 = (now, reasons) }
-        return reasons
+        let look = last.withLock { last in
+            if let last, last.began.map({ $0.duration(to: now) < Self.lookLasts }) ?? true { return last.look }
+            let look = Task {
+                let reasons = await self.found()
+                self.last.withLock { $0?.began = now }
+                return reasons
+            }
+            last = (look, nil)
+            return look
+        }
+        return await look.value
     }
 
     private func found() async -> [ReadinessAnswer.Reason] {

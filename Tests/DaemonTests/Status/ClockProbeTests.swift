@@ -45,6 +45,27 @@ import Testing
         #expect(!faults.isOngoing("clock"))
     }
 
+    @Test("while a look is under way no other begins")
+    func oneAtATime() async throws {
+        let (latch, looks, now) = (Latch(isOpen: false), looks, ContinuousClock.now)
+        let probe = ClockProbe(
+            faults: faults, now: { now },
+            look: {
+                looks.increment()
+                await latch.pass()
+                return [Self.behind]
+            })
+        try await withThrowingTaskGroup(of: [ReadinessAnswer.Reason].self) { group in
+            for _ in 0..<20 { group.addTask { await probe.reasons() } }
+            try await wait(for: "a look") { latch.waiting > 0 }
+            // For the others to come.
+            try await Task.sleep(for: .milliseconds(50))
+            latch.open()
+            for try await reasons in group { #expect(reasons == [Self.behind]) }
+        }
+        #expect(looks.current == 1)
+    }
+
     @Test("one look serves all who ask within a second, one that failed too")
     func oneLook() async {
         let failure = Result<[ReadinessAnswer.Reason], LedgerFailure>.failure(.unavailable(reason: "locked"))
