@@ -213,9 +213,9 @@ let package = Package(
             name: "Gateway",
             dependencies: [
                 "DatabaseSettings",
-                "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "HostSystem", "HTTPListener",
-                "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory", "StrictJSON",
-                "Telemetry", "TLSHandshake", nioCore, nioPosix, "OutgoingConnections",
+                "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "FairShares", "HostSystem",
+                "HTTPListener", "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory",
+                "StrictJSON", "Telemetry", "TLSHandshake", nioCore, nioPosix, "OutgoingConnections",
                 nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
             ],
             exclude: ["openapi.json"], swiftSettings: house),

@@ -5,14 +5,19 @@ import TestSupport
 
 @testable import DaemonAPI
 
-/// A server that says its one piece to everybody who has sent something, and listens no further.
+/// A server that says its pieces on each connection, one for each time that it reads something, and listens no further.
 final class ScriptedServer: Sendable {
     private let directory: FreshDirectory
     private let channel: any Channel
     private let log: ReceivedLog
     let path: String
 
-    init(_ script: String, closes: Bool = true) async throws {
+    convenience init(_ script: String, closes: Bool = true) async throws {
+        try await self.init([script], closes: closes)
+    }
+
+    /// - Parameter closes: whether the last piece ends the connection.
+    init(_ scripts: [String], closes: Bool = true) async throws {
         directory = try FreshDirectory()
         path = directory.path("s.sock")
         let log = ReceivedLog()
@@ -22,7 +27,7 @@ final class ScriptedServer: Sendable {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
-                        Reciter(script: script, closes: closes, log: log))
+                        Reciter(scripts: scripts, closes: closes, log: log))
                 }
             }
             .bind(unixDomainSocketPath: path).get()
@@ -55,24 +60,22 @@ private final class Reciter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private let script: String
+    private var scripts: ArraySlice<String>
     private let closes: Bool
     private let log: ReceivedLog
-    private var hasSpoken = false
 
-    init(script: String, closes: Bool, log: ReceivedLog) {
-        self.script = script
+    init(scripts: [String], closes: Bool, log: ReceivedLog) {
+        self.scripts = scripts[...]
         self.closes = closes
         self.log = log
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         log.append(Array(unwrapInboundIn(data).readableBytesView))
-        guard !hasSpoken else { return }
-        hasSpoken = true
+        guard let script = scripts.popFirst() else { return }
         let buffer = context.channel.allocator.buffer(string: script)
         let done = context.writeAndFlush(wrapOutboundOut(buffer))
-        if closes {
+        if closes, scripts.isEmpty {
             let channel = context.channel
             done.whenComplete { _ in channel.close(promise: nil) }
         }

@@ -1,5 +1,6 @@
 import AccessControl
 import ConfigurationFile
+import DaemonAPI
 import PaymentToken
 
 /// A peer whom a rule matched, and what that rule lets it do.
@@ -16,6 +17,8 @@ struct Caller: Sendable, Equatable {
     /// Whether the rule names the user, and not a group only.
     let isNamedByRule: Bool
     private let merchants: [MerchantPattern]?
+    /// The client of its own for which it asks, as it says: for its turns only, neither recorded nor trusted.
+    private(set) var client: ClientName?
 
     init(rule: AccessRule, peer: PeerCredentials) {
         name = rule.name ?? String(peer.uid)
@@ -25,6 +28,13 @@ struct Caller: Sendable, Equatable {
         signingTimeWindow = rule.signingTimeWindow
         isNamedByRule = rule.user != nil
         merchants = rule.merchants
+    }
+
+    /// The same caller, asking for one of its own clients.
+    func asking(for client: ClientName?) -> Caller {
+        var caller = self
+        caller.client = client
+        return caller
     }
 
     var uid: UInt32 { peer.uid }

@@ -238,7 +238,7 @@ struct TokenDecryptor: Sendable {
         do {
             let opened = try await hsm.decrypt(
                 decryption, heldBy: key.hsmTokens,
-                for: Requester(caller: caller.name, hasLeft: { origin?.hasLeft ?? false }))
+                for: Requester(caller, from: origin))
             faults.ended(Self.hsmComponent)
             return opened
         } catch {

@@ -113,7 +113,7 @@ struct EndpointRequest: Sendable {
     ///
     /// - Throws: deadline_exceeded when the peer has closed its connection.
     func turn() async throws(Refusal) -> LoopTurn? {
-        let turn = await origin?.turn()
+        let turn = await origin?.turn(named: caller?.client?.text)
         guard origin?.hasLeft != true else {
             turn?.end()
             throw .peerHasLeft

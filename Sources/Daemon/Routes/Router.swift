@@ -31,7 +31,8 @@ struct Router: PeerRequestHandler {
     }
 
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
-        let caller = policies.current.access.caller(for: peer)
+        let caller = policies.current.access.caller(for: peer)?
+            .asking(for: ClientName(headers: head.values(of: ClientName.header)))
         let here = (atLiteralPath[head.path] ?? endpoints.filter { $0.match(head.path) != nil })
             .filter { $0.sockets.contains(socket) }
         let endpoint = here.first { $0.method == head.method }

@@ -90,7 +90,7 @@ struct TLSSigner: Sendable {
         do {
             signed = try await hsm.sign(
                 TLSSigning(publicKeyHash: hash.bytes, algorithm: algorithm, input: bytes), heldBy: key.hsmTokens,
-                for: Requester(caller: caller.name))
+                for: Requester(caller))
             faults.ended(Self.hsmComponent)
         } catch {
             faults.began(Self.hsmComponent, error.message)

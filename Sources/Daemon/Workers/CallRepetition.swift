@@ -1,3 +1,4 @@
+import HTTPListener
 import WorkerProtocol
 
 /// Why a call was not answered, and how far it had come: whether it is made once more, and where, depends on both.
@@ -28,6 +29,13 @@ struct Requester: Sendable {
     var client: String?
     /// Returns true once the caller has closed its connection. Its calls are then not made, unless a worker has them.
     var hasLeft: @Sendable () -> Bool = { false }
+}
+
+extension Requester {
+    /// - Parameter origin: the request's connection; nil where the call is made though the peer has left.
+    init(_ caller: Caller, from origin: RequestOrigin? = nil) {
+        self.init(caller: caller.name, client: caller.client?.text, hasLeft: { origin?.hasLeft ?? false })
+    }
 }
 
 /// What a call is entitled to.

@@ -11,7 +11,7 @@ import OutgoingConnections
     import Darwin
 #endif
 
-/// One request and its answer on a connection of their own.
+/// One request and its answer on a connection of their own; ``UnixSocketConnection`` is for several.
 struct Exchange: Sendable {
     /// How the body of a success is wanted. A refusal's is always gathered: it is short.
     enum Delivery: Sendable {
@@ -27,20 +27,40 @@ struct Exchange: Sendable {
     let delivery: Delivery
 
     func run() async throws -> StreamedAnswer {
-        // A path that does not fit is found here, before a connection is begun.
-        let address = try SocketAddress(unixDomainSocketPath: client.path)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let answer = loop.makePromise(of: StreamedAnswer.self)
-        let (client, request, delivery) = (client, request, delivery)
+        let connected: EventLoopFuture<any Channel>
+        do {
+            connected = try client.connect(
+                on: loop, sending: AnswerReceiver.Query(request: request, delivery: delivery, answer: answer))
+        } catch {
+            answer.fail(error)
+            throw error
+        }
+        connected.whenFailure { answer.fail($0) }
+        // After a success the receiver closes the connection, when the body has ended or its reader has left.
+        answer.futureResult.whenFailure { _ in connected.whenSuccess { $0.close(promise: nil) } }
+        return try await client.value(of: answer, within: client.deadline)
+    }
+}
+
+extension UnixSocketClient {
+    /// Begins a connection, whose last handler is an ``AnswerReceiver``.
+    ///
+    /// - Parameter first: what is sent as soon as the connection is there, the only request on it; nil to keep it for several.
+    /// - Throws: for a path that does not fit, before a connection is begun.
+    func connect(
+        on loop: any EventLoop, sending first: AnswerReceiver.Query? = nil
+    ) throws -> EventLoopFuture<any Channel> {
+        let address = try SocketAddress(unixDomainSocketPath: path)
         let connect: @Sendable () -> EventLoopFuture<any Channel> = {
             ClientBootstrap(group: loop)
-                .connectTimeout(TimeAmount(client.deadline))
+                .connectTimeout(TimeAmount(deadline))
                 .channelOption(.autoRead, value: false)
                 .channelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         let pipeline = channel.pipeline.syncOperations
-                        let receiver = AnswerReceiver(
-                            client: client, request: request, delivery: delivery, answer: answer)
+                        let receiver = AnswerReceiver(client: self, first: first)
                         try pipeline.addHandler(receiver.count)
                         try pipeline.addHTTPClientHandlers()
                         try pipeline.addHandler(receiver)
@@ -48,18 +68,21 @@ struct Exchange: Sendable {
                 }
                 .connect(to: address)
         }
-        let connected = Self.repeated(connect, on: loop)
-        connected.whenFailure { answer.fail($0) }
-        let deadline = loop.scheduleTask(in: TimeAmount(client.deadline)) {
-            answer.fail(UnixSocketClientError.deadlineExceeded(path: client.path, after: client.deadline))
+        return Exchange.repeated(connect, on: loop)
+    }
+
+    /// The answer, unless the time or the task that waits ends first; the promise then fails.
+    func value(
+        of answer: EventLoopPromise<StreamedAnswer>, within time: Duration
+    ) async throws -> StreamedAnswer {
+        let alarm = answer.futureResult.eventLoop.scheduleTask(in: TimeAmount(time)) {
+            answer.fail(UnixSocketClientError.deadlineExceeded(path: path, after: time))
         }
-        answer.futureResult.whenComplete { _ in deadline.cancel() }
-        // After a success the receiver closes the connection, when the body has ended or nobody wants more of it.
-        answer.futureResult.whenFailure { _ in connected.whenSuccess { $0.close(promise: nil) } }
+        answer.futureResult.whenComplete { _ in alarm.cancel() }
         return try await withTaskCancellationHandler {
             try await answer.futureResult.get()
         } onCancel: {
-            answer.fail(UnixSocketClientError.cutShort(path: client.path))
+            answer.fail(UnixSocketClientError.cutShort(path: path))
         }
     }
 }
@@ -67,7 +90,7 @@ struct Exchange: Sendable {
 extension Exchange {
     /// A daemon that is flooded, or that starts, has a full queue of connections for a moment, which is EAGAIN for a socket that
     /// does not block.
-    private static let (repetitions, pause) = (10, TimeAmount.milliseconds(20))
+    fileprivate static let (repetitions, pause) = (10, TimeAmount.milliseconds(20))
 
     static func repeated(
         _ connect: @escaping @Sendable () -> EventLoopFuture<any Channel>, on loop: any EventLoop,
@@ -97,74 +120,108 @@ struct StreamReader: NIOAsyncSequenceProducerDelegate {
     }
 }
 
-/// Sends the request as soon as the connection stands, and delivers the answer.
-private final class AnswerReceiver: ChannelInboundHandler {
+/// The end of a connection's pipeline: sends one request after another, and delivers each answer.
+final class AnswerReceiver: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
 
+    /// One request, and where its answer goes.
+    struct Query {
+        let request: ClientRequest
+        let delivery: Exchange.Delivery
+        let answer: EventLoopPromise<StreamedAnswer>
+    }
+
     private enum State {
-        case waiting
-        case gathering(HTTPResponseHead)
+        /// No request is under way.
+        case idle
+        case waiting(Query)
+        case gathering(Query, HTTPResponseHead)
         case streaming(AnswerBody.Pieces.Source)
         case done
     }
 
     private let client: UnixSocketClient
-    private let request: ClientRequest
-    private let delivery: Exchange.Delivery
-    private let answer: EventLoopPromise<StreamedAnswer>
     /// Goes in front of the HTTP decoder.
     let count: AnswerByteCount
-    private var state = State.waiting
+    /// The only request of the connection; nil where it is kept for several.
+    private var only: Query?
+    private let isKept: Bool
+    private var state = State.idle
     private var gathered: [UInt8] = []
     private var wantsMore = true
+    /// Answers that came on this connection.
+    private var answered = 0
     private var failure: UnixSocketClientError?
+    /// Whether bytes came that are no whole answer.
+    private var hasPartOfAnswer = false
     private var silence: Scheduled<Void>?
+    /// Of a streamed answer: how long nothing may come while more is waited for.
+    private var idle: Duration?
 
-    init(
-        client: UnixSocketClient, request: ClientRequest, delivery: Exchange.Delivery,
-        answer: EventLoopPromise<StreamedAnswer>
-    ) {
+    init(client: UnixSocketClient, first: Query?) {
         self.client = client
-        self.request = request
-        self.delivery = delivery
-        self.answer = answer
         count = AnswerByteCount(mostBodyBytes: client.maximumAnswerBytes)
+        only = first
+        isKept = first == nil
     }
 
     func channelActive(context: ChannelHandlerContext) {
         do {
             try client.checkPeer(context.channel)
         } catch {
-            answer.fail(error)
+            only?.answer.fail(error)
             return context.close(promise: nil)
         }
-        // First: when sending fails because the other side has closed, NIO takes what stands in the socket only where
-        // somebody waits for it, and an early refusal stands there.
-        context.read()
-        send(context)
+        if let query = only {
+            only = nil
+            begin(query, on: context.channel)
+        } else {
+            // The other side's end is noticed while no request is under way.
+            context.read()
+        }
         context.fireChannelActive()
+    }
+
+    /// Sends a request. The one before must have been answered.
+    func begin(_ query: Query, on channel: any Channel) {
+        guard case .idle = state, channel.isActive else {
+            query.answer.fail(UnixSocketClientError.closed(path: client.path))
+            return
+        }
+        state = .waiting(query)
+        gathered = []
+        count.begin()
+        // First: when sending fails because the other side has closed, NIO takes what is in the socket only where a read is
+        // asked for, and an early refusal is there.
+        channel.read()
+        send(query, on: channel)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch (unwrapInboundIn(data), state) {
-        case (.head(let head), .waiting): begin(head, context)
-        case (.body(let part), .gathering):
+        case (.head(let head), .waiting(let query)): begin(head, of: query, context)
+        case (.body(let part), .gathering(let query, _)):
             guard gathered.count + part.readableBytes <= client.maximumAnswerBytes else {
-                answer.fail(UnixSocketClientError.answerTooLarge(limit: client.maximumAnswerBytes))
+                query.answer.fail(UnixSocketClientError.answerTooLarge(limit: client.maximumAnswerBytes))
                 return
             }
             gathered.append(contentsOf: part.readableBytesView)
         case (.body(let part), .streaming(let source)):
             guard part.readableBytes > 0 else { return }
             wantsMore = source.yield(Array(part.readableBytesView)) == .produceMore
-        case (.end, .gathering(let head)):
-            state = .done
-            answer.succeed(streamed(head, .whole(gathered)))
-            context.close(promise: nil)
+        case (.end, .gathering(let query, let head)):
+            answered += 1
+            let isReusable = isKept && head.isKeepAlive
+            state = isReusable ? .idle : .done
+            if !isReusable { context.close(promise: nil) }
+            query.answer.succeed(streamed(head, .whole(gathered)))
         case (.end, .streaming(let source)):
             finish()
             source.finish()
+            context.close(promise: nil)
+        case (_, .idle):
+            // Bytes that were not asked for.
             context.close(promise: nil)
         default: break
         }
@@ -174,7 +231,7 @@ private final class AnswerReceiver: ChannelInboundHandler {
         silence?.cancel()
         silence = nil
         switch state {
-        case .waiting, .gathering: context.read()
+        case .idle, .waiting, .gathering: context.read()
         case .streaming where wantsMore: wantMore(context)
         case .streaming, .done: break
         }
@@ -185,7 +242,7 @@ private final class AnswerReceiver: ChannelInboundHandler {
         guard case .streaming = state else { return }
         wantsMore = true
         context.read()
-        guard case .streamed(let idle?) = delivery, silence == nil else { return }
+        guard silence == nil, let idle else { return }
         let connection = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         silence = context.eventLoop.scheduleTask(in: TimeAmount(idle)) {
             let (receiver, context) = connection.value
@@ -194,58 +251,74 @@ private final class AnswerReceiver: ChannelInboundHandler {
         }
     }
 
-    // An early refusal may break our own sending and stand in the socket all the same: so an error is kept, and
+    // An early refusal may break our own sending and be in the socket all the same: so an error is kept, and
     // counts only when the connection ends without an answer.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if error is AnswerByteCount.Exceeded {
-            return answer.fail(UnixSocketClientError.answerTooLarge(limit: client.maximumAnswerBytes))
+        let isExceeded = error is AnswerByteCount.Exceeded
+        if isExceeded {
+            failure = .answerTooLarge(limit: client.maximumAnswerBytes)
+        } else if failure == nil {
+            failure = client.failure(of: error)
         }
-        if failure == nil { failure = client.failure(of: error) }
-        if error is HTTPParserError { context.close(promise: nil) }
+        if isExceeded || error is HTTPParserError {
+            hasPartOfAnswer = true
+            context.close(promise: nil)
+        }
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         let failure = failure ?? .cutShort(path: client.path)
-        if case .streaming(let source) = state { source.finish(failure) }
+        switch state {
+        case .waiting(let query):
+            // A connection that was kept may have been closed before the request reached the other side.
+            let isUnanswered = answered > 0 && !hasPartOfAnswer && failure == .cutShort(path: client.path)
+            query.answer.fail(isUnanswered ? .closed(path: client.path) : failure)
+        case .gathering(let query, _): query.answer.fail(failure)
+        case .streaming(let source): source.finish(failure)
+        case .idle, .done: break
+        }
         finish()
-        answer.fail(failure)
         context.fireChannelInactive()
     }
 
-    /// Writes the request as one message. The connection serves no other.
-    private func send(_ context: ChannelHandlerContext) {
-        let type = if case .gathered = delivery { "application/json" } else { "*/*" }
-        var headers: HTTPHeaders = ["Host": "localhost", "Accept": type, "Connection": "close"]
+    /// Writes the request as one message.
+    private func send(_ query: Query, on channel: any Channel) {
+        let request = query.request
+        let type = if case .gathered = query.delivery { "application/json" } else { "*/*" }
+        var headers: HTTPHeaders = ["Host": "localhost", "Accept": type]
+        if !isKept { headers.add(name: "Connection", value: "close") }
         if let body = request.body {
             headers.add(name: "Content-Type", value: "application/json")
             headers.add(name: "Content-Length", value: String(body.count))
         }
         if let traceparent = request.traceparent { headers.add(name: "traceparent", value: traceparent) }
+        if let onBehalfOf = request.onBehalfOf { headers.add(name: ClientName.header, value: onBehalfOf.text) }
         let head = HTTPRequestHead(
             version: .http1_1, method: HTTPMethod(rawValue: request.method), uri: request.target, headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        channel.write(HTTPClientRequestPart.head(head), promise: nil)
         if let body = request.body {
-            let buffer = context.channel.allocator.buffer(bytes: body)
-            context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil)
+            let buffer = channel.allocator.buffer(bytes: body)
+            channel.write(HTTPClientRequestPart.body(.byteBuffer(buffer)), promise: nil)
         }
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        channel.writeAndFlush(HTTPClientRequestPart.end(nil), promise: nil)
     }
 
-    private func begin(_ head: HTTPResponseHead, _ context: ChannelHandlerContext) {
+    private func begin(_ head: HTTPResponseHead, of query: Query, _ context: ChannelHandlerContext) {
         // 100 Continue and the like are no answer.
         guard head.status.code >= 200 else { return }
-        guard case .streamed = delivery, (200..<300).contains(head.status.code) else {
-            state = .gathering(head)
+        guard case .streamed(let idle) = query.delivery, (200..<300).contains(head.status.code) else {
+            state = .gathering(query, head)
             count.headHasEnded()
             return
         }
         count.stop()
+        self.idle = idle
         let pieces = AnswerBody.Pieces.makeSequence(
             backPressureStrategy: .init(lowWatermark: 2, highWatermark: 8), finishOnDeinit: true,
             delegate: StreamReader(
                 receiver: NIOLoopBound((self, context), eventLoop: context.eventLoop), eventLoop: context.eventLoop))
         state = .streaming(pieces.source)
-        answer.succeed(streamed(head, .pieces(pieces.sequence)))
+        query.answer.succeed(streamed(head, .pieces(pieces.sequence)))
     }
 
     private func streamed(_ head: HTTPResponseHead, _ source: AnswerBody.Source) -> StreamedAnswer {

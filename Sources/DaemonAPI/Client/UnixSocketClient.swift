@@ -88,12 +88,17 @@ public struct ClientRequest: Sendable, Equatable {
     public var body: [UInt8]?
     /// The header of that name (W3C Trace Context §3.2), for a request on behalf of another; nil for none.
     public var traceparent: String?
+    /// The client for which the caller asks; nil for itself.
+    public var onBehalfOf: ClientName?
 
-    public init(method: String, target: String, body: [UInt8]? = nil, traceparent: String? = nil) {
+    public init(
+        method: String, target: String, body: [UInt8]? = nil, traceparent: String? = nil, onBehalfOf: ClientName? = nil
+    ) {
         self.method = method
         self.target = target
         self.body = body
         self.traceparent = traceparent
+        self.onBehalfOf = onBehalfOf
     }
 
     public static func get(_ target: String) -> Self { Self(method: "GET", target: target) }

@@ -20,6 +20,8 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
     case answerTooLarge(limit: Int)
     /// The connection ended before the answer did.
     case cutShort(path: String)
+    /// A connection that had served before was closed, and nothing came in answer to the request.
+    case closed(path: String)
     /// What answers there does not speak HTTP/1.1.
     case notHTTP(path: String)
     /// Another account's process listens there than this request may be sent to.
@@ -56,6 +58,8 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
         case .cutShort(let path):
             "The connection to \(path) ended before the answer did. What was asked may have happened: "
                 + "look before repeating it."
+        case .closed(let path):
+            "\(program) closed the connection to \(path) before it answered. Send the request again on another one."
         case .notHTTP(let path):
             "What listens on \(path) does not speak HTTP/1.1. Is it the socket of \(program)?"
         case .untrustedPeer(let path, let uid):
@@ -69,7 +73,8 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
         case .busy: .tryAgainLater
         case .notPermitted, .untrustedPeer: .notPermitted
         case .pathTooLong: .usage
-        case .notThere, .notListening, .cannotConnect, .deadlineExceeded, .silent, .answerTooLarge, .cutShort, .notHTTP:
+        case .notThere, .notListening, .cannotConnect, .deadlineExceeded, .silent, .answerTooLarge, .cutShort, .closed,
+            .notHTTP:
             .unreachable
         }
     }

@@ -108,14 +108,19 @@ extension ConfigurationWarning.Setting {
 struct PaytokendSettings: Sendable, Equatable {
     /// The payments socket's absolute path.
     var socket: String
-    /// For one call, from connecting to the answer's last byte.
+    /// For one call, from connecting to the answer's last byte, once it has a connection; and for its wait for one.
     var timeout: Duration
+    /// Without the one for readiness; below the daemon's `listener.max_connections_per_uid`.
+    var maxConnections: Int
 
-    static let keys = ["socket", "timeout"]
+    static let keys = ["socket", "timeout", "max_connections"]
+}
 
+extension PaytokendSettings {
     init(_ section: ConfigurationSection) {
         socket = section.socketPath("socket", default: "/run/paytokend/paytokend.sock")
         timeout = section.duration("timeout", in: .milliseconds(100)...Duration.seconds(60), default: .seconds(5))
+        maxConnections = section.integer("max_connections", in: 1...10_000, default: 100)
     }
 }
 

@@ -13,6 +13,8 @@ struct LimitSettings: Sendable, Equatable {
     /// Of one client, once it is known.
     var maxConnectionsPerClient: Int
     var requests: RequestRates.Rate
+    /// Payments of one client under way, whether or not it waits for their answers.
+    var maxPaymentsPerClient: Int
     /// From a connection's beginning until a client is known: TLS handshake and the first request's head.
     var authenticationTimeout: Duration
     /// Between requests.
@@ -22,8 +24,8 @@ struct LimitSettings: Sendable, Equatable {
 
     static let keys = [
         "max_connections", "max_connections_per_address", "max_connections_per_client",
-        "handshakes_per_second", "requests_per_second", "burst", "authentication_timeout", "idle_timeout",
-        "request_timeout",
+        "handshakes_per_second", "requests_per_second", "burst", "max_payments_per_client", "authentication_timeout",
+        "idle_timeout", "request_timeout",
     ]
 
     init(_ section: ConfigurationSection) {
@@ -36,6 +38,7 @@ struct LimitSettings: Sendable, Equatable {
         let perSecond = section.integer("requests_per_second", in: 1...100_000, default: 100)
         requests = RequestRates.Rate(
             perSecond: perSecond, burst: section.integer("burst", in: 1...100_000, default: 2 * perSecond))
+        maxPaymentsPerClient = section.integer("max_payments_per_client", in: 1...60_000, default: 128)
         authenticationTimeout = section.duration(
             "authentication_timeout", in: .milliseconds(100)...Duration.seconds(60), default: .seconds(10))
         idleTimeout = section.duration(

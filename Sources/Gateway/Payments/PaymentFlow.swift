@@ -27,7 +27,8 @@ struct PaymentFlow: Sendable {
     /// This gateway, in the store.
     let owner: String
     let metrics: PaymentMetrics
-    let underWay: PaymentsUnderWay
+    let underWay: ClientPlaces
+    let mismatches: ExpectationMismatches
     let readiness: StoreReadiness
     let unstored: UnstoredChanges
     /// nil: in what a processor says later, account numbers are recognised by their form alone.
@@ -40,23 +41,31 @@ struct PaymentFlow: Sendable {
     func pay(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> Payment {
-        try await toItsEnd { payment in
+        try await toItsEnd(for: client) { payment in
             payment.state
         } _: { began throws(GatewayRefusal) in
             try await make(request, for: client, traceparent: traceparent, since: began)
         }
     }
 
-    /// Whatever becomes of who asked for it; counted with the state that it ended in.
+    /// Runs a payment to its end, whatever becomes of the client's connection, and counts it with the state that it ended in.
+    ///
+    /// - Throws: `rate_limited` where the client has as many under way as it may.
     func toItsEnd<Value: Sendable>(
-        in state: @Sendable (Value) -> PaymentState,
+        for client: GatewayClient, in state: @Sendable (Value) -> PaymentState,
         _ body: @escaping @Sendable (ContinuousClock.Instant) async throws(GatewayRefusal) -> Value
     ) async throws(GatewayRefusal) -> Value {
         let began = ContinuousClock.now
-        underWay.begin()
+        guard underWay.take(client.name) else {
+            metrics.ended(GatewayCode.rateLimited.rawValue, after: .now - began)
+            throw GatewayRefusal(
+                .rateLimited,
+                "This client has more payments under way than it may; nothing was sent. Wait for those under way.",
+                details: "\(underWay.most) at once")
+        }
         // Not a child of the request's task, which is cancelled when its time is over.
         let result = await Task {
-            defer { underWay.end() }
+            defer { underWay.leave(client.name) }
             do throws(GatewayRefusal) {
                 return Result<Value, GatewayRefusal>.success(try await body(began))
             } catch {
@@ -74,7 +83,10 @@ struct PaymentFlow: Sendable {
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?,
         since began: ContinuousClock.Instant
     ) async throws(GatewayRefusal) -> Payment {
-        do throws(GatewayRefusal) { try check(request, of: client) } catch {
+        do throws(GatewayRefusal) {
+            try check(request, of: client)
+            try checkMismatches(of: request, for: client)
+        } catch {
             // What was submitted under other rules keeps its fate.
             if let known = await submitted(request, by: client) { return known }
             throw error
@@ -128,6 +140,13 @@ struct PaymentFlow: Sendable {
         return found
     }
 
+    private func checkMismatches(of request: PaymentRequest, for client: GatewayClient) throws(GatewayRefusal) {
+        guard let seconds = mismatches.secondsToWait(request.stated.transaction, of: client.name) else { return }
+        throw GatewayRefusal(
+            .rateLimited, "What was expected of this token differed from it too often; paytokend was not asked.",
+            details: "expected", retryAfter: seconds)
+    }
+
     /// What can be known to be missing before the token is touched.
     private func check(_ request: PaymentRequest, of client: GatewayClient) throws(GatewayRefusal) {
         let unstated =
@@ -176,6 +195,7 @@ struct PaymentFlow: Sendable {
             logger.error(
                 "\(fault.message)", metadata: ["client": "\(client.name)", "details": "\(fault.details ?? "")"])
         }
+        if failure.isMismatch { mismatches.count(request.stated.transaction, of: client.name) }
         await end(payment, as: failure.isFinal ? .refused : .notSent, failure.refusal.code.rawValue)
         throw failure.refusal
     }

@@ -123,11 +123,24 @@ struct DecryptionFailure: Error, Sendable {
         }
     }
 
+    /// The token opened, and is not what the request expects.
+    var isMismatch: Bool {
+        let codes: [RefusalCode] = [.merchantMismatch, .currencyMismatch, .amountMismatch, .applicationDataMismatch]
+        return codes.contains { refusal.code == .daemon($0) }
+    }
+
     init(_ refusal: GatewayRefusal, isFinal: Bool, operatorFault: String? = nil, _ details: String? = nil) {
         self.refusal = refusal
         self.isFinal = isFinal
         self.operatorFault = operatorFault.map { ($0, details) }
     }
+
+    /// There was no turn at paytokend in time.
+    static let busy = DecryptionFailure(
+        GatewayRefusal(
+            .daemon(.overloaded),
+            "Too many payments wait for paytokend; nothing was sent. Try again with the same request."
+        ), isFinal: false)
 
     static let unreachable = DecryptionFailure(
         GatewayRefusal(

@@ -9,24 +9,26 @@ struct PaymentService: Sendable {
     let store: any PaymentStore
     let metrics: PaymentMetrics
     let upkeep: PaymentUpkeep
-    let underWay = PaymentsUnderWay()
+    let underWay: ClientPlaces
     let readiness = StoreReadiness()
     let unstored = UnstoredChanges()
     let routes: [GatewayRoute]
     let adminRoutes: [AdminRoute]
 
     init(
-        store: any PaymentStore, processors: ProcessorDirectory, deadline: Duration,
+        store: any PaymentStore, paytokend: PaytokendCalls, processors: ProcessorDirectory, deadline: Duration,
         accountNumbers: AccountNumberKey? = nil,
         _ configuration: GatewayConfiguration, logger: Logger
     ) {
         self.store = store
         metrics = PaymentMetrics()
+        underWay = ClientPlaces(configuration.limits.maxPaymentsPerClient)
         upkeep = PaymentUpkeep(store, processors, metrics, readiness, unstored, logger, accountNumbers: accountNumbers)
         let flow = PaymentFlow(
-            store: store, decryption: PaytokendDecryption(settings: configuration.paytokend), processors: processors,
+            store: store, decryption: PaytokendDecryption(paytokend: paytokend), processors: processors,
             deadline: deadline, owner: ProcessInfo.processInfo.hostName, metrics: metrics,
-            underWay: underWay, readiness: readiness, unstored: unstored, accountNumbers: accountNumbers,
+            underWay: underWay, mismatches: ExpectationMismatches(), readiness: readiness, unstored: unstored,
+            accountNumbers: accountNumbers,
             logger: logger)
         let maxRequestBytes = configuration.listener.maxRequestBytes
         routes =
@@ -37,14 +39,14 @@ struct PaymentService: Sendable {
 
     /// As the configuration has it; opens the store.
     static func made(
-        _ settings: PaymentSettings, _ configuration: GatewayConfiguration, logger: Logger
+        _ settings: PaymentSettings, _ configuration: GatewayConfiguration, paytokend: PaytokendCalls, logger: Logger
     ) throws(GatewayStartFailure) -> PaymentService {
         let store: any PaymentStore
         do throws(PaymentStoreOpeningError) { store = try opened(settings.store, logger: logger) } catch {
             throw GatewayStartFailure(error.exitStatus, "store: \(error)")
         }
         return PaymentService(
-            store: store, processors: try .made(settings.processors), deadline: settings.deadline,
+            store: store, paytokend: paytokend, processors: try .made(settings.processors), deadline: settings.deadline,
             accountNumbers: try .made(settings.accountNumberKey, logger: logger), configuration, logger: logger)
     }
 }

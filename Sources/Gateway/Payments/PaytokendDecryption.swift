@@ -18,7 +18,7 @@ struct ReleasedToken: Sendable {
 
 /// `POST /v1/decrypt` of paytokend, for one attempt at a payment.
 struct PaytokendDecryption: Sendable {
-    let settings: PaytokendSettings
+    let paytokend: PaytokendCalls
 
     /// - Parameters:
     ///   - client: paytokend refuses a token of a merchant that it does not act for, and claims nothing: whoever has got hold
@@ -30,10 +30,6 @@ struct PaytokendDecryption: Sendable {
         traceparent: String?,
         before deadline: ContinuousClock.Instant
     ) async throws(DecryptionFailure) -> ReleasedToken {
-        let left = ContinuousClock.now.duration(to: deadline)
-        guard left > .zero else { throw .unreachable }
-        let paytokend = UnixSocketClient(
-            path: settings.socket, maximumAnswerBytes: 1 << 20, deadline: min(settings.timeout, left))
         var token = JSONWriter(capacity: 8192)
         token.value(.object(request.token))
         let body = DecryptRequest.body(
@@ -41,12 +37,20 @@ struct PaytokendDecryption: Sendable {
             reference: request.stated.reference(client: payment.key.client), attempt: payment.attempt.name,
             after: after.map { Hexadecimal.encode($0) }, merchants: client.merchants.map(\.text))
         let answer: ClientAnswer
+        let isSecond: Bool
         do {
-            answer = try await paytokend.send(
-                ClientRequest(method: "POST", target: "/v1/decrypt", body: body, traceparent: traceparent))
-        } catch { throw .unreachable }
+            (answer, isSecond) = try await paytokend.send(
+                ClientRequest(method: "POST", target: "/v1/decrypt", body: body, traceparent: traceparent),
+                for: client.name, before: deadline)
+        } catch {
+            if case .busy = error { throw .busy }
+            throw .unreachable
+        }
         guard answer.isSuccess else {
             guard let refusal = answer.refusal else { throw .unreachable }
+            // The first of two equal requests may have been the release, whose answer is lost. This attempt ends as not sent, and
+            // the client's next one names it among those that paytokend may release the token after.
+            if isSecond, refusal.refusalCode == .transactionReplayed { throw .unreachable }
             throw DecryptionFailure(
                 code: refusal.code, message: refusal.message, details: refusal.details,
                 retryAfter: answer.header("Retry-After").flatMap { Int($0) })

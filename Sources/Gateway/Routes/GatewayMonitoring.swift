@@ -7,7 +7,8 @@ import Telemetry
 /// Health, readiness, metrics and status, on the admin socket.
 struct GatewayMonitoring: Sendable {
     let status: @Sendable () -> GatewayStatus
-    let paytokend: PaytokendSettings
+    let paytokend: PaytokendReadiness
+    let paytokendSocket: String
     let instruments: GatewayInstruments
     /// Values whose properties are metrics, of parts that have their own.
     let otherInstruments: [any Sendable]
@@ -74,11 +75,8 @@ struct GatewayMonitoring: Sendable {
     }
 
     private func paytokendNotReady() async -> [GatewayStatus.Reason] {
-        let client = UnixSocketClient(
-            path: paytokend.socket, maximumAnswerBytes: 1 << 20, deadline: paytokend.timeout)
         do throws(UnixSocketClientError) {
-            let answer = try await client.send(.get("/readyz"))
-            guard !answer.isSuccess else { return [] }
+            if try await paytokend.isReady() { return [] }
             return [
                 GatewayStatus.Reason(
                     component: "paytokend", code: "not_ready",
@@ -89,7 +87,7 @@ struct GatewayMonitoring: Sendable {
                 GatewayStatus.Reason(
                     component: "paytokend", code: "unreachable",
                     message:
-                        "paytokend does not answer at \(paytokend.socket); is it running, and may the gateway's user connect?"
+                        "paytokend does not answer at \(paytokendSocket); is it running, and may the gateway's user connect?"
                 )
             ]
         }

@@ -41,7 +41,8 @@ struct GatewayAssembly: Sendable {
             status: { [tls] in
                 live.status(
                     startedAt: started, tls: tls?.current, connections: Int(instruments.connections.value() ?? 0))
-            }, paytokend: configuration.paytokend, instruments: instruments, otherInstruments: others, store: store)
+            }, paytokend: PaytokendReadiness(configuration.paytokend), paytokendSocket: configuration.paytokend.socket,
+            instruments: instruments, otherInstruments: others, store: store)
         return GatewayAssembly(
             configuration: configuration, instruments: instruments, clients: clients, tls: tls, live: live,
             router: GatewayRouter(

@@ -71,16 +71,18 @@ public enum GatewayProgram {
                 "\(warning.headline)", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
         }
         let metrics = SessionMetrics(logger: logger)
+        let paytokend = PaytokendCalls(configuration.paytokend)
         let sessions = SessionRoutes(
-            sessions: try .made(configuration, identities: identities, observer: metrics),
+            sessions: try .made(configuration, paytokend: paytokend, identities: identities, observer: metrics),
             maxRequestBytes: configuration.listener.maxRequestBytes)
         let payments = try configuration.payments.map { settings throws(GatewayStartFailure) in
-            try PaymentService.made(settings, configuration, logger: logger)
+            try PaymentService.made(settings, configuration, paytokend: paytokend, logger: logger)
         }
         let assembly = try GatewayAssembly.make(
             configuration, logger: logger, routes: sessions.routes + (payments?.routes ?? []),
             adminRoutes: sessions.adminRoutes + (payments?.adminRoutes ?? []),
-            instruments: [metrics] + (payments.map { [$0.metrics] } ?? []), store: payments?.readiness)
+            instruments: [metrics, paytokend.metrics] + (payments.map { [$0.metrics] } ?? []),
+            store: payments?.readiness)
         let listener = try await assembly.listen(inherited: inherited[GatewayAssembly.inheritedName])
         let upkeep = payments.map { payments in Task { await payments.upkeep.run() } }
         logger.notice(
@@ -113,6 +115,7 @@ public enum GatewayProgram {
         await listener.shutdown(grace: drainTime)
         await payments?.underWay.wait(until: ends)
         sessions.sessions.close()
+        paytokend.close()
         upkeep?.cancel()
         await upkeep?.value
         await payments?.upkeep.storeChanges()

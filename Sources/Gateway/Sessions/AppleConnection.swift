@@ -17,7 +17,7 @@ struct AppleAnswer: Sendable {
 }
 
 /// A TLS connection to Apple's host as one merchant's identity, for one request after the other.
-final class AppleConnection: Sendable {
+final class AppleConnection: KeptConnection {
     private let channel: any Channel
     private let exchange: NIOLoopBound<AppleExchange>
     /// Since when it is there.

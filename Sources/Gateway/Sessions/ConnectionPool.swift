@@ -1,36 +1,45 @@
 import NIOCore
 import Synchronization
 
-/// Connections to Apple's host that wait for another request. A handshake costs the token a signature, a request on a
-/// connection that stands costs it none.
+/// A connection that serves one request after another.
+protocol KeptConnection: AnyObject, Sendable {
+    var began: ContinuousClock.Instant { get }
+    /// When its last request was answered.
+    var lastUse: ContinuousClock.Instant { get }
+    /// Returns true if the other side has kept the connection open, as far as this host can know.
+    func isAlive() async -> Bool
+    func close()
+}
+
+/// Bounds of a pool's connections, in number and time.
+struct ConnectionPoolLimits: Sendable {
+    /// Connections in all, those under way too; where they are counted (``ConnectionPool/reserve(for:)``).
+    var most = 64
+    /// Of one owner, so that no merchant has them all.
+    var mostOfOwner = 32
+    /// Idle ones of one owner: as many as one client may have under way, or some would be closed at each of its peaks and
+    /// cost a signature at the next.
+    var mostIdle = SessionRoutes.mostOfClient
+    /// How long a connection waits for another request.
+    var idle = Duration.seconds(30)
+    /// How long after its handshake a connection is used: for so long a key that was suspended or compromised since
+    /// could still speak.
+    var age = Duration.seconds(300)
+}
+
+/// Connections that wait for another request: to Apple's host, where a handshake costs the token a signature, and to paytokend,
+/// where a new connection costs half of a release.
 ///
-/// Each belongs to one merchant and one of its keys and serves no other: TLS has told Apple who speaks on it.
-final class ConnectionPool: Sendable {
-    struct Owner: Hashable {
-        let merchantIdentifier: String
-        let publicKeyHash: String
-    }
-
-    struct Limits: Sendable {
-        /// Connections in all, those under way too.
-        var most = 64
-        /// Of one owner, so that no merchant has them all.
-        var mostOfOwner = 32
-        /// Idle ones of one owner: as many as one client may have under way, or some would be closed at each of its peaks and
-        /// cost a signature at the next.
-        var mostIdle = SessionPlaces.mostOfClient
-        /// How long a connection waits for another request.
-        var idle = Duration.seconds(30)
-        /// How long after its handshake a connection is used: for so long a key that was suspended or compromised since
-        /// could still speak.
-        var age = Duration.seconds(300)
-    }
-
+/// Each belongs to an owner and serves no other. To Apple's host that is one merchant and one of its keys: TLS has told Apple who
+/// speaks on it.
+final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendable>: Sendable {
     private struct State {
-        var idle: [Owner: [AppleConnection]] = [:]
+        var idle: [Owner: [Connection]] = [:]
         var open = 0
         var openByOwner: [Owner: Int] = [:]
         var isClosed = false
+        /// A task closes what is idle for too long.
+        var isSwept = false
 
         mutating func count(_ owner: Owner) {
             open += 1
@@ -38,13 +47,13 @@ final class ConnectionPool: Sendable {
         }
     }
 
-    private let limits: Limits
+    private let limits: ConnectionPoolLimits
     private let state = Mutex(State())
 
-    init(_ limits: Limits) { self.limits = limits }
+    init(_ limits: ConnectionPoolLimits) { self.limits = limits }
 
-    /// One that stands, the last used first; nil when there is none.
-    func take(_ owner: Owner) async -> AppleConnection? {
+    /// An idle one, the last used first; nil when there is none.
+    func take(_ owner: Owner) async -> Connection? {
         while let connection = state.withLock({ $0.idle[owner]?.popLast() }) {
             if connection.began + limits.age > .now, await connection.isAlive() { return connection }
             connection.close()
@@ -54,13 +63,13 @@ final class ConnectionPool: Sendable {
 
     /// Counts a connection that is about to be opened; false when there are too many, in all or of this owner.
     func reserve(for newcomer: Owner) -> Bool {
-        let (isFree, victim) = state.withLock { state -> (Bool, AppleConnection?) in
+        let (isFree, victim) = state.withLock { state -> (Bool, Connection?) in
             guard state.openByOwner[newcomer, default: 0] < limits.mostOfOwner else { return (false, nil) }
             guard state.open >= limits.most else {
                 state.count(newcomer)
                 return (true, nil)
             }
-            // An idle one of somebody else's makes room: it counts until it is closed, and the newcomer from now on.
+            // An idle one of another owner makes room: it counts until it is closed, and the newcomer from now on.
             guard let owner = state.idle.first(where: { !$0.value.isEmpty })?.key else { return (false, nil) }
             state.count(newcomer)
             return (true, state.idle[owner]?.removeFirst())
@@ -69,7 +78,7 @@ final class ConnectionPool: Sendable {
         return isFree
     }
 
-    /// A connection that was counted is none any more.
+    /// A connection that was counted is closed.
     func release(of owner: Owner) {
         state.withLock { state in
             state.open -= 1
@@ -79,30 +88,41 @@ final class ConnectionPool: Sendable {
     }
 
     /// Keeps a connection for the owner's next request.
-    func give(_ connection: AppleConnection, to owner: Owner) {
-        let isKept = state.withLock { state -> Bool in
-            guard !state.isClosed, state.idle[owner, default: []].count < limits.mostIdle else { return false }
+    func give(_ connection: Connection, to owner: Owner) {
+        let (isKept, beginsToSweep) = state.withLock { state -> (Bool, Bool) in
+            guard !state.isClosed, state.idle[owner, default: []].count < limits.mostIdle else { return (false, false) }
             state.idle[owner, default: []].append(connection)
-            return true
+            defer { state.isSwept = true }
+            return (true, !state.isSwept)
         }
         guard isKept else { return connection.close() }
-        let idle = limits.idle
-        Task { [weak self, weak connection] in
-            try? await Task.sleep(for: idle)
-            guard let self, let connection else { return }
-            if remove(connection, of: owner, notUsedFor: idle) { connection.close() }
+        guard beginsToSweep else { return }
+        let first = connection.lastUse + limits.idle
+        Task { [weak self] in
+            var due: ContinuousClock.Instant? = first
+            while let next = due {
+                try? await Task.sleep(until: next, clock: .continuous)
+                due = self?.sweep()
+            }
         }
     }
 
-    private func remove(_ connection: AppleConnection, of owner: Owner, notUsedFor idle: Duration) -> Bool {
-        state.withLock { state in
-            guard let index = state.idle[owner]?.firstIndex(where: { $0 === connection }),
-                connection.lastUse + idle <= .now
-            else { return false }
-            state.idle[owner]?.remove(at: index)
-            if state.idle[owner]?.isEmpty == true { state.idle[owner] = nil }
-            return true
+    /// Closes what was not used for too long.
+    ///
+    /// - Returns: when the next one may be due; nil where none is idle.
+    private func sweep() -> ContinuousClock.Instant? {
+        let (late, next) = state.withLock { state -> ([Connection], ContinuousClock.Instant?) in
+            let late = state.idle.values.flatMap { $0 }.filter { $0.lastUse + limits.idle <= .now }
+            state.idle = state.idle.compactMapValues { connections in
+                let kept = connections.filter { connection in !late.contains { $0 === connection } }
+                return kept.isEmpty ? nil : kept
+            }
+            let oldest = state.idle.values.flatMap { $0 }.map(\.lastUse).min()
+            state.isSwept = oldest != nil
+            return (late, oldest.map { $0 + limits.idle })
         }
+        for connection in late { connection.close() }
+        return next
     }
 
     /// Closes what is idle, and from now on whatever is given back.

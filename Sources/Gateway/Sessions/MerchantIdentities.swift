@@ -64,14 +64,9 @@ package enum IdentityFailure: Error, Sendable, Equatable {
 
 /// paytokend over its payments socket, as an account with role `session`.
 struct PaytokendIdentities: MerchantIdentitySource {
-    private let client: UnixSocketClient
+    private let paytokend: PaytokendCalls
 
-    /// - Parameters:
-    ///   - socket: paytokend's payments socket.
-    ///   - timeout: for one question.
-    init(socket: String, timeout: Duration) {
-        client = UnixSocketClient(path: socket, maximumAnswerBytes: 1 << 20, deadline: timeout)
-    }
+    init(_ paytokend: PaytokendCalls) { self.paytokend = paytokend }
 
     private struct Identities: Decodable {
         let items: [TLSIdentity]
@@ -106,11 +101,13 @@ struct PaytokendIdentities: MerchantIdentitySource {
         // No question outlives the session that it is for.
         let left = Duration.nanoseconds((origin.deadline - .now()).nanoseconds)
         guard left > .zero else { throw .late }
-        let client = UnixSocketClient(
-            path: client.path, maximumAnswerBytes: client.maximumAnswerBytes, deadline: min(client.deadline, left))
+        let deadline = ContinuousClock.now + left
         let answer: ClientAnswer
-        do { answer = try await client.send(request) } catch {
-            if case .deadlineExceeded = error, client.deadline == left { throw .late }
+        do { answer = try await paytokend.send(request, for: origin.client, before: deadline).answer } catch {
+            switch error {
+            case .deadlineExceeded, .busy: if deadline <= .now { throw .late }
+            default: break
+            }
             throw .unreachable(error)
         }
         guard answer.isSuccess else {

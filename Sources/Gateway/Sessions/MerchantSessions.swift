@@ -26,12 +26,18 @@ struct MerchantSession: Sendable, Equatable {
     let contentType: String
 }
 
+/// The merchant and the key that a connection to Apple's host has shown.
+struct ConnectionOwner: Hashable {
+    let merchantIdentifier: String
+    let publicKeyHash: String
+}
+
 /// Asks Apple for merchant sessions.
 final class MerchantSessions: Sendable {
     private let endpoint: AppleEndpoint
     private let source: any MerchantIdentitySource
     private let cache: IdentityCache
-    private let pool: ConnectionPool
+    private let pool: ConnectionPool<AppleConnection, ConnectionOwner>
     private let deadline: Duration
     private let observer: any SessionObserver
     private let now: @Sendable () -> Date
@@ -44,7 +50,7 @@ final class MerchantSessions: Sendable {
     ///   - now: the clock by which certificates are valid.
     init(
         endpoint: AppleEndpoint, identities: any MerchantIdentitySource, observer: any SessionObserver,
-        deadline: Duration = .seconds(10), limits: ConnectionPool.Limits = .init(),
+        deadline: Duration = .seconds(10), limits: ConnectionPoolLimits = .init(),
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.endpoint = endpoint
@@ -58,16 +64,20 @@ final class MerchantSessions: Sendable {
 
     /// A session for a request that was validated. Whether the caller may have it is decided before.
     ///
-    /// - Parameter traceparent: of the caller's request, for what paytokend is asked.
+    /// - Parameters:
+    ///   - client: the caller's name, for its turns at paytokend.
+    ///   - traceparent: of the caller's request, for what paytokend is asked.
     func session(
-        _ request: MerchantSessionRequest, traceparent: String? = nil
+        _ request: MerchantSessionRequest, for client: String? = nil, traceparent: String? = nil
     ) async throws(SessionFailure) -> MerchantSession {
-        try await session(request, begin(traceparent: traceparent), reuses: true)
+        try await session(request, begin(for: client, traceparent: traceparent), reuses: true)
     }
 
     /// From now on a session's time counts.
-    func begin(traceparent: String? = nil) -> SessionProgress {
-        SessionProgress(SessionOrigin(traceparent: traceparent, deadline: .now() + .nanoseconds(deadline.nanoseconds)))
+    func begin(for client: String? = nil, traceparent: String? = nil) -> SessionProgress {
+        SessionProgress(
+            SessionOrigin(
+                client: client, traceparent: traceparent, deadline: .now() + .nanoseconds(deadline.nanoseconds)))
     }
 
     /// - Parameter reuses: false makes a connection of its own, so that every step is gone through.
@@ -129,7 +139,7 @@ final class MerchantSessions: Sendable {
         _ body: [UInt8], as identity: MerchantIdentity, of merchantIdentifier: String, _ progress: SessionProgress,
         reuses: Bool
     ) async throws(SessionFailure) -> AppleAnswer {
-        let owner = ConnectionPool.Owner(
+        let owner = ConnectionOwner(
             merchantIdentifier: merchantIdentifier, publicKeyHash: identity.publicKeyHash)
         let connection: AppleConnection
         if reuses, let standing = await pool.take(owner) {
@@ -150,7 +160,7 @@ final class MerchantSessions: Sendable {
     }
 
     private func connect(
-        _ identity: MerchantIdentity, for owner: ConnectionPool.Owner, _ progress: SessionProgress
+        _ identity: MerchantIdentity, for owner: ConnectionOwner, _ progress: SessionProgress
     ) async throws(SessionFailure) -> AppleConnection {
         guard pool.reserve(for: owner) else { throw .tooManyConnections }
         do {
@@ -213,17 +223,16 @@ extension MerchantSessions {
     ///
     /// - Parameter identities: instead of paytokend's.
     static func made(
-        _ configuration: GatewayConfiguration, identities: (any MerchantIdentitySource)? = nil,
-        observer: any SessionObserver
+        _ configuration: GatewayConfiguration, paytokend: PaytokendCalls,
+        identities: (any MerchantIdentitySource)? = nil, observer: any SessionObserver
     ) throws(GatewayStartFailure) -> MerchantSessions {
         let endpoint: AppleEndpoint
         do { endpoint = try AppleEndpoint(configuration.sessions) } catch {
             throw GatewayStartFailure(.configuration, "sessions.trust cannot be used: \(error)")
         }
-        let paytokend = configuration.paytokend
         return MerchantSessions(
             endpoint: endpoint,
-            identities: identities ?? PaytokendIdentities(socket: paytokend.socket, timeout: paytokend.timeout),
+            identities: identities ?? PaytokendIdentities(paytokend),
             observer: observer,
             // Nobody hears of what comes after the request's own time-out.
             deadline: min(.seconds(10), configuration.limits.requestTimeout))

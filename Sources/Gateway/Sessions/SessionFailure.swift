@@ -272,6 +272,7 @@ extension UnixSocketClientError {
         case .cannotConnect: "cannot connect"
         case .deadlineExceeded, .silent: "no answer in time"
         case .answerTooLarge, .notHTTP: "not paytokend's answer"
+        case .closed: "the connection was closed before an answer"
         case .cutShort: "the connection ended early"
         case .untrustedPeer: "another account's process listens"
         }

@@ -3,12 +3,15 @@ import Synchronization
 
 /// For whose sake paytokend is asked, and until when an answer is of use.
 package struct SessionOrigin: Sendable {
+    /// The client of the gateway; nil for the gateway's own questions.
+    package let client: String?
     /// Passed on with each question (W3C Trace Context §3.2); nil for none.
     package let traceparent: String?
     /// Of the session.
     package let deadline: NIODeadline
 
-    package init(traceparent: String? = nil, deadline: NIODeadline = .distantFuture) {
+    package init(client: String? = nil, traceparent: String? = nil, deadline: NIODeadline = .distantFuture) {
+        self.client = client
         self.traceparent = traceparent
         self.deadline = deadline
     }

@@ -4,8 +4,12 @@ import Refusals
 /// `POST /merchant-sessions`, and the check on the admin socket.
 struct SessionRoutes: Sendable {
     let sessions: MerchantSessions
-    private let places = SessionPlaces()
+    private let places = ClientPlaces(mostOfClient)
     private let bodyLimit: Int
+
+    /// Sessions of one client under way: a quarter of the connections to Apple's host; at a third of a second for each, about
+    /// fifty sessions a second.
+    static let mostOfClient = 16
 
     /// Bodies have about 200 bytes; a URL and a name of four-byte characters fit.
     static let bodyLimit = 4 << 10
@@ -49,11 +53,12 @@ struct SessionRoutes: Sendable {
             throw GatewayRefusal(
                 .rateLimited,
                 "This client asks for more merchant sessions at once than it may; wait for those under way.",
-                details: "\(SessionPlaces.mostOfClient) at once")
+                details: "\(Self.mostOfClient) at once")
         }
         defer { places.leave(request.client.name) }
         do throws(SessionFailure) {
-            let session = try await sessions.session(wanted, traceparent: request.trace.traceparent)
+            let session = try await sessions.session(
+                wanted, for: request.client.name, traceparent: request.trace.traceparent)
             return .bytes(session.body, contentType: session.contentType)
         } catch { throw error.answer }
     }

@@ -122,14 +122,18 @@ final class PaymentRoutesFixture: Sendable {
         try queue.close()
     }
 
-    /// - Parameter traceparent: values of the header of that name.
+    /// - Parameters:
+    ///   - traceparent: values of the header of that name.
+    ///   - client: values of the header `Paytokend-Client`.
     func post(
         _ path: String, _ body: [UInt8], query: [String: String] = [:], traceparent: [String] = [],
+        client: [String] = [],
         from origin: RequestOrigin? = nil
     ) async throws -> (status: Int, body: [UInt8]) {
         var head = RequestHead(
             method: "POST", path: path, query: query, contentType: "application/json", contentLength: body.count,
-            fields: HTTPHeaders(traceparent.map { ("traceparent", $0) }))
+            fields: HTTPHeaders(
+                traceparent.map { ("traceparent", $0) } + client.map { ("paytokend-client", $0) }))
         head.origin = origin
         let answer: HTTPAnswer
         switch router.admit(head, peer: peer, socket: .payments) {
@@ -159,6 +163,8 @@ final class PaymentRoutesFixture: Sendable {
 /// Answers each decryption with one plaintext, and counts them.
 final class KnownPlaintext: TransactionDecrypting {
     private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none))
+    /// For which client of the caller each decryption was.
+    let clients = Shared<[String?]>([])
 
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
     /// What the HSM token says that it lacks for the key from now on.
@@ -169,6 +175,7 @@ final class KnownPlaintext: TransactionDecrypting {
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> OpenedTransaction {
+        clients.change { $0.append(requester.client) }
         let plaintext = state.withLock { state in
             state.calls += 1
             return state.plaintext

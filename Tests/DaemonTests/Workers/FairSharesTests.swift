@@ -20,9 +20,10 @@ import WorkerProtocol
     }
 
     private func submit(
-        _ number: Int, of caller: String?, _ mark: UInt8, to queue: CallQueue
+        _ number: Int, of caller: String?, for client: String? = nil, _ mark: UInt8, to queue: CallQueue
     ) -> Task<CallResult, Never> {
-        Task { await queue.submit(Self.input(mark, number), terms: CallTerms(requester: Requester(caller: caller))) }
+        let requester = Requester(caller: caller, client: client)
+        return Task { await queue.submit(Self.input(mark, number), terms: CallTerms(requester: requester)) }
     }
 
     private static func mark(_ request: WorkerRequest) -> UInt8? {
@@ -77,6 +78,31 @@ import WorkerProtocol
         let expected = alternating + (10..<20).map { Self.input(1, $0) }
         #expect(sent == expected)
         for call in calls { #expect(try await call.value.get() == .done) }
+    }
+
+    @Test("a caller's turns go round its clients, and a caller that invents clients gains no turn over another")
+    func clients() async throws {
+        let (queue, worker) = (Self.queue(), FakeWorker(1))
+        var calls: [Task<CallResult, Never>] = []
+        func add(_ count: Int, of caller: String, for client: (Int) -> String?, _ mark: UInt8) async throws {
+            for number in 0..<count {
+                calls.append(submit(number, of: caller, for: client(number), mark, to: queue))
+                try await wait { queue.waitingCount == calls.count }
+            }
+        }
+        try await add(5, of: "gateway", for: { _ in "many" }, 1)
+        try await add(1, of: "gateway", for: { _ in "few" }, 2)
+        try await add(70, of: "gateway", for: { "invented \($0)" }, 3)
+        try await add(3, of: "shop", for: { _ in nil }, 4)
+        queue.add(worker.connected)
+        _ = queue.serve(with: 1)
+        for answered in 0..<6 {
+            #expect(queue.received(.done, for: try worker.requests[answered].identifier, from: 1))
+        }
+        #expect(try worker.requests.prefix(6).map { Self.mark($0.request) } == [1, 4, 2, 4, 3, 4])
+        queue.ended(1)
+        queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
+        for call in calls { _ = await call.value }
     }
 
     @Test("a caller that fills what it may have is overloaded, and there is room for every other")

@@ -97,6 +97,26 @@ struct SignatureShareTests {
         #expect((served.firstIndex(of: "few") ?? 6) <= 2, "\(served)")
     }
 
+    @Test("a caller's signatures go round its clients")
+    func clients() async throws {
+        let (share, gate, order) = (SignatureShare(sessions: 1), Gate(), Order())
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (number, client) in ["many", "many", "many", "few"].enumerated() {
+                group.addTask {
+                    try await share.run(for: Requester(caller: "gateway", client: client), until: .now + .seconds(600))
+                    {
+                        order.append(client)
+                        await gate.pass()
+                    }
+                }
+                try await wait { gate.begun == 1 && share.waiting == number }
+            }
+            gate.open()
+            try await group.waitForAll()
+        }
+        #expect(order.names == ["many", "many", "few", "many"])
+    }
+
     @Test("one more than may wait is refused at once, and its refusal takes nobody's place")
     func full() async throws {
         let (share, gate) = (SignatureShare(sessions: 2, capacity: 6), Gate())

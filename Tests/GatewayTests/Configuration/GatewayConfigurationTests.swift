@@ -51,12 +51,13 @@ struct GatewayConfigurationTests {
         #expect(configuration.listener.address == .network(ip: "127.0.0.1", port: 8443))
         #expect(configuration.listener.tls == nil && configuration.listener.maxRequestBytes == 131_072)
         #expect(configuration.paytokend.socket == "/run/paytokend/paytokend.sock")
-        #expect(configuration.paytokend.timeout == .seconds(5))
+        #expect(configuration.paytokend.timeout == .seconds(5) && configuration.paytokend.maxConnections == 100)
         #expect(configuration.admin.socket == "/run/paytoken-gateway/admin.sock" && configuration.admin.mode == 0o600)
         #expect(configuration.sessions.environment == .production)
         #expect(configuration.sessions.environment.host.name == "apple-pay-gateway.apple.com")
         #expect(configuration.limits.maxConnections == 1_024 && configuration.limits.maxConnectionsPerAddress == 64)
         #expect(configuration.limits.requests == .init(perSecond: 100, burst: 200))
+        #expect(configuration.limits.maxPaymentsPerClient == 128)
         #expect(configuration.warnings.map(\.setting) == [.noTLS])
         let client = try #require(configuration.clients.first)
         #expect(client.credentials == [.bearerKey(sha256: [UInt8](repeating: 0x0A, count: 32))] && client.since == nil)
@@ -170,6 +171,8 @@ struct GatewayConfigurationTests {
             ),
             ("admin: { access: [{ user: root, uid: 0, roles: [resolve] }] }", "7 admin.access[0].uid: unknown key"),
             ("limits: { burst: 0 }", "7 limits.burst: is out of range"),
+            ("paytokend: { max_connections: 0 }", "7 paytokend.max_connections: is out of range"),
+            ("limits: { max_payments_per_client: 0 }", "7 limits.max_payments_per_client: is out of range"),
             ("paytokend: { timeout: 5 }", "7 paytokend.timeout: must be a whole number and a unit"),
             ("sessions: { environment: prod }", "7 sessions.environment: must be one of"),
             ("sessions: { test_server: \"10.0.0.1:9443\" }", "7 sessions.test_server: must be a loopback address"),

@@ -18,15 +18,22 @@ final class DecryptingPaytokend: Sendable {
     let refusal = Shared<(status: Int, code: String)?>(nil)
     /// Members of `expected` that the gateway's access rule requires.
     let required = Shared<[String]>([])
-    /// To whose reference each transaction went; paytokend gives it to no other.
-    let references = Shared<[String: String]>([:])
+    /// The header of each request for this merchant.
+    let clients = Shared<[String?]>([])
+    /// Releases whose answers get lost: the connection is closed instead.
+    let losses = Shared(0)
+    /// The last release of each transaction; paytokend gives it to no other reference, and to no attempt that does not name its
+    /// own.
+    let releases = Shared<[String: DecryptRequest]>([:])
     /// Closed, it holds the answers back.
     let latch = Latch(isOpen: true)
-    private let server: PlayedPaytokend
+    let server: PlayedPaytokend
 
     init(at path: String, paymentData: [UInt8]) async throws {
-        let (requests, refusal, latch, references, required) = (requests, refusal, latch, references, required)
-        let answer: @Sendable ([UInt8]) async -> (Int, [UInt8]) = { body in
+        let (requests, refusal, latch, releases, required) = (requests, refusal, latch, releases, required)
+        let (clients, losses) = (clients, losses)
+        let answer: PlayedPaytokend.Answer = { head, body in
+            if head.uri == "/readyz" { return (200, []) }
             guard let request = try? DecryptRequest(parsing: body),
                 let header = request.token.objectValue?["paymentData"]?.objectValue?["header"]?.objectValue,
                 let transaction = header["transactionId"]?.stringValue
@@ -45,14 +52,20 @@ final class DecryptingPaytokend: Sendable {
                 )
             }
             requests.change { $0.append(request) }
+            clients.change { $0.append(head.headers[ClientName.header].first) }
             await latch.pass()
             if let refusal = refusal.current {
                 return (refusal.status, Array(#"{"code":"\#(refusal.code)","message":"Not this one."}"#.utf8))
             }
-            let reference = request.reference ?? ""
-            references.change { $0[transaction] = $0[transaction] ?? reference }
-            guard references.current[transaction] == reference else {
+            let last = releases.current[transaction]
+            let isRepeat = last?.attempt.map(request.after.contains) ?? false
+            guard last == nil || isRepeat && last?.reference == request.reference else {
                 return (409, Array(#"{"code":"transaction_replayed","message":"Not twice."}"#.utf8))
+            }
+            releases.change { $0[transaction] = request }
+            if losses.current > 0 {
+                losses.change { $0 -= 1 }
+                return (0, [])
             }
             let released = DecryptAnswer(
                 transactionId: transaction, merchantIdentifier: Self.merchant,
@@ -61,6 +74,6 @@ final class DecryptingPaytokend: Sendable {
                 audit: AuditReference(node: "n", sequence: 1))
             return (200, released.json(paymentData: paymentData))
         }
-        server = try await PlayedPaytokend(at: path) { _, body in await answer(body) }
+        server = try await PlayedPaytokend(at: path, answer)
     }
 }

@@ -53,6 +53,7 @@ struct PaymentGateway {
     let processor: ScriptedProcessor
     let payload: PayloadRecipe
     let store: SQLitePaymentStore
+    let calls: PaytokendCalls
     let payments: PaymentService
     let log = Shared<[String]>([])
     private let listener: Listener
@@ -71,9 +72,12 @@ struct PaymentGateway {
     ///   - outcomes: the processor's.
     ///   - laterStatus: the processor's, when it is asked about a pending payment.
     ///   - since: of the shop's entry.
+    ///   - maxConnections: to paytokend.
+    ///   - maxPayments: of one client.
     init(
         _ outcomes: [SubmissionOutcome] = [authorized()], laterStatus: ProcessorStatus? = nil,
-        payload: PayloadRecipe = PayloadRecipe(), paytokendAnswers: Bool = true, since: String = "2020-01-01"
+        payload: PayloadRecipe = PayloadRecipe(), paytokendAnswers: Bool = true, since: String = "2020-01-01",
+        maxConnections: Int = 100, maxPayments: Int = 128
     ) async throws {
         directory = try FreshDirectory()
         certificates = try TestCertificates(in: directory)
@@ -87,8 +91,12 @@ struct PaymentGateway {
               address: "127.0.0.1:0"
               tls: { certificate: server.pem, private_key: server.key, client_ca: ca.pem }
             admin: { socket: a.sock }
-            paytokend: { socket: p.sock, timeout: 60s }
-            limits: { request_timeout: 60s, authentication_timeout: 60s, idle_timeout: 10m }
+            paytokend: { socket: p.sock, timeout: 60s, max_connections: \(maxConnections) }
+            limits:
+              max_payments_per_client: \(maxPayments)
+              request_timeout: 60s
+              authentication_timeout: 60s
+              idle_timeout: 10m
             store: { url: "sqlite:payments.sqlite" }
             processors:
               - { name: acquirer, kind: simulator, url: "unix:/s", merchants: ["*"] }
@@ -120,8 +128,9 @@ struct PaymentGateway {
             return captured
         }
         store = try SQLitePaymentStore(path: directory.path("payments.sqlite"))
+        calls = PaytokendCalls(configuration.paytokend)
         payments = PaymentService(
-            store: store,
+            store: store, paytokend: calls,
             processors: ProcessorDirectory(
                 processors: [
                     ConfiguredProcessor(name: "acquirer", merchants: [MerchantPattern("*")], processor: processor)
@@ -130,7 +139,7 @@ struct PaymentGateway {
             logger: logger)
         listener = try await GatewayAssembly.make(
             configuration, logger: logger, routes: payments.routes, adminRoutes: payments.adminRoutes,
-            instruments: [payments.metrics]
+            instruments: [payments.metrics, calls.metrics]
         ).listen()
     }
 
@@ -159,6 +168,7 @@ struct PaymentGateway {
 
     func stop() async {
         await listener.shutdown(grace: .seconds(20))
+        calls.close()
         await store.close()
     }
 }

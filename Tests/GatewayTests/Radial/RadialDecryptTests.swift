@@ -89,7 +89,7 @@ struct RadialDecryptTests {
             "/payments/apple-pay", document.submission, type: "application/json", certificate: "client")
         #expect(json.status == 422 && json.code == "token_used_differently")
         // Should paytokend release it by mistake.
-        gateway.paytokend.references.change { $0 = [:] }
+        gateway.paytokend.releases.change { $0 = [:] }
         let other = try await gateway.ask("/radial/credit-card-auth", document.request)
         #expect(other.status == 409 && code(other) == "transaction_replayed")
         // It is no payment of this client's, either.
@@ -116,7 +116,7 @@ struct RadialDecryptTests {
         let others = RadialDocument()
         _ = try await gateway.ask("/radial/credit-card-auth", others.request)
         #expect(gateway.processor.submissions.current.count == 2)
-        gateway.paytokend.references.change { $0 = [:] }
+        gateway.paytokend.releases.change { $0 = [:] }
         let stolen = try await gateway.ask(Self.path, others.wallet, certificate: "client")
         #expect(stolen.status == 409 && code(stolen) == "transaction_replayed" && !hasCardData(stolen, gateway))
         await gateway.stop()

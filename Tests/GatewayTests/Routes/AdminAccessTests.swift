@@ -34,12 +34,14 @@ struct AdminAccessTests {
     private func admitted(_ access: AdminAccess, _ peer: PeerCredentials) async throws -> Set<String> {
         try await GatewayFixture(testRoutes: false).use { gateway in
             let configuration = gateway.assembly.configuration
+            let paytokend = PaytokendCalls(configuration.paytokend)
             let sessions = SessionRoutes(
-                sessions: try .made(configuration, observer: HeardSessions()),
+                sessions: try .made(configuration, paytokend: paytokend, observer: HeardSessions()),
                 maxRequestBytes: configuration.listener.maxRequestBytes)
             let store = try SQLitePaymentStore(path: gateway.directory.path("payments.sqlite"))
             let payments = PaymentService(
-                store: store, processors: ProcessorDirectory(processors: []), deadline: .seconds(1), configuration,
+                store: store, paytokend: paytokend, processors: ProcessorDirectory(processors: []),
+                deadline: .seconds(1), configuration,
                 logger: Logger(label: "test"))
             let router = AdminRouter(
                 routes: gateway.assembly.adminRouter.routes + sessions.adminRoutes + payments.adminRoutes,

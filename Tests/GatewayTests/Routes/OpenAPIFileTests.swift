@@ -45,13 +45,14 @@ struct GatewayOpenAPITests {
         }
         try await GatewayFixture(testRoutes: false).use { gateway in
             // As the program puts them together.
+            let paytokend = PaytokendCalls(gateway.assembly.configuration.paytokend)
             let sessions = SessionRoutes(
-                sessions: try .made(gateway.assembly.configuration, observer: HeardSessions()),
+                sessions: try .made(gateway.assembly.configuration, paytokend: paytokend, observer: HeardSessions()),
                 maxRequestBytes: gateway.assembly.configuration.listener.maxRequestBytes)
             let directory = try FreshDirectory()
             let payments = PaymentService(
                 store: try SQLitePaymentStore(path: directory.path("payments.sqlite")),
-                processors: ProcessorDirectory(processors: []), deadline: .seconds(1),
+                paytokend: paytokend, processors: ProcessorDirectory(processors: []), deadline: .seconds(1),
                 gateway.assembly.configuration, logger: Logger(label: "test"))
             let served =
                 (gateway.assembly.router.routes + sessions.routes + payments.routes).map { "\($0.method) \($0.path)" }

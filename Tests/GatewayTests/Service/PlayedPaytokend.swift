@@ -1,17 +1,30 @@
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import TestSupport
 
-/// An HTTP server on a Unix socket, which answers each request with JSON.
+/// An HTTP server on a Unix socket, which answers each request with JSON. The status 0 closes the connection instead.
 final class PlayedPaytokend: Sendable {
     typealias Answer = @Sendable (HTTPRequestHead, [UInt8]) async -> (status: Int, body: [UInt8])
 
     private let channel: any Channel
+    private let connections: Shared<[any Channel]>
+
+    /// Connections that were accepted so far.
+    var accepted: Int { connections.current.count }
+
+    /// Closes all connections, as a daemon that stops does.
+    func closeConnections() async throws {
+        for connection in connections.current { try? await connection.close() }
+    }
 
     init(at path: String, _ answer: @escaping Answer) async throws {
+        let connections = Shared<[any Channel]>([])
+        self.connections = connections
         channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
+                connections.change { $0.append(channel) }
+                return channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
                     try channel.pipeline.syncOperations.addHandler(Answerer(answer))
                 }
@@ -39,6 +52,7 @@ final class PlayedPaytokend: Sendable {
                 let (answer, body, channel) = (answer, body, context.channel)
                 Task {
                     let (status, bytes) = await answer(head, body)
+                    if status == 0 { return channel.close(promise: nil) }
                     let head = HTTPResponseHead(
                         version: .http1_1, status: HTTPResponseStatus(statusCode: status),
                         headers: ["Content-Type": "application/json", "Content-Length": "\(bytes.count)"])

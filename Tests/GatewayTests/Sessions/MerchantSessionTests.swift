@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test func anIdleConnectionIsClosedAfterAWhile() async throws {
-        var limits = ConnectionPool.Limits()
+        var limits = ConnectionPoolLimits()
         limits.idle = .milliseconds(1)
         let bench = try await SessionBench(limits: limits)
         _ = try await bench.session()
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func anOldConnectionIsNotUsed() async throws {
-        var limits = ConnectionPool.Limits()
+        var limits = ConnectionPoolLimits()
         limits.age = .zero
         let bench = try await SessionBench(limits: limits)
         _ = try await bench.session()
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test func moreConnectionsThanAllowedAreRefused() async throws {
-        var limits = ConnectionPool.Limits()
+        var limits = ConnectionPoolLimits()
         limits.most = 1
         let bench = try await SessionBench(limits: limits)
         bench.identities.latch.close()
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test func oneMerchantDoesNotHaveAllConnections() async throws {
-        var limits = ConnectionPool.Limits()
+        var limits = ConnectionPoolLimits()
         limits.mostOfOwner = 1
         let identities = try await SoftwareIdentities.twoMerchants()
         let bench = try await SessionBench(identities: identities, limits: limits)
@@ -148,7 +148,7 @@ import Testing
     }
 
     @Test func anIdleConnectionMakesRoomForAnotherMerchants() async throws {
-        var limits = ConnectionPool.Limits()
+        var limits = ConnectionPoolLimits()
         limits.most = 1
         let identities = try await SoftwareIdentities.twoMerchants()
         let bench = try await SessionBench(identities: identities, limits: limits)

@@ -13,7 +13,9 @@ import Testing
 
     init() throws { directory = try FreshDirectory() }
 
-    private func identities() -> PaytokendIdentities { PaytokendIdentities(socket: socket, timeout: .seconds(120)) }
+    private func identities(timeout: Duration = .seconds(120)) -> PaytokendIdentities {
+        PaytokendIdentities(PaytokendCalls(PaytokendSettings(socket: socket, timeout: timeout, maxConnections: 10)))
+    }
 
     private func failure(for origin: SessionOrigin = SessionOrigin()) async -> IdentityFailure? {
         do throws(IdentityFailure) {
@@ -64,7 +66,7 @@ import Testing
         func failure() async throws -> SessionFailure? {
             let sessions = MerchantSessions(
                 endpoint: try await SessionBench.endpoint(apple.address),
-                identities: PaytokendIdentities(socket: socket, timeout: .seconds(100_000)), observer: HeardSessions(),
+                identities: self.identities(timeout: .seconds(100_000)), observer: HeardSessions(),
                 deadline: .milliseconds(500))
             do throws(SessionFailure) {
                 _ = try await sessions.session(SessionBench.request)

@@ -21,7 +21,7 @@ struct SessionBench {
         _ behaviours: [SimulatedApple.Behaviour] = [.session], certificate: AppleCertificate = .right,
         versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil,
         identities: SoftwareIdentities? = nil, trusts: Bool = true, deadline: Duration = .seconds(120),
-        limits: ConnectionPool.Limits = .init(), now: @escaping @Sendable () -> Date = { Date() }
+        limits: ConnectionPoolLimits = .init(), now: @escaping @Sendable () -> Date = { Date() }
     ) async throws {
         apple = try await SimulatedApple(
             behaviours, certificate: certificate, versions: versions, signatureAlgorithms: signatureAlgorithms)

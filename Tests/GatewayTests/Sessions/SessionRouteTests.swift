@@ -76,8 +76,8 @@ import Testing
     }
 
     @Test func aPlaceThatIsFreedIsOne() {
-        let places = SessionPlaces()
-        for _ in 0..<SessionPlaces.mostOfClient { #expect(places.take("shop")) }
+        let places = ClientPlaces(2)
+        for _ in 0..<2 { #expect(places.take("shop")) }
         #expect(!places.take("shop"))
         #expect(places.take("other"))
         places.leave("shop")
@@ -88,7 +88,7 @@ import Testing
     @Test func aClientHasSoManySessionsAtOnceAndAnotherHasItsOwn() async throws {
         let gateway = try await SessionGateway()
         gateway.identities.latch.close()
-        let most = SessionPlaces.mostOfClient
+        let most = SessionRoutes.mostOfClient
         let held = (0..<most).map { _ in Begun { try? await gateway.post(Self.body, isHeld: true).status } }
         try await wait(for: "all signatures to be asked for") { gateway.identities.latch.waiting == most }
         let more = try await gateway.post(Self.body, isHeld: true)

@@ -1,0 +1,79 @@
+import FairShares
+import Synchronization
+
+/// Places for a bounded number of calls at a time. Clients that wait for one are served round robin, so one with many calls
+/// delays another by one call of its own and not by all of them.
+final class CallPlaces: Sendable {
+    private struct Waiting {
+        let number: UInt64
+        let continuation: CheckedContinuation<Bool, Never>
+    }
+
+    private struct State {
+        var free: Int
+        var waiting = FairQueue<String?, Waiting>()
+        var next: UInt64 = 0
+
+        mutating func takeFree() -> Bool {
+            guard free > 0 else { return false }
+            free -= 1
+            return true
+        }
+    }
+
+    private let state: Mutex<State>
+
+    init(_ count: Int) { state = Mutex(State(free: count)) }
+
+    /// Waits for a place until `deadline`, or until the task is cancelled.
+    ///
+    /// - Parameter client: whose turn it takes; nil for the gateway's own calls, which together are one client.
+    /// - Returns: false where there was none in time; else the place must be left.
+    func take(for client: String?, until deadline: ContinuousClock.Instant) async -> Bool {
+        let number: UInt64? = state.withLock { state in
+            if state.takeFree() { return nil }
+            state.next += 1
+            return state.next
+        }
+        guard let number else { return true }
+        var alarm: Task<Void, any Error>?
+        let hasPlace = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isFree = state.withLock { state in
+                    if state.takeFree() { return true }
+                    state.waiting.append(Waiting(number: number, continuation: continuation), of: client)
+                    return false
+                }
+                if isFree { return continuation.resume(returning: true) }
+                // A cancellation that came before this found nothing to give up.
+                if Task.isCancelled { return giveUp(number) }
+                alarm = Task { [weak self] in
+                    try await Task.sleep(until: deadline, clock: .continuous)
+                    self?.giveUp(number)
+                }
+            }
+        } onCancel: {
+            giveUp(number)
+        }
+        alarm?.cancel()
+        return hasPlace
+    }
+
+    private func giveUp(_ number: UInt64) {
+        let late = state.withLock { $0.waiting.removeAll { $0.number == number } }
+        late.first?.continuation.resume(returning: false)
+    }
+
+    /// Gives the place to the next in turn.
+    func leave() {
+        let next = state.withLock { state in
+            let next = state.waiting.popFirst()
+            if next == nil { state.free += 1 }
+            return next
+        }
+        next?.continuation.resume(returning: true)
+    }
+
+    /// Calls that wait.
+    var waitingCount: Int { state.withLock { $0.waiting.count } }
+}

@@ -1,0 +1,72 @@
+import DaemonAPI
+import NIOPosix
+import TestSupport
+import Testing
+import TokenForge
+
+@testable import Daemon
+@testable import HTTPListener
+
+/// The header `Paytokend-Client`: a caller's own client, for turns alone.
+@Suite struct CallersClientTests {
+    @Test("the name takes its turns at the HSM, and neither the record nor the log has it")
+    func name() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let answer = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody(), client: ["some-client"])
+        #expect(answer.status == 200)
+        #expect(fixture.hsm.clients.current == ["some-client"])
+        let written = try await fixture.recorded + fixture.logged
+        #expect(!String(decoding: written, as: UTF8.self).contains("some-client"))
+    }
+
+    @Test(
+        "what is no name, or more than one, is ignored",
+        arguments: [[], [""], ["a b"], ["a\u{1}"], ["\u{FC}"], [String(repeating: "n", count: 65)], ["a", "b"]])
+    func ignored(values: [String]) async throws {
+        let fixture = try await PaymentRoutesFixture()
+        #expect(try await fixture.post("/v1/decrypt", fixture.mint().decryptBody(), client: values).status == 200)
+        #expect(fixture.hsm.clients.current == [nil])
+    }
+
+    @Test("it changes nothing but turns: another client of the same caller repeats the release")
+    func repeats() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let body = try fixture.mint().decryptBody(reference: "r")
+        for client in ["a", "b"] {
+            #expect(try await fixture.post("/v1/decrypt", body, client: [client]).status == 200)
+        }
+        #expect(fixture.hsm.clients.current == ["a", "b"])
+    }
+
+    @Test("the name takes its turns on the event loop, where signatures are verified")
+    func verification() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let caller = try #require(fixture.policies.current.access.caller(for: fixture.peer))
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let turns = try await LoopTurns.start(on: loop)
+        let origin = RequestOrigin(source: .user(fixture.peer.uid), turns: turns)
+        let peer = fixture.peer
+        let served = Shared<[String]>([])
+        await Task(executorPreference: EventLoopExecutor(loop)) {
+            let first = await origin.turn()
+            await withTaskGroup(of: Void.self) { group in
+                for client in ["many", "many", "many", "few"] {
+                    let request = EndpointRequest(
+                        caller: caller.asking(for: ClientName(client)), peer: peer, pathArguments: [], query: [:],
+                        body: [],
+                        draft: AuditDraft(), origin: origin)
+                    group.addTask {
+                        let turn = try? await request.turn()
+                        served.change { $0.append(client) }
+                        turn?.end()
+                    }
+                }
+                // The loop runs one task after another: now all of them wait.
+                await Task.yield()
+                first.end()
+            }
+        }.value
+        #expect(served.current == ["many", "few", "many", "many"])
+        turns.stop()
+    }
+}

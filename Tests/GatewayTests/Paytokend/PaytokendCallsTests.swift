@@ -1,0 +1,152 @@
+import DaemonAPI
+import NIOHTTP1
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+@Suite("Calls to paytokend")
+struct PaytokendCallsTests {
+    private let directory: FreshDirectory
+    /// Closed, it holds back answers to all but `GET /readyz`.
+    private let latch = Latch(isOpen: true)
+    /// Answers that follow; then it is 200.
+    private let statuses = Shared<[Int]>([])
+    private let heads = Shared<[HTTPRequestHead]>([])
+    private let paytokend: PlayedPaytokend
+    private let settings: PaytokendSettings
+    private let calls: PaytokendCalls
+
+    init() async throws {
+        directory = try FreshDirectory()
+        let (latch, statuses, heads) = (latch, statuses, heads)
+        paytokend = try await PlayedPaytokend(at: directory.path("p.sock")) { head, _ in
+            heads.change { $0.append(head) }
+            if head.uri != "/readyz" { await latch.pass() }
+            let status = statuses.current.first ?? 200
+            statuses.change { $0 = Array($0.dropFirst()) }
+            return (status, Array("{}".utf8))
+        }
+        settings = PaytokendSettings(socket: directory.path("p.sock"), timeout: .seconds(120), maxConnections: 3)
+        calls = PaytokendCalls(settings)
+    }
+
+    private func send(_ client: String? = nil) async throws -> Bool {
+        let (answer, isSecond) = try await calls.send(.get("/v1"), for: client, before: .now + .seconds(120))
+        #expect(answer.status == 200)
+        return isSecond
+    }
+
+    private func requests(_ connection: String) -> UInt64 { calls.metrics.requests.value([connection]) }
+
+    @Test("are made on connections that are kept")
+    func kept() async throws {
+        for _ in 0..<5 { #expect(try await !send("shop")) }
+        #expect(paytokend.accepted == 1)
+        #expect(requests("new") == 1 && requests("reused") == 4)
+        #expect(heads.current.allSatisfy { $0.headers[ClientName.header] == ["shop"] })
+        _ = try await send()
+        #expect(heads.current.last?.headers[ClientName.header] == [])
+        calls.close()
+    }
+
+    @Test("have at most so many connections, and all of them are kept")
+    func bounded() async throws {
+        latch.close()
+        let held = (0..<7).map { _ in Begun { try? await send("shop") } }
+        try await wait { latch.waiting == 3 && calls.waitingCount == 4 }
+        latch.open()
+        for call in held { #expect(try await call.value() == false) }
+        #expect(paytokend.accepted <= 3)
+        let before = paytokend.accepted
+        _ = try await send()
+        #expect(paytokend.accepted == before)
+        calls.close()
+    }
+
+    @Test("find a connection that paytokend has closed while it was idle, and make another one")
+    func idleEnd() async throws {
+        _ = try await send()
+        try await paytokend.closeConnections()
+        // Whether or not the end was noticed.
+        _ = try await send()
+        #expect(paytokend.accepted == 2)
+        calls.close()
+    }
+
+    @Test("are sent a second time where paytokend closes a kept connection without an answer, and say so")
+    func second() async throws {
+        _ = try await send()
+        statuses.change { $0 = [0] }
+        #expect(try await send())
+        #expect(paytokend.accepted == 2 && heads.current.count == 3)
+        #expect(try await !send())
+        calls.close()
+    }
+
+    @Test("are not sent a second time where paytokend closes a new connection")
+    func onlyOnce() async throws {
+        statuses.change { $0 = [0] }
+        await #expect(throws: UnixSocketClientError.cutShort(path: settings.socket)) { _ = try await send() }
+        // The one that replaces a kept one is new too.
+        _ = try await send()
+        statuses.change { $0 = [0, 0] }
+        await #expect(throws: UnixSocketClientError.cutShort(path: settings.socket)) { _ = try await send() }
+        #expect(heads.current.count == 4)
+        calls.close()
+    }
+
+    @Test("that find no place in time send nothing")
+    func busy() async throws {
+        latch.close()
+        let held = (0..<3).map { _ in Begun { try? await send("shop") } }
+        try await wait { latch.waiting == 3 }
+        await #expect(throws: UnixSocketClientError.busy(path: settings.socket)) {
+            _ = try await calls.send(.get("/v1"), for: "other", before: .now + .milliseconds(50))
+        }
+        #expect(heads.current.count == 3)
+        latch.open()
+        for call in held { #expect(try await call.value() == false) }
+        calls.close()
+    }
+
+    @Test("leave a connection for readiness, of which there is one question at a time")
+    func readiness() async throws {
+        latch.close()
+        let held = (0..<5).map { _ in Begun { try? await send("shop") } }
+        try await wait { latch.waiting == 3 && calls.waitingCount == 2 }
+        let readiness = PaytokendReadiness(settings)
+        #expect(try await readiness.isReady())
+        #expect(paytokend.accepted == 4)
+        latch.open()
+        for call in held { #expect(try await call.value() == false) }
+        statuses.change { $0 = [503] }
+        #expect(try await !readiness.isReady())
+        calls.close()
+    }
+}
+
+@Suite("paytokend's readiness")
+struct PaytokendReadinessTests {
+    @Test("is asked once for all that ask at a time")
+    func shared() async throws {
+        let directory = try FreshDirectory()
+        let latch = Latch(isOpen: false)
+        let paytokend = try await PlayedPaytokend(at: directory.path("p.sock")) { _, _ in
+            await latch.pass()
+            return (200, [])
+        }
+        let readiness = PaytokendReadiness(
+            PaytokendSettings(socket: directory.path("p.sock"), timeout: .seconds(120), maxConnections: 1))
+        let first = Begun { try? await readiness.isReady() }
+        try await wait { latch.waiting == 1 }
+        let others = (0..<20).map { _ in Task { try await readiness.isReady() } }
+        // They come before the answer, as far as this test can have it; one that comes later asks by itself.
+        for _ in 0..<100 { await Task.yield() }
+        #expect(paytokend.accepted == 1)
+        latch.open()
+        #expect(try await first.value() == true)
+        for other in others { #expect(try await other.value) }
+        #expect(try await readiness.isReady())
+    }
+}
