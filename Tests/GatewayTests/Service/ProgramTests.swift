@@ -1,4 +1,5 @@
 import Foundation
+import NIOSSL
 import StrictJSON
 import TestSupport
 import Testing
@@ -85,6 +86,44 @@ struct ProgramTests {
         #expect(try await running.result().status == 0)
         #expect(!FileManager.default.fileExists(atPath: directory.path("a.sock")))
         #expect(!running.error.contains(GatewayFixture.key))
+    }
+
+    @Test("40 MB of pipelined requests of a client that shows a certificate leave its memory as it was")
+    func memory() async throws {
+        _ = try TestCertificates(in: directory)
+        try directory.write(
+            """
+            listener:
+              address: "127.0.0.1:0"
+              tls: { certificate: server.pem, private_key: server.key, client_ca: ca.pem }
+            admin: { socket: a.sock }
+            limits: { requests_per_second: 100000, burst: 100000 }
+            clients:
+              - name: backend
+                certificate_san: backend.shop.example
+                merchants: ["*"]
+                operations: [session]
+                domains: [shop.example]
+
+            """, to: "c.yaml")
+        let running = try await start()
+        let address = try #require(logged("serving", by: running)["address"]?.stringValue)
+        let port = try #require(address.split(separator: ":").last.flatMap { Int($0) })
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.trustRoots = .file(directory.path("ca.pem"))
+        configuration.certificateChain = try NIOSSLCertificate.fromPEMFile(directory.path("client.pem"))
+            .map { .certificate($0) }
+        configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: directory.path("client.key"), format: .pem))
+        let context = try NIOSSLContext(configuration: configuration)
+        // A client that is not known would be answered 401, once.
+        let growth = try await PipelinedRequests(to: "/merchant-sessions").growth(of: running.processIdentifier) {
+            try await RawConnection(port: port) {
+                try $0.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil))
+            }
+        }
+        #expect(growth < 12 << 10, "it grew by \(growth) kB")
+        running.signal(SIGTERM)
+        #expect(try await running.result().status == 0)
     }
 
     @Test("a second one on a live admin socket, or on a live address, exits 75 and leaves the first one alone")
