@@ -20,16 +20,20 @@ struct SocketAcceptorTests {
     @Test("a peer that has left gets no channel, whether it left before it was accepted or before its turn")
     func departed() async throws {
         let connections = PlainConnections()
+        var staying = 0
         try await connections.busy { socket in
             for _ in 0..<5 { close(try Self.connect(to: socket)) }
             let clients = try (0..<Self.answered).map { _ in try Self.connect(to: socket) }
             // Connections are accepted in order, so the others have been, once this one is closed for their number.
             let last = try Self.connect(to: socket)
             try await wait(for: "the connection beyond the limit to be closed") { Self.isClosed(last) }
-            for client in clients.prefix(10) { close(client) }
-            return clients.dropFirst(10) + [last]
+            // One of the first five can have been accepted, and have a place, before it was closed.
+            let open = clients.filter { !Self.isClosed($0) }
+            staying = open.count - 10
+            for client in open.prefix(10) { close(client) }
+            return Array(Set(clients).subtracting(open.prefix(10))) + [last]
         }
-        #expect(connections.accepted.current == Self.answered - 10)
+        #expect(staying >= Self.answered - 15 && connections.accepted.current == staying)
     }
 
     @Test("connections beyond a uid's count are closed before a channel is made of them")
