@@ -44,7 +44,7 @@ import TokenForge
         let caller = try #require(fixture.policies.current.access.caller(for: fixture.peer))
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let turns = try await LoopTurns.start(on: loop)
-        let origin = RequestOrigin(source: .user(fixture.peer.uid), turns: turns)
+        let origin = RequestOrigin(share: { [fixture] in TurnShare(of: .user(fixture.peer.uid)) }, turns: turns)
         let peer = fixture.peer
         let served = Shared<[String]>([])
         await Task(executorPreference: EventLoopExecutor(loop)) {
