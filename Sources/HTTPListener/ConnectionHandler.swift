@@ -50,7 +50,6 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let share: @Sendable () -> TurnShare
     private let turns: LoopTurns
     private let origin: RequestOrigin
-
     var state = State.idle
     /// What the decoder has made of the last piece that it was given.
     private var queue = CircularBuffer<Incoming>(initialCapacity: 4)
@@ -135,9 +134,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
-        close(context)
-    }
+    func channelInactive(context: ChannelHandlerContext) { close(context) }
 
     var isBetweenRequests: Bool {
         guard case .idle = state else { return false }
