@@ -6,8 +6,7 @@ import Refusals
 ///
 /// Nothing is read while bytes of a former read wait to be decoded, and while a request is being answered at most one read
 /// takes place: so a connection holds at most one body, one answer and what two reads brought, as bytes. Each request is
-/// decoded and begun in a turn that its source has on the event loop (``LoopTurns``). All methods run on the channel's
-/// event loop.
+/// decoded and begun in a turn of its source (``LoopTurns``). All methods run on the channel's event loop.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
