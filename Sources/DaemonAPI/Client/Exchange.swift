@@ -260,7 +260,8 @@ final class AnswerReceiver: ChannelInboundHandler {
         } else if failure == nil {
             failure = client.failure(of: error)
         }
-        if isExceeded || error is HTTPParserError {
+        // After these the decoder reads no more. The last one is an answer that was not asked for.
+        if isExceeded || error is HTTPParserError || error is NIOHTTPDecoderError {
             hasPartOfAnswer = true
             context.close(promise: nil)
         }

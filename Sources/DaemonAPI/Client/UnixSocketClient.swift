@@ -71,7 +71,7 @@ public struct UnixSocketClient: Sendable {
             default: return .cannotConnect(path: path, error: error.description)
             }
         case HTTPParserError.invalidEOFState: return .cutShort(path: path)
-        case is HTTPParserError: return .notHTTP(path: path)
+        case is HTTPParserError, is NIOHTTPDecoderError: return .notHTTP(path: path)
         case ChannelError.connectTimeout: return .deadlineExceeded(path: path, after: deadline)
         case is ChannelError: return .cutShort(path: path)
         default: return .cannotConnect(path: path, error: String(describing: type(of: error)))
