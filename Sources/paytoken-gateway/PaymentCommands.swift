@@ -6,7 +6,7 @@ import Encodings
 /// Payments, for people.
 struct PaymentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "payment", abstract: "Shows payments, and says what became of those whose fate is not known.",
+        commandName: "payment", abstract: "Shows payments, and resolves those whose fate is not known.",
         discussion: """
             A payment is pending when it was submitted and no answer came. It is never sent again. Where the processor can be \
             asked, the gateway asks by itself; otherwise look the payment up at the processor and resolve it.
@@ -18,6 +18,9 @@ struct PaymentCommand: AsyncParsableCommand {
               paytoken-gateway payment show 0f3a…
               paytoken-gateway payment resolve 0f3a… --status captured \\
                 --reason "in the acquirer's report of May 3"
+
+            Exit status: 0 done; 1 refused, with the gateway's code on standard error; 64 wrong usage; 69 gateway not reachable; \
+            70 a defect; 75 try again later; 77 the account's role does not allow it.
             """, subcommands: [PaymentListCommand.self, PaymentShowCommand.self, PaymentResolveCommand.self])
 }
 
@@ -176,7 +179,8 @@ struct PaymentShowCommand: AsyncParsableCommand {
 struct PaymentResolveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resolve", abstract: "Says what became of a pending payment; who and why are recorded.",
-        discussion: "Look at the processor first: what is said here stays, and the client is told it.")
+        discussion:
+            "Check the payment at the processor first: you cannot change the status later, and the client gets it.")
 
     @Argument(help: ArgumentHelp("The payment's transactionId, 64 hexadecimal digits.", valueName: "id"))
     var transaction: String

@@ -14,8 +14,8 @@ struct PaytokenGateway: AsyncParsableCommand {
         abstract: "The merchant endpoints over the network, in front of paytokend.",
         discussion: """
             Serves merchants' backends over HTTPS, and metrics and status on a Unix socket of its own. Logs go to standard \
-            error. SIGTERM finishes what is under way, at most 30 seconds, and exits 0. SIGHUP reads clients, certificates \
-            and the log level again, all or nothing.
+            error. SIGTERM finishes what is under way, at most 30 seconds, and exits 0. SIGHUP reads clients, certificates, \
+            admin.access and the log level again, all or nothing.
 
             EXAMPLES
               paytoken-gateway --config /etc/paytoken-gateway/paytoken-gateway.yaml --check

@@ -31,7 +31,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
 
             sslrootcert=FILE in the URL names the root of the server's certificate.
 
-            All of it is one transaction: done, or nothing of it. Done once more it upgrades an older schema, and otherwise \
+            The command does all of it in one transaction, or nothing. Repeated, it upgrades an older schema, and otherwise \
             changes nothing but the role's rights.
 
             --connections also limits the role's connections, so that it cannot take all of the server's: 17 for each gateway, \
@@ -44,7 +44,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
 
             EXIT STATUS
               0   done
-              1   the schema is newer, or somebody else's
+              1   the schema is newer, or of another program
               64  wrong usage
               66  the password's file cannot be read; 77: others can read it
               75  no server takes writes now; try again
@@ -116,7 +116,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
             let table = Table(pairs: [
                 ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
                 ("Schema found", outcome.found.map(String.init) ?? "none"), ("Schema", String(outcome.version)),
-                ("Granted to", role.description ?? "nobody"),
+                ("Granted to", role.description ?? "no role"),
             ])
             try StandardOutput.write(table.text)
         }

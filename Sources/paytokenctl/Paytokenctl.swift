@@ -45,7 +45,7 @@ struct Paytokenctl: AsyncParsableCommand {
               paytokenctl audit list --since 24h
               paytokenctl audit verify
 
-            Which socket: --socket PATH behind the command; else PAYTOKEND_SOCKET (decrypt, verify) or \
+            Which socket: --socket PATH after the command; else PAYTOKEND_SOCKET (decrypt, verify) or \
             PAYTOKEND_ADMIN_SOCKET (all others); else /run/paytokend/paytokend.sock or /run/paytokend/admin.sock.
 
             Exit status: 0 done; 1 refused, with the daemon's code on standard error; 64 wrong usage; 66 a file \
@@ -159,7 +159,7 @@ struct RotateCommand: ParsableCommand {
 
 struct CertificateCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "certificate", abstract: "The merchants' payment processing certificates.",
+        commandName: "certificate", abstract: "Apple's certificates for the merchants' keys.",
         subcommands: [CertificateImportCommand.self])
 }
 

@@ -18,9 +18,11 @@ struct LedgerCreateCommand: AsyncParsableCommand {
               sudo -u postgres createuser --pwprompt paytokend
               sudo -u postgres createdb --owner ledger_owner paytokend
               paytokenctl ledger create --ask-password --grant paytokend \\
-                  "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full&sslrootcert=/etc/db-ca.pem"
+                  "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full"
 
-            All of it is one transaction: done, or nothing of it. Done once more it changes nothing but the role's rights.
+            sslrootcert=FILE in the URL names the root of the server's certificate.
+
+            The command does all of it in one transaction, or nothing. Repeated, it changes nothing but the role's rights.
 
             --connections also limits the role's connections, so that it cannot take all of the server's: six for each host, and \
             six in reserve. The account must be allowed to change roles; otherwise nothing is done, and a superuser sets the \
@@ -33,8 +35,8 @@ struct LedgerCreateCommand: AsyncParsableCommand {
             --password-file, or is asked for (--ask-password), or from where libpq looks by itself: PGPASSFILE, ~/.pgpass, a \
             service file. None is needed where PostgreSQL knows the account (peer).
 
-            Exit status: 0 done; 1 the schema is newer, somebody else's, or older and in use; 66 or 77 the password's file; 75 no server \
-            takes writes now, try again; 78 the login, TLS, the database, or a right that the account lacks.
+            Exit status: 0 done; 1 the schema is newer, of another program, or older and in use; 66 or 77 the password's file; 75 no \
+            server takes writes now, try again; 78 the login, TLS, the database, or a right that the account lacks.
             """)
 
     @Argument(
@@ -106,7 +108,7 @@ struct LedgerCreateCommand: AsyncParsableCommand {
                 ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
                 ("Schema found", found ?? "none"),
                 ("Schema", shown(found, "none", wouldBe: String(outcome.version))),
-                ("Granted to", shown(nil, "nobody", wouldBe: role.description)),
+                ("Granted to", shown(nil, "no role", wouldBe: role.description)),
             ]).text)
     }
 }

@@ -13,13 +13,17 @@ struct LedgerMoveCommand: AsyncParsableCommand {
         commandName: "move",
         abstract: "Moves a stopped host's ledger from its file into PostgreSQL.",
         discussion: """
-            For a host that shall share its ledger with others from now on. Stop its daemon, look, move, and start it with the \
-            database in ledger.url and the node's name, which the command says, in ledger.node:
+            For a host that is to share its ledger with others from now on. Stop its daemon, try the move with --dry-run, repeat \
+            it without, and start the daemon with the database in ledger.url and the node's name, which the command prints, in \
+            ledger.node:
 
               systemctl stop paytokend
               sudo -u paytokend paytokenctl ledger move --dry-run --ask-password \\
                   --from sqlite:/var/lib/paytokend/ledger.sqlite \\
-                  --to "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full&sslrootcert=/etc/db-ca.pem"
+                  --to \\
+                  "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full"
+
+            sslrootcert=FILE in the URL names the root of the server's certificate.
 
             The tables are there already (paytokenctl ledger create); the account is the one that owns them. The record goes on \
             unbroken under the same audit key. Where the database has the same transaction claimed, it stays claimed, and \

@@ -13,18 +13,21 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         discussion: """
             The copy is verified as a whole: that it is not damaged, and that its record follows from the first line to the \
             last, with signed checkpoints, and that no key may do more than its record says. Claims, cut-offs and the records \
-            behind the last checkpoint are as true as the copy: --sha256, with what ledger backup printed and its record \
-            (ledger_backup) says, shows that nobody has changed it. Requests for a second person end. A copy of an older version's ledger is brought up to date. The ledger that was there is \
-            moved aside, never overwritten. The HSM token's directory and the PIN are in no copy: put your own copies back first.
+            after the last checkpoint are as true as the copy: --sha256, with the digest that ledger backup printed and recorded \
+            (ledger_backup), shows that the copy is unchanged. Requests for a second person end. A copy of an older version's \
+            ledger is brought up to date. The ledger that was there is moved aside, never overwritten. The HSM token's directory \
+            and the PIN are in no copy: put your own copies back first.
 
               systemctl stop paytokend
-              sudo -u paytokend paytokenctl ledger restore - < /backup/ledger-2026-01-31.sqlite
-              sudo -u paytokend paytokend --config /etc/paytokend/paytokend.yaml --await-restore &
+              sudo -u paytokend paytokenctl ledger restore - \\
+                  < /backup/ledger-2026-01-31.sqlite
+              sudo -u paytokend paytokend --await-restore \\
+                  --config /etc/paytokend/paytokend.yaml &
               paytokenctl ledger accept-restore --reason "disk lost, backup of 31 January"
 
-            What was released after the copy was made, the copy has forgotten. So nothing is released from a restored ledger \
-            before somebody accepts it, whatever the HSM token remembers; and from then on every payment token is refused that \
-            was signed before the acceptance, or within the widest signing-time window after it.
+            The copy does not know what was released after it was made. So the daemon releases nothing from a restored ledger \
+            until it is accepted, whatever the HSM token remembers. From then on it refuses every payment token that was signed \
+            before the acceptance, or within the widest signing-time window after it.
 
             A ledger in PostgreSQL is restored by PostgreSQL's own tools.
 

@@ -28,7 +28,8 @@ struct MetricsServeCommand: AsyncParsableCommand {
             paytoken-gateway-metrics.service in hsm-config/ do all of this.
 
               paytokenctl metrics serve --listen 127.0.0.1:9464
-              paytokenctl metrics serve --listen 127.0.0.1:9465 --socket /run/paytoken-gateway/admin.sock
+              paytokenctl metrics serve --listen 127.0.0.1:9465 \\
+                  --socket /run/paytoken-gateway/admin.sock
               curl http://127.0.0.1:9464/metrics
 
             There is no TLS and no password: what can connect can read merchants' identifiers, keys' hashes and how many payments \

@@ -93,12 +93,12 @@ struct RotateImportCommand: AsyncParsableCommand {
 struct RotateStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Shows how far rotations have come, and what is to be done next.",
+        abstract: "Shows how far rotations have come, and what to do next.",
         discussion: """
-            Without a merchant, all rotations under way. What this host opened within the last hour is counted from its \
-            ledger, each transaction once; only that says that a key is in use. UNVERIFIED/H are tokens that named the \
-            key and were refused by this daemon since its start: Apple does not sign which key a token names. Other \
-            hosts have their own ledgers and are not counted: ask on each.
+            Without a merchant, all rotations under way. What a key opened within the last hour is counted from the ledger, \
+            on all hosts that share it, each transaction once; only that shows that a key is in use. UNVERIFIED/H are payment \
+            tokens that named the key and that this daemon refused within the last hour: Apple does not sign which key a \
+            payment token names. Hosts with a ledger of their own are not counted: ask on each.
 
               paytokenctl rotate status
               paytokenctl rotate status merchant.com.example
@@ -131,9 +131,9 @@ struct RotateFinishCommand: AsyncParsableCommand {
         abstract: "Deactivates a merchant's old key; late tokens are opened until a cut-off.",
         discussion: """
             Refused while the old key still opens payment tokens, and until the new one has opened one: before that, \
-            Apple does not encrypt to it yet, most likely because the certificate is not activated. Only what this host \
-            opened counts: with several hosts, look at rotate status on each first. --force finishes all the same. A \
-            deactivated key does not become active again.
+            Apple does not encrypt to it yet, most likely because the certificate is not activated. Only what \
+            the hosts that share this ledger opened counts: read rotate status on each host with a ledger of its own first. \
+            --force finishes all the same. A deactivated key does not become active again.
 
               paytokenctl rotate finish merchant.com.example
               paytokenctl rotate finish merchant.com.example --cut-off 24h

@@ -18,16 +18,16 @@ struct AuditExportCommand: AsyncParsableCommand {
             made for the export. A part by time begins with the checkpoint before its first record, so it can be \
             verified by itself. CSV cannot be verified.
 
+              paytokenctl audit export --out record.jsonl
+              paytokenctl audit verify --export record.jsonl --public-key key.pem
+              paytokenctl audit export --since 30d --format csv --out month.csv
+
             With --key, --merchant, --caller, --outcome or --transaction only the records that meet all of these are \
             written. The records between them are missing, so such an export proves nothing by itself, as its first \
             line says, and audit verify calls it filtered. Each of its lines is, byte for byte, in the export without \
             conditions too. Who used that key in March:
 
               paytokenctl audit export --key 1f8b3c90 --since 2026-03-01 --until 2026-03-31
-
-              paytokenctl audit export --out record.jsonl
-              paytokenctl audit verify --export record.jsonl --public-key key.pem
-              paytokenctl audit export --since 30d --format csv --out month.csv
 
             With --out the file is readable by its owner only, is there whole or not at all, and never replaces \
             another. With --follow new records are written as they come, until the command is interrupted; then it \

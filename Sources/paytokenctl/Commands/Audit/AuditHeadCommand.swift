@@ -18,8 +18,8 @@ struct AuditHeadCommand: AsyncParsableCommand {
             With --directory each head becomes a new file there, named by node, time and sequence. First the record is \
             verified from the newest head in the directory to the new one: a record that went back or was written anew \
             is refused with chain_broken, and nothing is kept. Where no head of the node is kept, its first one is refused too \
-            if its record is older than a day, or heads of other nodes are there: somebody may have removed its heads, or given \
-            the node another name. --first says that there were none. \
+            if its record is older than a day, or heads of other nodes are there: its heads may have been removed, or the node \
+            given another name. --first says that there were none. \
             --compare verifies from a head from elsewhere. The systemd unit paytokend-audit-head.timer runs this each hour:
 
               paytokenctl audit head --directory /var/lib/paytokend-heads

@@ -16,31 +16,36 @@ struct AuditReportCommand: AsyncParsableCommand {
         discussion: """
             One HTML file without anything from elsewhere, to be read on a screen or printed. It begins with the verdict on the \
             record and the commands that repeat it, and goes on with the system, the inventory of keys, their use, people, and \
-            what it does not show; beside each part the requirements of PCI DSS 4.0.1 that it is evidence for.
+            what it does not show. Each part names the requirements of PCI DSS 4.0.1 that it is evidence for.
 
             Live, the record of all nodes is exported and verified first, and the daemon is asked for its keys and tokens:
 
-              paytokenctl audit report --since 2025-11-01 --until 2026-10-31 --out report.html
+              paytokenctl audit report --out report.html \\
+                  --since 2025-11-01 --until 2026-10-31
 
             makes three files: report.html, report.jsonl (the export) and report.pem (the public key of the asked node's \
             checkpoints). Give the assessor the first two, and the key by another way. Every figure of the page is counted \
             again from the export, without this program, by:
 
-              scripts/verify-audit --report report.html report.jsonl NODE=report.pem --pinned-by NODE
+              scripts/verify-audit --report report.html report.jsonl \\
+                  NODE=report.pem --pinned-by NODE
 
             Old records that left the ledger (ledger.retain_records) are read from their files, all nodes', the oldest first, and stand \
             in report.jsonl before the others:
 
-              paytokenctl audit report --archive host-1.1-204800.jsonl --out report.html
+              paytokenctl audit report --out report.html \\
+                  --archive host-1.1-204800.jsonl
 
             Where a token has a counter or log of its keys' uses, the daemon is asked for what its use_log prints, or --token-uses \
             gives it, and the page shows what is in no record:
 
-              paytokenctl audit report --token-uses uses.jsonl --out report.html
+              paytokenctl audit report --out report.html \\
+                  --token-uses uses.jsonl
 
             From an export that was made before no daemon is asked:
 
-              paytokenctl audit report --export record.jsonl --public-key key.pem --out report.html
+              paytokenctl audit report --out report.html \\
+                  --export record.jsonl --public-key key.pem
 
             Without --since it is about the year before --until; without --until, up to now. All records are read, since what \
             a key is depends on all that happened to it.
