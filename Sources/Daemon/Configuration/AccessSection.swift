@@ -33,7 +33,7 @@ extension AccessPolicy {
         }
         let elements = root.list("access")
         if elements?.isEmpty == true {
-            root.problem("access", "is empty, so nobody would be served; add a rule, or leave the section out")
+            root.problem("access", "is empty, so no request would be served; add a rule, or leave the section out")
         }
         let overflow = OverflowIdentifiers.current
         let sections = (elements ?? []).map { element in

@@ -32,7 +32,7 @@ extension TrustSettings {
         if !rootFiles.isEmpty {
             section.warning(
                 .foreignRoots, "roots",
-                "whoever holds the key of a root named here can make tokens that decrypt; leave the list empty for "
+                "a person with the key of a root named here can make payment tokens that decrypt; leave the list empty for "
                     + "Apple's root alone")
         }
         for element in section.texts("distrusted") ?? [] {

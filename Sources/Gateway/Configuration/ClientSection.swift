@@ -14,7 +14,8 @@ extension GatewayClient {
     static func all(_ root: ConfigurationSection, hasCertificateAuthorities: Bool) -> [GatewayClient] {
         guard root.node("clients") != nil, let elements = root.list("clients"), !elements.isEmpty else {
             if root.node("clients") == nil || root.list("clients")?.isEmpty == true {
-                root.problem("clients", "is missing or empty, so nobody would be served; add an entry for each backend")
+                root.problem(
+                    "clients", "is missing or empty, so no request would be served; add an entry for each backend")
             }
             return []
         }

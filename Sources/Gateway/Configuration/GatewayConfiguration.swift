@@ -75,7 +75,7 @@ extension GatewayConfiguration {
         {
             root.warning(
                 .clientConnections, "limits",
-                "\(clients.count) clients with max_connections_per_client \(limits.maxConnectionsPerClient) can have more than the \(limits.maxConnectionsOfClients) connections that max_connections leaves for known clients, so that some keep others out; raise it, or lower max_connections_per_client"
+                "max_connections leaves \(limits.maxConnectionsOfClients) connections for known clients, and max_connections_per_client allows \(limits.maxConnectionsPerClient) to each of \(clients.count), so that clients can take all connections; raise max_connections, or lower max_connections_per_client"
             )
         }
         if root.node("processors") == nil, let client = clients.first(where: { $0.has(.pay) }) {

@@ -49,7 +49,8 @@ extension GatewayListenerSettings {
                 return
             }
             section.warning(
-                .noTLS, "address", "requests and bearer keys are readable for whoever can listen on this host; add tls")
+                .noTLS, "address",
+                "every program that can read this host's traffic can read requests and bearer keys; add tls")
         case .unix:
             if section.node("tls") != nil {
                 section.problem("tls", "is of no use on a Unix socket; leave it out, or give an address")

@@ -56,7 +56,7 @@ extension PaymentSettings {
         let store = root.section("store", keys: ["url", "password_file", "account_number_key_file"])
         guard root.node("processors") != nil, let elements = root.list("processors"), !elements.isEmpty else {
             if root.node("processors") != nil || root.isEmpty("processors") {
-                root.problem("processors", "is empty; name a processor, or leave it out where nobody pays")
+                root.problem("processors", "is empty; name a processor, or leave it out if no client pays")
             }
             for name in ["store", "deadline"] where root.node(name) != nil || root.isEmpty(name) {
                 root.problem(name, "is for payments, and there are no processors; add one, or leave it out")
@@ -126,7 +126,7 @@ extension PaymentSettings {
             if processor.mayStandBesideReal {
                 section.warning(
                     .simulatorBesideReal, "beside_real",
-                    "a simulator stands beside a processor that moves money; what goes to it is told as paid, and is not"
+                    "a simulator is configured with a processor that moves money; payments that it takes are answered as paid, and are not"
                 )
             } else {
                 section.problem(
@@ -197,7 +197,7 @@ extension ProcessorSettings {
         }
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
         if merchants.isEmpty {
-            section.problem("merchants", "is missing or empty, so nobody's payments go here; [\"*\"] means all")
+            section.problem("merchants", "is missing or empty, so no payments go here; [\"*\"] means all")
         }
         var headers: [Header] = []
         if section.node("headers_file") != nil {

@@ -123,7 +123,7 @@ struct PaymentFlow: Sendable {
         case .usedDifferently:
             throw GatewayRefusal(
                 .payment(.usedDifferently),
-                "This token was brought before with another orderId or other expectations, or for something else; have the customer authorize anew."
+                "This token was brought before with another orderId or other expectations, or for something else; have the customer authorize again."
             )
         case .underWay:
             throw GatewayRefusal(

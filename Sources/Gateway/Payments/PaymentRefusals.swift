@@ -74,7 +74,7 @@ extension GatewayRefusal {
 
     static let transactionReplayed = GatewayRefusal(
         .daemon(.transactionReplayed),
-        "This token was used before, and is not paid here. If an earlier request with it may have gone unanswered, look at the processor before the customer pays anew."
+        "This token was used before, and is not paid here. If an earlier request with it may have gone unanswered, check with the processor before the customer pays again."
     )
 }
 

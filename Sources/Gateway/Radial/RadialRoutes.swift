@@ -40,7 +40,7 @@ struct RadialRoutes: Sendable {
         guard CreditCardAuthReply.tells(payment) else {
             throw GatewayRefusal(
                 .payment(.pending),
-                "The payment was submitted, and what became of it is not known. Neither take the order nor have it paid anew; ask again with the same document.",
+                "The payment was submitted, and what became of it is not known. Neither take the order nor have it paid again; ask again with the same document.",
                 details: payment.transaction?.name)
         }
         let reply = try CreditCardAuthReply(payment, orderId: wanted.orderId)

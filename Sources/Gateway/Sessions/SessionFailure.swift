@@ -104,7 +104,7 @@ extension SessionFailure {
             GatewayRefusal(
                 .session(.noActiveIdentity),
                 "This merchant has no active identity certificate here. Import or activate one: "
-                    + "`paytokenctl key list` shows what there is, `paytokenctl key generate --merchant-identifier MERCHANT --use identity` begins anew."
+                    + "`paytokenctl key list` shows what there is, `paytokenctl key generate --merchant-identifier MERCHANT --use identity` makes a new one."
             )
         case .identityNotYetValid:
             GatewayRefusal(
@@ -153,7 +153,7 @@ extension SessionFailure {
             GatewayRefusal(
                 .session(.identityRefused),
                 "Apple ended TLS when it was shown the merchant's certificate. Check in Apple's portal that the merchant "
-                    + "identity certificate is active and of this environment, and revoked by nobody.", details: alert)
+                    + "identity certificate is active and of this environment, and not revoked.", details: alert)
         case .tooManyConnections:
             GatewayRefusal(
                 .daemon(.overloaded), "Too many merchant sessions are being asked for at once. Try again.")

@@ -57,7 +57,7 @@ public enum PaymentStoreOpeningError: Error, Sendable, Equatable, CustomStringCo
                 + "\(known). Run the newer program."
         case .cannotOpen(let place, let reason): "The payments' store \(place) cannot be opened: \(reason)"
         case .notNow(let place, let reason):
-            "The payments' store \(place) cannot be opened now: \(reason) Look at it, then start again."
+            "The payments' store \(place) cannot be opened now: \(reason) Repair that, then try again."
         }
     }
 }
