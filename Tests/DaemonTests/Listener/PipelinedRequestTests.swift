@@ -77,7 +77,7 @@ struct PipelinedRequestTests {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let order = Shared([String]())
         let connections = PlainConnections { turns in
-            turns.take(of: .user(2)) {
+            turns.take(of: TurnShare(of: .user(2))) {
                 order.change { $0.append("other") }
                 turns.end()
             }
