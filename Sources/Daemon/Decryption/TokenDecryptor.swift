@@ -84,7 +84,7 @@ struct TokenDecryptor: Sendable {
         }
         guard request.merchants?.contains(where: { MerchantPattern($0).matches(merchant) }) ?? true else {
             throw Refusal(
-                .forbidden, "The payment token is none of the merchants' that this request is for.",
+                .forbidden, "The payment token's merchant is not one of those that this request is for.",
                 details: DecryptRequest.merchantsDetails)
         }
         usedKey = key

@@ -79,7 +79,7 @@ struct GatewayRouter: Sendable {
         guard let client else {
             throw GatewayRefusal(
                 .unauthorized,
-                "Nobody known sent this request; send the header Authorization: Bearer KEY, or use a known client certificate.",
+                "The gateway does not know this client; send the header Authorization: Bearer KEY, or use a known client certificate.",
                 details: authorization == .absent
                     ? (peer.certificate == nil
                         ? "no bearer key and no client certificate"

@@ -23,16 +23,16 @@ struct MetricsServeCommand: AsyncParsableCommand {
                 - { name: metrics, user: paytokend-metrics, roles: [monitor] }
 
             and which can open the admin socket: listener.admin_mode: "0666" in paytokend.yaml, or SocketMode=0666 in \
-            paytokend-admin.socket. The daemon still refuses peers without a rule. On the gateway's admin socket (admin.mode, \
-            admin.group) its group has the role monitor, unless admin.access gives it. The units paytokend-metrics.service and \
-            paytoken-gateway-metrics.service in hsm-config/ do all of this.
+            paytokend-admin.socket. The daemon still refuses peers without a rule. On the gateway's admin socket the group of \
+            the socket (admin.group) has the role monitor; if the configuration has admin.access, give the account a rule there. \
+            The units paytokend-metrics.service and paytoken-gateway-metrics.service in hsm-config/ run it so.
 
               paytokenctl metrics serve --listen 127.0.0.1:9464
               paytokenctl metrics serve --listen 127.0.0.1:9465 \\
                   --socket /run/paytoken-gateway/admin.sock
               curl http://127.0.0.1:9464/metrics
 
-            There is no TLS and no password: what can connect can read merchants' identifiers, keys' hashes and how many payments \
+            There is no TLS and no password: a program that can connect can read merchants' identifiers, keys' hashes and how many payments \
             there are. So it listens on a loopback address, unless --allow-remote says that something else keeps others away.
 
             While the daemon is away each scrape gets 503 and the reason, and Prometheus' own metric up is 0.

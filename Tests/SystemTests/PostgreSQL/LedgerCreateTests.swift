@@ -38,7 +38,7 @@ import Testing
         #expect(planned.string("wouldGrant") == "paytokend", "\(dry)")
         let shown = try await create(url, "--grant", "paytokend", "--dry-run")
         #expect(shown.output.contains("Schema        none, would be "), "\(shown)")
-        #expect(shown.output.hasSuffix("Granted to    nobody, would be paytokend\n"), "\(shown)")
+        #expect(shown.output.hasSuffix("Granted to    no role, would be paytokend\n"), "\(shown)")
         #expect(try await server.sql("SELECT to_regnamespace('paytokend') IS NULL", in: name) == "t")
         let made = try answer(try await create(url, "--grant", "paytokend", "--output", "json"))
         #expect(made.string("status") == "created" && made.string("owner") == DaemonDatabase.owner)
@@ -46,7 +46,7 @@ import Testing
         let again = try await create(url)
         #expect(again.status == 0 && again.error == "", "\(again)")
         #expect(again.output.hasPrefix("Status        unchanged\n"), "\(again)")
-        #expect(again.output.hasSuffix("Granted to    nobody\n"), "\(again)")
+        #expect(again.output.hasSuffix("Granted to    no role\n"), "\(again)")
     }
 
     @Test(

@@ -36,7 +36,7 @@ import Testing
         let again = try await create(url)
         #expect(again.status == 0 && again.error == "", "\(again)")
         #expect(again.output.hasPrefix("Status        unchanged\n"), "\(again)")
-        #expect(again.output.hasSuffix("Granted to    nobody\n"), "\(again)")
+        #expect(again.output.hasSuffix("Granted to    no role\n"), "\(again)")
     }
 
     @Test("--connections limits the role where the account may do that, and else nothing is done")
