@@ -31,6 +31,13 @@ public enum JSONValue: Sendable {
         self = try parser.parseText()
     }
 
+    /// The value in compact form, as ``JSONWriter`` writes it.
+    public var compact: [UInt8] {
+        var writer = JSONWriter(capacity: 768)
+        writer.value(self)
+        return writer.bytes
+    }
+
     /// Reads exactly one JSON text from a string's UTF-8. See `init(parsing:limits:)`.
     public init(parsing text: String, limits: JSONLimits = .default) throws(JSONError) {
         try self.init(parsing: [UInt8](text.utf8), limits: limits)

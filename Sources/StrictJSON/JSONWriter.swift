@@ -2,14 +2,9 @@
 ///
 /// The calls follow the text's order; commas and escapes are its own work:
 ///
-///     var writer = JSONWriter()
-///     writer.beginObject()
-///     writer.member("code")
-///     writer.string("forbidden")
-///     writer.endObject()
-///     writer.bytes   // {"code":"forbidden"}
+///     JSONWriter.object { $0.member("code", "forbidden") }   // {"code":"forbidden"}
 ///
-/// Whether every `begin` has its `end` and every member its value is the caller's care.
+/// Whether every `begin` has its `end` and every name its value is the caller's care.
 public struct JSONWriter: Sendable {
     /// What has been written, UTF-8.
     public private(set) var bytes: [UInt8] = []
@@ -63,6 +58,52 @@ public struct JSONWriter: Sendable {
         guard let value else { return }
         member(name)
         number(value)
+    }
+
+    /// A member with a flag; nothing at all for nil.
+    public mutating func member(_ name: String, _ value: Bool?) {
+        guard let value else { return }
+        member(name)
+        bool(value)
+    }
+
+    /// A member with an array of strings; nothing at all for nil.
+    public mutating func member(_ name: String, _ values: [String]?) {
+        guard let values else { return }
+        member(name)
+        beginArray()
+        for value in values { string(value) }
+        endArray()
+    }
+
+    /// A member with an object, whose members `body` writes.
+    public mutating func member(_ name: String, object body: (inout JSONWriter) -> Void) {
+        member(name)
+        object(body)
+    }
+
+    /// A member with an array of objects, one for each element, whose members `body` writes.
+    public mutating func member<Element>(
+        _ name: String, objects elements: some Sequence<Element>, _ body: (Element, inout JSONWriter) -> Void
+    ) {
+        member(name)
+        beginArray()
+        for element in elements { object { body(element, &$0) } }
+        endArray()
+    }
+
+    /// An object, whose members `body` writes.
+    public mutating func object(_ body: (inout JSONWriter) -> Void) {
+        beginObject()
+        body(&self)
+        endObject()
+    }
+
+    /// The bytes of an object, whose members `body` writes.
+    public static func object(capacity: Int = 256, _ body: (inout JSONWriter) -> Void) -> [UInt8] {
+        var writer = JSONWriter(capacity: capacity)
+        writer.object(body)
+        return writer.bytes
     }
 
     public mutating func string(_ value: String) {

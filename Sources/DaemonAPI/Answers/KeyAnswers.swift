@@ -72,104 +72,50 @@ public struct KeySummary: Codable, Sendable, Equatable {
     }
 }
 
-// A list has thousands of keys, for which Codable takes seconds.
 extension KeySummary {
-    /// Writes the summary as ``JSONCoding`` does, as an element of a list: without ``attributes``.
-    public func write(to json: inout JSONWriter) {
-        func member(_ name: String, _ value: String?) {
+    /// Writes the members as ``JSONCoding`` does, for an element of a list: without ``attributes``. A page has up to a thousand
+    /// keys, for which Codable takes far longer.
+    fileprivate func write(to json: inout JSONWriter) {
+        func nullable(_ name: String, _ value: String?) {
+            if let value { return json.member(name, value) }
             json.member(name)
-            if let value { json.string(value) } else { json.null() }
-        }
-        json.beginObject()
-        member("algorithm", algorithm)
-        member("condition", condition)
-        member("cutOff", cutOff.map(RFC3339.string))
-        json.member("daysLeft")
-        if let daysLeft { json.number(daysLeft) } else { json.null() }
-        member("lastUse", lastUse.map(RFC3339.string))
-        member("merchantIdentifier", merchantIdentifier)
-        json.member("nodes")
-        if let nodes {
-            json.beginArray()
-            for node in nodes { json.string(node) }
-            json.endArray()
-        } else {
             json.null()
         }
-        member("notAfter", notAfter.map(RFC3339.string))
-        member("publicKeyHash", publicKeyHash)
-        member("remark", remark)
-        member("state", state)
-        member("tier", tier)
-        json.member("tokens")
-        json.beginArray()
-        for hsmToken in tokens { json.string(hsmToken) }
-        json.endArray()
-        json.member("use")
-        json.string(use)
-        json.member("uses")
-        json.number(uses)
-        json.endObject()
-    }
-
-    /// Reads what ``write(to:)`` wrote, this version's or a newer one's; nil when it is none.
-    public init?(_ json: JSONValue) {
-        guard let object = json.objectValue, let publicKeyHash = object["publicKeyHash"]?.stringValue,
-            let algorithm = object["algorithm"]?.stringValue, let state = object["state"]?.stringValue,
-            let condition = object["condition"]?.stringValue,
-            let use = object.optional("use", \.stringValue), let uses = object["uses"]?.numberValue?.int,
-            let hsmTokens = object["tokens"]?.arrayValue,
-            let daysLeft = object.optional("daysLeft", { $0.numberValue?.int }),
-            let merchantIdentifier = object.optional("merchantIdentifier", \.stringValue),
-            let remark = object.optional("remark", \.stringValue), let tier = object.optional("tier", \.stringValue),
-            let cutOff = object.optional("cutOff", { $0.stringValue.flatMap(RFC3339.date) }),
-            let notAfter = object.optional("notAfter", { $0.stringValue.flatMap(RFC3339.date) }),
-            let lastUse = object.optional("lastUse", { $0.stringValue.flatMap(RFC3339.date) }),
-            let nodes = object.optional("nodes", { $0.arrayValue?.compactMap(\.stringValue) })
-        else { return nil }
-        let names = hsmTokens.compactMap(\.stringValue)
-        guard names.count == hsmTokens.count else { return nil }
-        self.init(
-            publicKeyHash: publicKeyHash, merchantIdentifier: merchantIdentifier, algorithm: algorithm,
-            // A daemon that says no use knows processing keys only.
-            use: use ?? "processing", state: state, notAfter: notAfter, daysLeft: daysLeft, tier: tier,
-            lastUse: lastUse, uses: uses, condition: condition,
-            remark: remark, tokens: names, cutOff: cutOff, nodes: nodes)
-    }
-}
-
-extension JSONObject {
-    /// The member's value, or nil in it where it is absent or null; nil when it is of another type.
-    fileprivate func optional<Value>(_ name: String, _ read: (JSONValue) -> Value?) -> Value?? {
-        guard let value = self[name], !value.isNull else { return .some(nil) }
-        return read(value).map { .some($0) }
+        json.member("algorithm", algorithm)
+        json.member("condition", condition)
+        nullable("cutOff", cutOff.map(RFC3339.string))
+        json.member("daysLeft")
+        if let daysLeft { json.number(daysLeft) } else { json.null() }
+        nullable("lastUse", lastUse.map(RFC3339.string))
+        nullable("merchantIdentifier", merchantIdentifier)
+        if let nodes { json.member("nodes", nodes) } else { nullable("nodes", nil) }
+        nullable("notAfter", notAfter.map(RFC3339.string))
+        json.member("publicKeyHash", publicKeyHash)
+        nullable("remark", remark)
+        json.member("state", state)
+        nullable("tier", tier)
+        json.member("tokens", tokens)
+        json.member("use", use)
+        json.member("uses", uses)
     }
 }
 
 extension ListAnswer where Item == KeySummary {
     public func json() -> [UInt8] {
-        var json = JSONWriter(capacity: items.count * 512 + 128)
-        json.beginObject()
-        json.member("items")
-        json.beginArray()
-        for item in items { item.write(to: &json) }
-        json.endArray()
-        if let next {
-            json.member("next")
-            json.string(next)
+        JSONWriter.object(capacity: items.count * 512 + 128) { json in
+            json.member("items", objects: items) { $0.write(to: &$1) }
+            json.member("next", next)
         }
-        json.endObject()
-        return json.bytes
     }
+}
 
-    /// Reads a page, and its keys as they came; nil when it is none. Unknown members are ignored.
+extension ListAnswer {
+    /// Reads a page, and its elements as they came; nil when it is none. Unknown members are ignored.
     public static func read(_ body: [UInt8]) -> (page: ListAnswer, items: [JSONValue])? {
-        guard let object = (try? JSONValue(parsing: body))?.objectValue, let items = object["items"]?.arrayValue,
-            let next = object.optional("next", \.stringValue)
+        guard let items = (try? JSONValue(parsing: body))?.objectValue?["items"]?.arrayValue,
+            let page = try? JSONCoding.decode(ListAnswer.self, from: body)
         else { return nil }
-        let keys = items.compactMap { KeySummary($0) }
-        guard keys.count == items.count else { return nil }
-        return (ListAnswer(items: keys, next: next), items)
+        return (page, items)
     }
 }
 

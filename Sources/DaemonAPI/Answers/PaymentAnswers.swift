@@ -39,27 +39,19 @@ public struct DecryptAnswer: Sendable {
     ///
     /// - Parameter paymentData: the decrypted dictionary, which stands in the answer byte for byte as Apple wrote it.
     public func json(paymentData: [UInt8]) -> [UInt8] {
-        var json = JSONWriter(capacity: paymentData.count + 512)
-        json.beginObject()
-        for (name, value) in [
-            ("transactionId", transactionId), ("merchantIdentifier", merchantIdentifier),
-            ("publicKeyHash", publicKeyHash), ("version", version), ("signingTime", RFC3339.string(signingTime)),
-            ("protection", protection),
-        ] {
-            json.member(name)
-            json.string(value)
+        JSONWriter.object(capacity: paymentData.count + 512) { json in
+            json.member("transactionId", transactionId)
+            json.member("merchantIdentifier", merchantIdentifier)
+            json.member("publicKeyHash", publicKeyHash)
+            json.member("version", version)
+            json.member("signingTime", RFC3339.string(signingTime))
+            json.member("protection", protection)
+            json.member("checked", checked)
+            json.member("repeated", repeated)
+            json.member("paymentData")
+            json.rawValue(paymentData)
+            json.member(audit: audit)
         }
-        json.member("checked")
-        json.beginArray()
-        for name in checked { json.string(name) }
-        json.endArray()
-        json.member("repeated")
-        json.bool(repeated)
-        json.member("paymentData")
-        json.rawValue(paymentData)
-        json.member(audit: audit)
-        json.endObject()
-        return json.bytes
     }
 
     /// Reads an answer for a client: typed, the decrypted dictionary in it, and all members as they came, those of a newer

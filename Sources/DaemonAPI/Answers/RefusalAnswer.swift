@@ -20,19 +20,12 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
 
     /// The body's bytes.
     public var json: [UInt8] {
-        var json = JSONWriter()
-        json.beginObject()
-        json.member("code")
-        json.string(code)
-        json.member("message")
-        json.string(message)
-        if let details {
-            json.member("details")
-            json.string(details)
+        JSONWriter.object { json in
+            json.member("code", code)
+            json.member("message", message)
+            json.member("details", details)
+            json.member(audit: audit)
         }
-        json.member(audit: audit)
-        json.endObject()
-        return json.bytes
     }
 
     public var refusalCode: RefusalCode? { RefusalCode(rawValue: code) }
@@ -76,12 +69,9 @@ extension JSONWriter {
     /// Writes the member `audit`, or nothing where nothing was recorded.
     mutating func member(audit reference: AuditReference?) {
         guard let reference else { return }
-        member("audit")
-        beginObject()
-        member("node")
-        string(reference.node)
-        member("sequence")
-        number(reference.sequence)
-        endObject()
+        member("audit") { json in
+            json.member("node", reference.node)
+            json.member("sequence", reference.sequence)
+        }
     }
 }

@@ -52,13 +52,12 @@ public struct DecryptRequest: Sendable {
             throw RequestMembers.wrongType("expected", "an object")
         }
         reference = try members.string("reference")
-        if let reference, !Self.isReference(reference) {
-            throw Refusal(
-                .malformedRequest, "reference is not 1 to 128 printable ASCII characters.", details: "reference")
-        }
+        try Self.check(reference: reference)
         attempt = try members.string("attempt")
-        after = try Self.after(members.object["after"])
-        merchants = try Self.merchants(members.object["merchants"])
+        after = try members.texts("after", 0...Self.mostAfter, Self.attemptForm, Self.isAttempt) ?? []
+        merchants = try members.texts(
+            "merchants", 1...Self.mostMerchants, "1 to \(Self.mostPatternBytes) bytes"
+        ) { (1...Self.mostPatternBytes).contains($0.utf8.count) }
         guard attempt.map(Self.isAttempt) ?? true else { throw RequestMembers.wrongType("attempt", Self.attemptForm) }
         guard attempt != nil || members.object["after"] == nil else {
             throw Refusal(.malformedRequest, "after stands without an attempt.", details: "after")
@@ -69,31 +68,17 @@ public struct DecryptRequest: Sendable {
         }
     }
 
-    private static func after(_ value: JSONValue?) throws(Refusal) -> [String] {
-        guard let value else { return [] }
-        let names = value.arrayValue?.map(\.stringValue)
-        guard let names, names.count <= mostAfter, names.allSatisfy({ $0.map(isAttempt) ?? false }) else {
-            throw RequestMembers.wrongType("after", "an array of 0 to \(mostAfter) texts of \(attemptForm)")
-        }
-        return names.compactMap { $0 }
-    }
-
-    private static func merchants(_ value: JSONValue?) throws(Refusal) -> [String]? {
-        guard let value else { return nil }
-        let patterns = value.arrayValue?.map(\.stringValue)
-        guard let patterns, (1...mostMerchants).contains(patterns.count),
-            patterns.allSatisfy({ $0.map { (1...mostPatternBytes).contains($0.utf8.count) } ?? false })
-        else {
-            throw RequestMembers.wrongType(
-                "merchants", "an array of 1 to \(mostMerchants) texts of 1 to \(mostPatternBytes) bytes")
-        }
-        return patterns.compactMap { $0 }
-    }
-
     private static let attemptForm = "16 lower-case hexadecimal digits that are not all zero"
 
     public static func isReference(_ text: String) -> Bool {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+    }
+
+    static func check(reference: String?) throws(Refusal) {
+        guard reference.map(isReference) ?? true else {
+            throw Refusal(
+                .malformedRequest, "reference is not 1 to 128 printable ASCII characters.", details: "reference")
+        }
     }
 
     /// 16 lower-case hexadecimal digits, not all of them zero: 8 bytes, which the caller takes at random for each request and uses
@@ -113,36 +98,18 @@ public struct DecryptRequest: Sendable {
         paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = [],
         merchants: [String]? = nil
     ) -> [UInt8] {
-        var json = JSONWriter(capacity: paymentToken.count + 512 + after.count * 19)
-        json.beginObject()
-        json.member("token")
-        json.rawValue(paymentToken)
-        if let expected {
-            json.member("expected")
-            json.value(.object(expected))
+        JSONWriter.object(capacity: paymentToken.count + 512 + after.count * 19) { json in
+            json.member("token")
+            json.rawValue(paymentToken)
+            if let expected {
+                json.member("expected")
+                json.value(.object(expected))
+            }
+            json.member("reference", reference)
+            json.member("attempt", attempt)
+            if !after.isEmpty { json.member("after", after) }
+            json.member("merchants", merchants)
         }
-        if let reference {
-            json.member("reference")
-            json.string(reference)
-        }
-        if let attempt {
-            json.member("attempt")
-            json.string(attempt)
-        }
-        if !after.isEmpty {
-            json.member("after")
-            json.beginArray()
-            for name in after { json.string(name) }
-            json.endArray()
-        }
-        if let merchants {
-            json.member("merchants")
-            json.beginArray()
-            for pattern in merchants { json.string(pattern) }
-            json.endArray()
-        }
-        json.endObject()
-        return json.bytes
     }
 }
 
@@ -170,15 +137,10 @@ public struct VerifyRequest: Sendable {
     ///   - paymentToken: one JSON value; it goes in as it came.
     ///   - at: a time of RFC 3339 as somebody wrote it, so that nothing of it is rounded.
     public static func body(paymentToken: [UInt8], at: String?) -> [UInt8] {
-        var json = JSONWriter(capacity: paymentToken.count + 64)
-        json.beginObject()
-        json.member("token")
-        json.rawValue(paymentToken)
-        if let at {
-            json.member("at")
-            json.string(at)
+        JSONWriter.object(capacity: paymentToken.count + 64) { json in
+            json.member("token")
+            json.rawValue(paymentToken)
+            json.member("at", at)
         }
-        json.endObject()
-        return json.bytes
     }
 }

@@ -90,6 +90,20 @@ struct RequestMembers {
         return text
     }
 
+    /// An array of texts; nil where it is absent.
+    ///
+    /// - Parameter form: the texts' form in words, which `suits` checks.
+    func texts(
+        _ name: String, _ count: ClosedRange<Int>, _ form: String, _ suits: (String) -> Bool
+    ) throws(Refusal) -> [String]? {
+        guard let value = object[name] else { return nil }
+        let texts = value.arrayValue?.compactMap(\.stringValue).filter(suits)
+        guard let texts, texts.count == value.arrayValue?.count, count.contains(texts.count) else {
+            throw Self.wrongType(name, "an array of \(count.lowerBound) to \(count.upperBound) texts of \(form)")
+        }
+        return texts
+    }
+
     static func wrongType(_ name: String, _ type: String) -> Refusal {
         Refusal(.malformedRequest, "\(name) is not \(type).", details: name)
     }

@@ -34,10 +34,5 @@ public struct TLSSignatureRequest: StrictRequest {
 
     public enum CodingKeys: CodingKey, CaseIterable { case publicKeyHash, algorithm, input, reference }
 
-    public func validate() throws(Refusal) {
-        if let reference, !DecryptRequest.isReference(reference) {
-            throw Refusal(
-                .malformedRequest, "reference is not 1 to 128 printable ASCII characters.", details: "reference")
-        }
-    }
+    public func validate() throws(Refusal) { try DecryptRequest.check(reference: reference) }
 }
