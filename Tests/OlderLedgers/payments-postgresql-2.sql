@@ -33,7 +33,11 @@ CREATE FUNCTION paytoken_gateway.keep_deleted_change() RETURNS trigger
     SET search_path TO 'paytoken_gateway', 'pg_temp'
     AS $$
 BEGIN
-    IF EXISTS (SELECT FROM payment WHERE client = OLD.client AND token_digest = OLD.token_digest) THEN
+    IF EXISTS (
+        SELECT FROM payment WHERE client = OLD.client AND token_digest = OLD.token_digest
+        AND (state NOT IN ('received', 'not_sent', 'refused') OR transaction_id IS NOT NULL
+            OR changed_at >= removable_before())
+    ) THEN
         RAISE EXCEPTION 'history stays' USING ERRCODE = 'P0001';
     END IF;
     RETURN OLD;
@@ -101,6 +105,8 @@ CREATE FUNCTION paytoken_gateway.prune_payments(most bigint) RETURNS bigint
     AS $$
 DECLARE
     removable record;
+    remaining bigint := 3 * least(greatest(most, 0), 1000);
+    gone bigint;
     removed bigint := 0;
 BEGIN
     FOR removable IN
@@ -108,8 +114,16 @@ BEGIN
         WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL AND changed_at < removable_before()
         ORDER BY changed_at LIMIT least(greatest(most, 0), 1000) FOR UPDATE SKIP LOCKED
     LOOP
+        -- The oldest first, so that what is left of a history is its end.
+        DELETE FROM payment_change WHERE number IN (
+            SELECT number FROM payment_change
+            WHERE client = removable.client AND token_digest = removable.token_digest
+            ORDER BY number LIMIT remaining);
+        GET DIAGNOSTICS gone = ROW_COUNT;
+        remaining := remaining - gone;
+        EXIT WHEN remaining <= 0;
         DELETE FROM payment WHERE client = removable.client AND token_digest = removable.token_digest;
-        DELETE FROM payment_change WHERE client = removable.client AND token_digest = removable.token_digest;
+        remaining := remaining - 1;
         removed := removed + 1;
     END LOOP;
     RETURN removed;
@@ -303,7 +317,7 @@ CREATE INDEX payment_by_time ON paytoken_gateway.payment USING btree (received_a
 -- Name: payment_change_by_payment; Type: INDEX; Schema: paytoken_gateway; Owner: -
 --
 
-CREATE INDEX payment_change_by_payment ON paytoken_gateway.payment_change USING btree (client, token_digest);
+CREATE INDEX payment_change_by_payment ON paytoken_gateway.payment_change USING btree (client, token_digest, number);
 
 
 --

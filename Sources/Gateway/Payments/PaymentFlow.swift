@@ -128,6 +128,11 @@ struct PaymentFlow: Sendable {
         case .underWay:
             throw GatewayRefusal(
                 .payment(.underWay), "Another request has this token now; ask again to learn what became of it.")
+        case .triedTooOften(let seconds):
+            throw GatewayRefusal(
+                .rateLimited,
+                "This token was tried too often without being sent; have the customer authorize again, or try it later.",
+                details: "token", retryAfter: seconds)
         }
     }
 

@@ -75,8 +75,15 @@ final class PaymentUpkeep: Sendable {
                     "payments are skipped, because their rows hold what this version does not know; run the newest version",
                     metadata: ["count": "\(unreadable)"])
             }
-            metrics.pruned(try await store.prune())
-        } catch { failed(error) }
+        } catch { return failed(error) }
+        await prune()
+    }
+
+    /// Payments are taken all the same where old ones stay.
+    private func prune() async {
+        do throws(PaymentStoreError) { metrics.pruned(try await store.prune()) } catch {
+            logger.error("old payments cannot be removed; this is tried again", metadata: ["reason": "\(error)"])
+        }
     }
 
     /// One round of questions to each processor, all processors at once.

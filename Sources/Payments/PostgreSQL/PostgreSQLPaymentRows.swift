@@ -78,22 +78,26 @@ enum PostgreSQLPaymentRows {
             ], prepared: "note_change")
     }
 
-    /// Attempts that ended without sending anything, each with its token's digest, the newest first: at the client's token, and
-    /// at the one whose payment has the stated transaction.
+    /// Attempts that ended without sending anything, each with its token's digest: at the client's token, and at the one whose
+    /// payment has the stated transaction. Of each the newest, at most ``Payment/mostFreeAttempts``, so that no read is longer for a
+    /// long history; each attempt has one such line.
     static func harmlessAttempts(at arrival: PaymentArrival) -> PostgreSQLStatement {
-        PostgreSQLStatement(
+        func newest(_ condition: String) -> String {
             """
-            SELECT token_digest, attempt FROM payment_change
-            WHERE client = $1 AND state IN ('not_sent', 'refused') AND (token_digest = $2 OR token_digest =
-                (SELECT token_digest FROM payment WHERE transaction_id = $3 AND client = $1))
-            GROUP BY token_digest, attempt ORDER BY max(number) DESC LIMIT 200
-            """, [.text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction)],
+            (SELECT token_digest, attempt FROM payment_change
+            WHERE client = $1 AND \(condition) AND state IN ('not_sent', 'refused')
+            ORDER BY number DESC LIMIT \(Payment.mostFreeAttempts))
+            """
+        }
+        let stated = "token_digest = (SELECT token_digest FROM payment WHERE transaction_id = $3 AND client = $1)"
+        return PostgreSQLStatement(
+            newest("token_digest = $2") + " UNION ALL " + newest("token_digest <> $2 AND \(stated)"),
+            [.text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction)],
             prepared: "harmless_attempts")
     }
 
-    /// At most 100 of them.
     static func harmless(_ rows: [PostgreSQLRow], of key: Payment.Key) throws -> [[UInt8]] {
-        try rows.filter { try $0.bytes(0) == key.tokenDigest }.prefix(100).map { try $0.bytes(1) }
+        try rows.filter { try $0.bytes(0) == key.tokenDigest }.map { try $0.bytes(1) }
     }
 
     static func history(of key: Payment.Key) -> PostgreSQLStatement {

@@ -43,9 +43,11 @@ public final class PostgreSQLPaymentStore: PaymentStore {
             PostgreSQLPaymentRows.harmlessAttempts(at: arrival),
         ]) { results in
             let found = try results[1].payment ?? results[2].payment
-            if case .answer(let answer) = ArrivalRule(arrival, found: found, at: now) { return (answer, []) }
+            let after = try found.map { try PostgreSQLPaymentRows.harmless(results[3].rows, of: $0.key) } ?? []
+            if case .answer(let answer) = ArrivalRule(arrival, found: found, after: after, at: now) {
+                return (answer, [])
+            }
             let payment = arrival.begun(found, at: now)
-            let after = found == nil ? [] : try PostgreSQLPaymentRows.harmless(results[3].rows, of: payment.key)
             return (.begun(payment, after: after), Self.writing(payment, reason: nil))
         }
     }

@@ -93,6 +93,8 @@ enum PostgreSQLPaymentTables {
     /// gateway's role does that by `prune_payments` alone.
     private static let version2 = [
         "ALTER TABLE payment ADD COLUMN account_digest bytea CHECK (octet_length(account_digest) = 33)",
+        "DROP INDEX payment_change_by_payment",
+        "CREATE INDEX payment_change_by_payment ON payment_change (client, token_digest, number)",
         """
         CREATE INDEX payment_removable ON payment (changed_at)
         WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL
@@ -118,7 +120,11 @@ enum PostgreSQLPaymentTables {
         CREATE FUNCTION keep_deleted_change() RETURNS trigger LANGUAGE plpgsql
         SET search_path = paytoken_gateway, pg_temp AS $$
         BEGIN
-            IF EXISTS (SELECT FROM payment WHERE client = OLD.client AND token_digest = OLD.token_digest) THEN
+            IF EXISTS (
+                SELECT FROM payment WHERE client = OLD.client AND token_digest = OLD.token_digest
+                AND (state NOT IN ('received', 'not_sent', 'refused') OR transaction_id IS NOT NULL
+                    OR changed_at >= removable_before())
+            ) THEN
                 RAISE EXCEPTION 'history stays' USING ERRCODE = 'P0001';
             END IF;
             RETURN OLD;
@@ -139,12 +145,15 @@ enum PostgreSQLPaymentTables {
         CREATE TRIGGER keep_deleted_change BEFORE DELETE ON payment_change
         FOR EACH ROW EXECUTE FUNCTION keep_deleted_change()
         """,
-        // Removes the oldest `most` that can be, a thousand at most; those that another gateway works on are left to it.
+        // Removes the oldest `most` that can be, a thousand at most; those that another gateway works on are left to it. At most three
+        // rows for each of them: a longer history goes in several calls, and its payment in the last.
         """
         CREATE FUNCTION prune_payments(most bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytoken_gateway, pg_temp AS $$
         DECLARE
             removable record;
+            remaining bigint := 3 * least(greatest(most, 0), 1000);
+            gone bigint;
             removed bigint := 0;
         BEGIN
             FOR removable IN
@@ -152,8 +161,16 @@ enum PostgreSQLPaymentTables {
                 WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL AND changed_at < removable_before()
                 ORDER BY changed_at LIMIT least(greatest(most, 0), 1000) FOR UPDATE SKIP LOCKED
             LOOP
+                -- The oldest first, so that what is left of a history is its end.
+                DELETE FROM payment_change WHERE number IN (
+                    SELECT number FROM payment_change
+                    WHERE client = removable.client AND token_digest = removable.token_digest
+                    ORDER BY number LIMIT remaining);
+                GET DIAGNOSTICS gone = ROW_COUNT;
+                remaining := remaining - gone;
+                EXIT WHEN remaining <= 0;
                 DELETE FROM payment WHERE client = removable.client AND token_digest = removable.token_digest;
-                DELETE FROM payment_change WHERE client = removable.client AND token_digest = removable.token_digest;
+                remaining := remaining - 1;
                 removed := removed + 1;
             END LOOP;
             RETURN removed;

@@ -82,14 +82,15 @@ enum SQLitePaymentRows {
         }
     }
 
-    /// The payment's attempts that ended without sending anything, the newest first, at most 100.
+    /// The payment's attempts that ended without sending anything, the newest first, at most ``Payment/mostFreeAttempts``. Each has
+    /// one such line.
     static func harmlessAttempts(at key: Payment.Key, _ db: Database) throws -> [[UInt8]] {
         try Data.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT DISTINCT attempt FROM payment_change
+                    SELECT attempt FROM payment_change
                     WHERE client = ? AND token_digest = ? AND state IN ('not_sent', 'refused')
-                    ORDER BY number DESC LIMIT 100
+                    ORDER BY number DESC LIMIT \(Payment.mostFreeAttempts)
                     """), arguments: [key.client, Data(key.tokenDigest)]
         ).map { Array($0) }
     }
@@ -171,20 +172,31 @@ enum SQLitePaymentRows {
             db.cachedStatement(sql: "SELECT 1 FROM \(removable) LIMIT 1"), arguments: [time]) != nil
     }
 
-    /// The oldest 250: so many take some 60 ms, for which changes wait.
+    /// The oldest 250, and at most three rows for each of them: so many take some 60 ms, for which changes wait. A longer history
+    /// goes in several calls, and its payment in the last.
     static func removeRemovable(before time: Int64, _ db: Database) throws -> Int {
         let found = try Row.fetchAll(
             db.cachedStatement(
                 sql: "SELECT client, token_digest FROM \(removable) ORDER BY changed_at LIMIT 250"),
             arguments: [time])
+        var (remaining, removed) = (3 * 250, 0)
         for row in found {
-            // The history's trigger looks for the payment.
-            for table in ["payment", "payment_change"] {
-                try db.cachedStatement(sql: "DELETE FROM \(table) WHERE client = ? AND token_digest = ?").execute(
-                    arguments: [try row.value("client") as String, try row.value("token_digest") as Data])
-            }
+            let (client, digest): (String, Data) = (try row.value("client"), try row.value("token_digest"))
+            // The oldest first, so that what is left of a history is its end.
+            try db.cachedStatement(
+                sql: """
+                    DELETE FROM payment_change WHERE number IN (
+                        SELECT number FROM payment_change WHERE client = ? AND token_digest = ? ORDER BY number LIMIT ?)
+                    """
+            ).execute(arguments: [client, digest, remaining])
+            remaining -= db.changesCount
+            guard remaining > 0 else { break }
+            try db.cachedStatement(sql: "DELETE FROM payment WHERE client = ? AND token_digest = ?").execute(
+                arguments: [client, digest])
+            remaining -= 1
+            removed += 1
         }
-        return found.count
+        return removed
     }
 
     private static func state(_ row: Row) throws -> PaymentState {

@@ -104,7 +104,10 @@ enum SQLitePaymentSchema {
             BEGIN SELECT raise(ABORT, 'payments stay'); END;
         DROP TRIGGER payment_change_is_kept;
         CREATE TRIGGER payment_change_is_kept BEFORE DELETE ON payment_change
-            WHEN EXISTS (SELECT 1 FROM payment WHERE client = old.client AND token_digest = old.token_digest)
+            WHEN EXISTS (
+                SELECT 1 FROM payment WHERE client = old.client AND token_digest = old.token_digest
+                AND (state NOT IN ('received', 'not_sent', 'refused') OR transaction_id IS NOT NULL
+                    OR changed_at >= CAST(strftime('%s', 'now') AS INTEGER) * 1000 - 604800000))
             BEGIN SELECT raise(ABORT, 'history stays'); END;
         """
 }

@@ -50,9 +50,9 @@ public final class SQLitePaymentStore: PaymentStore {
     ) async throws(PaymentStoreError) -> PaymentBeginning {
         try await commits.write { db in
             let found = try SQLitePaymentRows.find(arrival.key, db) ?? Self.stated(arrival, db)
-            if case .answer(let answer) = ArrivalRule(arrival, found: found, at: now) { return answer }
+            let after = try found.map { try SQLitePaymentRows.harmlessAttempts(at: $0.key, db) } ?? []
+            if case .answer(let answer) = ArrivalRule(arrival, found: found, after: after, at: now) { return answer }
             let payment = arrival.begun(found, at: now)
-            let after = found == nil ? [] : try SQLitePaymentRows.harmlessAttempts(at: payment.key, db)
             try SQLitePaymentRows.put(payment, db)
             try SQLitePaymentRows.note(payment, .received, by: nil, reason: nil, db)
             return .begun(payment, after: after)

@@ -68,6 +68,11 @@ public struct Payment: Sendable, Equatable {
     /// Seconds.
     public static let clockMargin: TimeInterval = 5
 
+    /// Attempts that may end without sending anything before the next ones have to wait.
+    public static let mostFreeAttempts = 100
+    /// Seconds from the last attempt's end to the next one, after ``mostFreeAttempts``.
+    public static let attemptInterval: TimeInterval = 60
+
     /// How long ``PaymentStore/prune()`` keeps a payment without a transaction, in seconds: seven days. A token lives as long as paytokend's window for its
     /// signing time and the time in which it releases the token again, minutes and a day by default.
     public static let retention: TimeInterval = 7 * 86_400

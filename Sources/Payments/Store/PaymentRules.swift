@@ -7,8 +7,10 @@ enum ArrivalRule {
     case begin
     case answer(PaymentBeginning)
 
-    /// - Parameter found: the client's own payment by the token's digest, or by the transaction that the token states.
-    init(_ arrival: PaymentArrival, found: Payment?, at now: Date) {
+    /// - Parameters:
+    ///   - found: the client's own payment by the token's digest, or by the transaction that the token states.
+    ///   - attempts: earlier ones at it that ended without sending anything, up to ``Payment/mostFreeAttempts``.
+    init(_ arrival: PaymentArrival, found: Payment?, after attempts: [[UInt8]], at now: Date) {
         guard let found else {
             self = .begin
             return
@@ -25,6 +27,9 @@ enum ArrivalRule {
         case .notSent: self = .begin
         case .received, .decrypted: self = found.isAbandoned(at: now) ? .begin : .answer(.underWay(found))
         case .submitting, .pending, .authorized, .captured, .declined, .error, .released: self = .answer(.known(found))
+        }
+        if case .begin = self, let seconds = found.secondsToNextAttempt(after: attempts, at: now) {
+            self = .answer(.triedTooOften(seconds: seconds))
         }
     }
 }
@@ -47,6 +52,18 @@ extension PaymentArrival {
 }
 
 extension Payment {
+    /// Whole seconds until the next attempt may begin; nil if it may begin now.
+    ///
+    /// Each attempt adds lines of history, and one that sent nothing may be followed by another: without this bound a token that is
+    /// repeated, a forged one too, makes history without end.
+    fileprivate func secondsToNextAttempt(after attempts: [[UInt8]], at now: Date) -> Int? {
+        guard attempts.count >= Self.mostFreeAttempts else { return nil }
+        let waited = now.timeIntervalSince(changedAt)
+        // A change from further ahead was made by a clock that was wrong.
+        guard (-Self.clockMargin..<Self.attemptInterval).contains(waited) else { return nil }
+        return Int((Self.attemptInterval - waited).rounded(.up))
+    }
+
     /// The payment in its next state.
     ///
     /// - Throws: `superseded`, where the row is another attempt's by now, or its state does not lead there.

@@ -52,7 +52,8 @@ public protocol PaymentStore: Sendable {
     func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int
 
     /// Removes payments, and their history, that nothing can come of any more: `received`, `notSent` or `refused` without a
-    /// transaction, and last changed more than ``Payment/retention`` ago by the store's own clock. At most 1,000 at a time.
+    /// transaction, and last changed more than ``Payment/retention`` ago by the store's own clock. At most 1,000 at a
+    /// time, and a long history in several calls, before its payment.
     ///
     /// A token that is brought again later is new to the store. paytokend decides about it, and releases it after no attempt that is
     /// forgotten.
@@ -127,6 +128,8 @@ public enum PaymentBeginning: Sendable, Equatable {
     case known(Payment)
     /// Another attempt is at it, and may be until its deadline.
     case underWay(Payment)
+    /// So many attempts at it ended without sending anything that the next one may begin after this time only.
+    case triedTooOften(seconds: Int)
     /// It was brought before for something else: another order, other expectations, another purpose.
     case usedDifferently
     /// A former client of this name brought it.

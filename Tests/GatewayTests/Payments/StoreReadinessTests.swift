@@ -1,10 +1,10 @@
 import Foundation
 import Logging
-import Payments
 import TestSupport
 import Testing
 
 @testable import Gateway
+@testable import Payments
 
 @Suite("Readiness with the store of payments")
 struct StoreReadinessTests {
@@ -34,6 +34,33 @@ struct StoreReadinessTests {
         try FileManager.default.moveItem(atPath: away, toPath: path)
         await upkeep.turn(at: Date())
         #expect(readiness.fault == nil)
+    }
+
+    @Test("old payments that cannot be removed are logged, and payments are taken")
+    func failedPrune() async throws {
+        // How many commits are still to succeed.
+        let (allowed, lines) = (Shared(Int.max), Shared<[String]>([]))
+        let store = try SQLitePaymentStore(
+            path: directory.path("other.sqlite"),
+            faults: SQLitePaymentFaults(beforeCommit: {
+                allowed.change { $0 -= 1 }
+                if allowed.current < 0 { throw CancellationError() }
+            }))
+        let old = Date(timeIntervalSinceNow: -8 * 86_400)
+        let digest = [UInt8](repeating: 7, count: 32)
+        _ = try await store.begin(
+            PaymentArrival(
+                key: .init(client: "shop", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
+                statedTransaction: nil, attempt: PaymentAttempt(owner: "gateway", deadline: old)), at: old)
+        // The probe's.
+        allowed.change { $0 = 1 }
+        await PaymentUpkeep(
+            store, ProcessorDirectory(processors: []), PaymentMetrics(), readiness, UnstoredChanges(),
+            Logger(label: "test") { _ in CapturedLog(lines: lines) }
+        ).turn(at: Date())
+        #expect(allowed.current == -1 && readiness.fault == nil)
+        #expect(lines.current.map { $0.hasPrefix("old payments cannot be removed") } == [true])
+        #expect(try await store.payments(PaymentFilter()).count == 1)
     }
 
     @Test(

@@ -223,6 +223,29 @@ import Testing
         }
     }
 
+    @Test("of a token's history a beginning reads the end, however long it is and whatever part of all it makes")
+    func longHistory() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let fixture = try await StoreFixture(on: database.store())
+        _ = try await fixture.begun(fixture.arrival())
+        try await database.sql(
+            """
+            INSERT INTO payment_change (client, token_digest, state, attempt, at, by)
+            SELECT client, token_digest, CASE n % 2 WHEN 0 THEN 'received' ELSE 'refused' END, attempt, at, by
+            FROM payment_change, generate_series(1, 5000) AS n;
+            ANALYZE
+            """)
+        let plan = try await database.sql(
+            """
+            PREPARE beginning(text, bytea, bytea) AS \(PostgreSQLPaymentRows.harmlessAttempts(at: fixture.arrival()).sql);
+            EXPLAIN (ANALYZE, TIMING OFF) EXECUTE beginning(
+                'shop', (SELECT token_digest FROM payment_change LIMIT 1), NULL)
+            """)
+        let read = plan.matches(of: /actual rows=(\d+)|Rows Removed by Filter: (\d+)/)
+            .compactMap { ($0.1 ?? $0.2).flatMap { Int($0) } }
+        #expect(!read.isEmpty && read.allSatisfy { $0 <= 200 }, "\(plan)")
+    }
+
     @Test(
         "a gateway's login has old payments removed as many at a time as it says, and no table of its own is touched"
     )

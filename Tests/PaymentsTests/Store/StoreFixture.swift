@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import GRDB
 import TestSupport
 import Testing
 
@@ -14,20 +15,36 @@ enum Engine: String, CaseIterable, Sendable {
 struct StoreFixture: Sendable {
     let store: any PaymentStore
     let directory: FreshDirectory
+    /// PostgreSQL's, where the fixture made it.
+    private let database: PaymentDatabase?
     /// Whole milliseconds, so that what comes back is equal.
     let now = Date(timeIntervalSince1970: 1_790_000_000)
 
     init(_ engine: Engine = .sqlite, faults: SQLitePaymentFaults = .init()) async throws {
         directory = try FreshDirectory()
         switch engine {
-        case .sqlite: store = try SQLitePaymentStore(path: directory.path("payments.sqlite"), faults: faults)
-        case .postgresql: store = try await PaymentDatabases.shared.make().store()
+        case .sqlite:
+            database = nil
+            store = try SQLitePaymentStore(path: directory.path("payments.sqlite"), faults: faults)
+        case .postgresql:
+            let made = try await PaymentDatabases.shared.make()
+            database = made
+            store = try await made.store()
+        }
+    }
+
+    /// Runs SQL past the store.
+    func execute(_ sql: String) async throws {
+        if let database {
+            try await database.sql(sql, as: PaymentDatabases.owner)
+        } else {
+            try await DatabaseQueue(path: directory.path("payments.sqlite")).write { try $0.execute(sql: sql) }
         }
     }
 
     /// Over a store that is there.
     init(on store: any PaymentStore) async throws {
-        directory = try FreshDirectory()
+        (directory, database) = (try FreshDirectory(), nil)
         self.store = store
     }
 
