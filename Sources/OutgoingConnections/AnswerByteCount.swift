@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// Counts the bytes of an HTTP answer in front of the HTTP decoder, which bounds a head alone.
+/// Counts the bytes of an HTTP answer in front of the HTTP decoder, which bounds a head alone; or in front of TLS.
 ///
 /// Interim answers (RFC 9110 §15.2), chunk extensions and trailers (RFC 9112 §7.1) are neither head nor body. Without this count
 /// a peer can send them until the deadline and take a core all that time.
@@ -22,6 +22,12 @@ package final class AnswerByteCount: ChannelInboundHandler {
         self.mostHeadBytes = mostHeadBytes
         self.mostBodyBytes = mostBodyBytes
         most = mostHeadBytes
+    }
+
+    /// A count of all bytes that come while one answer is awaited, for the place in front of TLS: session tickets (RFC 8446
+    /// §4.6.1), for one, are in no answer. 256 KiB are enough for a handshake and the largest answer in records of any usual size.
+    package static func ofConnection() -> AnswerByteCount {
+        AnswerByteCount(mostHeadBytes: 256 << 10, mostBodyBytes: 0)
     }
 
     /// Another answer begins.

@@ -54,11 +54,15 @@ final class AppleConnection: KeptConnection {
                     }
                     let addTLS: (ChannelPipeline.SynchronousOperations) throws -> Void = { pipeline in
                         let serverName = ServerNameCheck(endpoint.host.name)
+                        let counts = [
+                            AnswerByteCount.ofConnection(),
+                            AnswerByteCount(mostBodyBytes: AppleExchange.mostBodyBytes),
+                        ]
+                        try pipeline.addHandler(counts[0])
                         try pipeline.addHandler(serverName.tls(tls.context))
                         exchange.serverName = serverName
-                        let count = AnswerByteCount(mostBodyBytes: AppleExchange.mostBodyBytes)
-                        try pipeline.addHandler(count)
-                        exchange.count = count
+                        try pipeline.addHandler(counts[1])
+                        exchange.counts = counts
                         try pipeline.addHTTPClientHandlers()
                         try pipeline.addHandler(exchange)
                     }

@@ -32,7 +32,8 @@ final class AppleExchange: ChannelInboundHandler {
     /// Hears once whether TLS stands, and is then let go. It gets the exchange from here: one that had it by itself would keep
     /// it for ever.
     var ready: (Result<AppleExchange, SessionFailure>) -> Void = { _ in }
-    var count: AnswerByteCount?
+    /// In front of TLS, and in front of the HTTP decoder.
+    var counts: [AnswerByteCount] = []
     var serverName: ServerNameCheck?
 
     init(host: String, progress: SessionProgress) {
@@ -78,7 +79,7 @@ final class AppleExchange: ChannelInboundHandler {
         state = .waiting(answer)
         self.progress = progress
         body = []
-        count?.begin()
+        for count in counts { count.begin() }
         watch(channel)
         let headers: HTTPHeaders = [
             "Host": host, "Content-Type": "application/json", "Content-Length": String(bytes.count),
@@ -129,7 +130,7 @@ final class AppleExchange: ChannelInboundHandler {
     private func begin(
         _ head: HTTPResponseHead, _ answer: EventLoopPromise<AppleAnswer>, _ context: ChannelHandlerContext
     ) {
-        count?.headHasEnded()
+        for count in counts { count.headHasEnded() }
         // A body that ends with the connection cannot be told from one that was cut short.
         let length = head.headers.first(name: "content-length")
         let isChunked = head.headers[canonicalForm: "transfer-encoding"].last?.lowercased() == "chunked"

@@ -135,6 +135,7 @@ public struct ProcessorExchange: Sendable {
             if let tls, case .https(let host, _) = endpoint.place {
                 // An IP address is verified as such, and sent as no name (RFC 6066 §3).
                 let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
+                try pipeline.addHandler(AnswerByteCount.ofConnection())
                 try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host))
             }
             try pipeline.addHandler(handler.count)

@@ -1,10 +1,13 @@
 import Foundation
-import Processors
+import NIOCore
+import NIOSSL
+import OutgoingConnections
 import SecretMemory
 import TestSupport
 import Testing
 
 @testable import Gateway
+@testable import Processors
 
 /// Another TLS than BoringSSL on the other side: `openssl s_server`, which demands and verifies the merchant's certificate.
 @Suite struct OpenSSLServerTests {
@@ -74,6 +77,27 @@ import Testing
         try await wait(for: "the server to find no common algorithm") {
             server.text.contains("no shared signature algorithms")
                 || server.text.contains("no suitable signature algorithm")
+        }
+    }
+
+    /// RFC 8446 §4.6.1: the server may send any number of session tickets, which are in no answer.
+    @Test(arguments: ["Apple", "a processor"])
+    func aServerThatSendsTicketsOnlyIsNotReadToTheDeadline(peer: String) async throws {
+        // The processor shows no certificate, which the second -verify permits.
+        let server = try await OpenSSLServer(["-tls1_3", "-num_tickets", "4000", "-verify", "2"])
+        guard peer != "Apple" else {
+            #expect(await ending(of: try await server.sessions(HeardSessions())) == .answerTooLarge)
+            return
+        }
+        let files = try await SimulatedAppleCertificates.shared.value
+        var exchange = try ProcessorExchange(
+            to: ProcessorEndpoint(place: .https(host: SimulatedAppleCertificates.hostName, port: server.port)),
+            trust: NIOSSLCertificate.fromPEMFile(files.root).map { try $0.toDERBytes() })
+        exchange.names = HostNames { _ in [try SocketAddress(ipAddress: "127.0.0.1", port: 0)] }
+        let result = await exchange.send("GET", "/", body: SecretBytes(count: 0), before: .now + .seconds(120))
+        guard case .unknown(.answerTooLarge) = result else {
+            Issue.record("\(result)")
+            return
         }
     }
 
