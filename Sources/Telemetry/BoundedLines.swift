@@ -1,3 +1,4 @@
+import Logging
 import Synchronization
 
 /// Decides which events of a kind get a log line, where their source can cause as many as it likes: without a bound it could
@@ -34,7 +35,6 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
     package init() {}
 
     /// Nil where there is to be no line. What was left out of a source that comes no more is in the metric only.
-    ///
     package func next(from source: Source, now: ContinuousClock.Instant = .now) -> Line? {
         state.withLock { state in
             if state.entries[source] == nil, state.entries.count >= Self.mostSources {
@@ -57,5 +57,16 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
         }
         defer { entry = Entry(loggedAt: now) }
         return entry?.leftOut ?? 0
+    }
+}
+
+extension Logger.Metadata {
+    /// Says how many lines were left out before this one.
+    package mutating func add<Source>(_ line: BoundedLines<Source>.Line) {
+        switch line {
+        case .own(leftOut: 0), .shared(leftOut: 0): break
+        case .own(let count): self["refusal.left_out"] = "\(count)"
+        case .shared(let count): self["refusal.left_out_of_others"] = "\(count)"
+        }
     }
 }

@@ -40,7 +40,7 @@ struct AdminRouter: Sendable {
                 }
             }
         } catch {
-            log.finish(entry, refusal: error)
+            log.finishHead(entry, refusal: error)
             return .refuse(HTTPAnswer(error, knowing: here.map(\.route.method)))
         }
     }

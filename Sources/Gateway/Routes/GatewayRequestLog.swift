@@ -4,14 +4,25 @@ import Logging
 import Telemetry
 
 /// One log line and one count for each request: fixed words, identifiers and times, nothing of a body, a query or a header but
-/// the trace. What unknown senders are refused, and peers of the admin socket for want of a role, is logged once in a while for each
-/// address or account (``BoundedLines``).
+/// the trace. What unknown senders are refused, and peers of the admin socket for their request's head, is logged once in a while for
+/// each address or account and code (``BoundedLines``).
 struct GatewayRequestLog: Sendable {
     let instruments: GatewayInstruments
     let logger: Logger
     /// By what connections are counted by, so that a host with a network of addresses is one.
-    let unauthorizedLines = BoundedLines<ConnectionSource>()
+    private let headLines = BoundedLines<RefusedHead>()
     let handshakeLines = BoundedLines<ConnectionSource>()
+
+    /// The refusals that share a log line.
+    private struct RefusedHead: Hashable {
+        let source: ConnectionSource
+        let code: GatewayCode
+    }
+
+    init(instruments: GatewayInstruments, logger: Logger) {
+        self.instruments = instruments
+        self.logger = logger
+    }
 
     /// What is known of a request before it is answered.
     struct Entry: Sendable {
@@ -48,13 +59,24 @@ struct GatewayRequestLog: Sendable {
         logger.log(level: isRoutine ? .debug : .info, "answered", metadata: metadata)
     }
 
-    func finish(_ entry: Entry, refusal: GatewayRefusal) {
+    /// For a request that is refused for its head. This costs a peer of the admin socket, or an unknown sender, nothing; clients have
+    /// their rate.
+    func finishHead(_ entry: Entry, refusal: GatewayRefusal) {
+        guard entry.peer != nil || refusal.code == .unauthorized else { return finish(entry, refusal: refusal) }
+        let line = headLines.next(from: RefusedHead(source: entry.source, code: refusal.code))
         let took = finish(entry, outcome: refusal.code.rawValue)
-        let isBounded =
-            refusal.code == .unauthorized || (entry.peer != nil && refusal.code == .daemon(.forbidden))
-        guard let line = isBounded ? unauthorizedLines.next(from: entry.source) : .own(leftOut: 0) else { return }
+        if let line { log(entry, refusal, took) { $0.add(line) } }
+    }
+
+    func finish(_ entry: Entry, refusal: GatewayRefusal) {
+        log(entry, refusal, finish(entry, outcome: refusal.code.rawValue))
+    }
+
+    private func log(
+        _ entry: Entry, _ refusal: GatewayRefusal, _ took: Duration, adding: (inout Logger.Metadata) -> Void = { _ in }
+    ) {
         var metadata = metadata(entry, outcome: refusal.code.rawValue, took: took)
-        metadata.add(line)
+        adding(&metadata)
         metadata["refusal.message"] = "\(refusal.message)"
         if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
         logger.log(
@@ -106,16 +128,5 @@ struct GatewayRequestLog: Sendable {
         }
         if let client = entry.client { metadata["client"] = .string(client) }
         return metadata
-    }
-}
-
-extension Logger.Metadata {
-    /// Says how many lines were left out before this one.
-    fileprivate mutating func add(_ line: BoundedLines<ConnectionSource>.Line) {
-        switch line {
-        case .own(leftOut: 0): break
-        case .own(let count): self["refusal.left_out"] = "\(count)"
-        case .shared(let count): self["refusal.left_out_of_others"] = "\(count)"
-        }
     }
 }

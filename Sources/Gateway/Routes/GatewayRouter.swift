@@ -58,7 +58,7 @@ struct GatewayRouter: Sendable {
                     to: GatewayRequest(client: client, parameters: parameters, body: body, trace: trace), route, entry)
             }
         } catch {
-            log.finish(entry, refusal: error)
+            log.finishHead(entry, refusal: error)
             var answer = HTTPAnswer(
                 error, knowing: here.map(\.route.method), as: here.first?.route.form ?? .json)
             // A client that floods is not to come back on the same connection at once.

@@ -107,6 +107,12 @@ struct AdminAccessTests {
             }
             let lines = gateway.log.current.filter { $0.hasPrefix("refused") && $0.contains("/metrics") }
             #expect(lines.count == 1 && lines.allSatisfy { $0.contains("peer.uid=\(geteuid())") })
+            // Other refusals of the head as well: 405, for one.
+            for _ in 0..<3 {
+                let method = try await Curl.request("/healthz", socket: gateway.adminSocket, body: [])
+                #expect(method.status == 405)
+            }
+            #expect(gateway.log.current.count { $0.contains("request.outcome=method_not_allowed") } == 1)
             let ready = try await admin("/readyz")
             #expect(ready.status == 503 && ready.text.contains("\"reasons\":[]"))
 
