@@ -31,8 +31,7 @@ struct AccessPolicy: Sendable, Equatable {
     /// A group, and everything outside the rules, can have as many uids as one account has subordinate ones (subuid(5)).
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         guard let rule = rule(for: peer) else { return .unmatched }
-        guard rule.user == nil, let group = rule.group else { return nil }
-        return .group(group.id)
+        return rule.unnamedAccounts
     }
 
     private func rule(for peer: PeerCredentials) -> AccessRule? {
@@ -46,7 +45,7 @@ struct AccessPolicy: Sendable, Equatable {
 }
 
 /// Accounts that no rule names.
-enum UnnamedAccounts: Sendable, Equatable {
+enum UnnamedAccounts: Sendable, Hashable {
     /// A rule admits them by this group.
     case group(UInt32)
     /// No rule admits them.
@@ -67,6 +66,9 @@ struct AccessRule: PeerRule, Sendable, Equatable {
     var requireExpected: Set<String> = []
     /// nil means the one of `verification`.
     var signingTimeWindow: SigningTimeWindow?
+
+    /// The accounts that it admits by a group alone; nil where it names the user.
+    var unnamedAccounts: UnnamedAccounts? { user == nil ? group.map { .group($0.id) } : nil }
 
     /// Returns true if its callers decrypt and are known by their uids, which another host may have given to other accounts.
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }

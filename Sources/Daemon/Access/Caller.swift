@@ -14,8 +14,8 @@ struct Caller: Sendable, Equatable {
     let requireExpected: Set<String>
     /// nil means the one of `verification`.
     let signingTimeWindow: SigningTimeWindow?
-    /// Whether the rule names the user, and not a group only.
-    let isNamedByRule: Bool
+    /// The accounts that its rule admits by a group alone; nil where the rule names the user.
+    let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
     /// The client of its own for which it asks, as it says: for its turns only, neither recorded nor trusted.
     private(set) var client: ClientName?
@@ -26,7 +26,7 @@ struct Caller: Sendable, Equatable {
         roles = rule.roles.withImplied
         requireExpected = rule.requireExpected
         signingTimeWindow = rule.signingTimeWindow
-        isNamedByRule = rule.user != nil
+        unnamedAccounts = rule.unnamedAccounts
         merchants = rule.merchants
     }
 

@@ -55,7 +55,7 @@ extension Caller {
             }
         }
         // In a user namespace one account has 65,536 subordinate uids (subuid(5)), and each keeps the account's groups.
-        guard isNamedByRule || account != nil else {
+        guard unnamedAccounts == nil || account != nil else {
             throw Refusal(
                 .forbidden,
                 "Who asks is not known: the uid \(uid) is no account of this system, and the access rule names a group "

@@ -6,31 +6,36 @@ import Refusals
 import Synchronization
 
 /// Counts refusals that are not recorded one by one: those before a request was read whole, and, beyond a rate, an authorised caller's
-/// of what can be made without Apple's signature. A flood becomes one record a uid and minute, whatever its size. One for
-/// each rule, where the groups of a uid's processes match several.
+/// for which no key was used. A flood becomes one record a uid and minute, whatever its size. One for each rule, where the groups of a
+/// uid's processes match several. Of the accounts that one rule admits by a group, or that no rule admits, so many have records of
+/// their own in a minute, and all others one together: an account can have thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
-    /// Of each caller's forgeries in a minute. A backend that passes on what anybody sends it stays below this in quiet times, so that
-    /// each is found by its transaction.
+    /// Of each caller's refusals without use of a key in a minute. A backend that passes on whatever it receives stays below this in
+    /// quiet times, so that each is found by its transaction.
     static let mostRecorded = 60
+    /// Uids with a record of their own in a minute, of the accounts that one rule admits by a group, or that no rule admits.
+    static let mostUnnamed = 8
 
-    /// What a refusal says of a request for which no payment token of Apple's is needed.
-    private static let forgeable: Set<RefusalCode> = [
-        .malformedRequest, .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted,
-        .markerOIDMissing,
+    /// What may be the answer after a key was used, where no HSM token is known to have answered.
+    private static let mayFollowUse: Set<RefusalCode> = [
+        .decryptionFailed, .hsmUnavailable, .deadlineExceeded, .internalError,
     ]
-    private static let forgeableIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
+    private static let countedIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
 
     private struct Bucket: Hashable {
         /// Seconds since 1970, a whole minute's.
         let minute: Int
-        let uid: UInt32
+        /// nil for the accounts that have no bucket of their own.
+        let uid: UInt32?
         /// The rule's; nil where none matched.
         let name: String?
     }
 
     private struct Count {
-        let peer: PeerCredentials
-        var codes: [RefusalCode: Int]
+        /// nil for the accounts that have no bucket of their own.
+        let peer: PeerCredentials?
+        let unnamed: UnnamedAccounts?
+        var codes: [RefusalCode: Int] = [:]
     }
 
     /// A caller's minute, by the name that the rule gives it: many uids can have one.
@@ -47,25 +52,34 @@ final class RefusalTally: Sendable {
         self.clock = clock
     }
 
-    /// - Parameter name: the caller's name where a rule matched, and did not give what was asked for.
-    func count(_ code: RefusalCode, of peer: PeerCredentials, name: String?) {
+    /// - Parameter caller: where a rule matched, and did not give what was asked for.
+    func count(_ code: RefusalCode, of peer: PeerCredentials, as caller: Caller?) {
         let minute = Int(clock.now().timeIntervalSince1970 / 60) * 60
-        counts.withLock {
-            $0[Bucket(minute: minute, uid: peer.uid, name: name), default: Count(peer: peer, codes: [:])]
-                .codes[code, default: 0] += 1
+        let unnamed = caller.map(\.unnamedAccounts) ?? .unmatched
+        counts.withLock { counts in
+            var bucket = Bucket(minute: minute, uid: peer.uid, name: caller?.name)
+            var count = counts[bucket] ?? Count(peer: peer, unnamed: unnamed)
+            if let unnamed, counts[bucket] == nil,
+                counts.count(where: { $0.key.minute == minute && $0.value.unnamed == unnamed }) >= Self.mostUnnamed
+            {
+                bucket = Bucket(minute: minute, uid: nil, name: nil)
+                count = counts[bucket] ?? Count(peer: nil, unnamed: nil)
+            }
+            count.codes[code, default: 0] += 1
+            counts[bucket] = count
         }
     }
 
-    /// Counts a refusal of an authorised caller if its records of forgeries are too many in this minute.
+    /// Counts a refusal of an authorised caller if no key was used for it, and its records of such refusals are too many in this
+    /// minute. One payment token of Apple's, an old one, say, is enough for any number of them.
     ///
     /// - Parameter facts: what is known of the request.
     /// - Returns: true if it was counted, and is not to be recorded by itself.
     func counts(_ code: RefusalCode, of facts: AuditDraft.Facts, by caller: Caller) -> Bool {
-        // A caller that leaves before its payment token was read needs none.
-        let isUnread = code == .deadlineExceeded && facts.transactionId == nil
-        guard isUnread || Self.forgeable.contains(code), Self.forgeableIn.contains(facts.event.name) else {
-            return false
-        }
+        // Before its payment token was read no request has come to a key.
+        let hasUsedNoKey =
+            facts.transactionId == nil || (facts.hsmToken == nil && !Self.mayFollowUse.contains(code))
+        guard hasUsedNoKey, Self.countedIn.contains(facts.event.name) else { return false }
         let minute = Int(clock.now().timeIntervalSince1970 / 60)
         let isRecorded = recorded.withLock { recorded in
             if recorded.minute != minute { recorded = Recorded(minute: minute) }
@@ -73,7 +87,7 @@ final class RefusalTally: Sendable {
             return recorded.callers[caller.name, default: 0] <= Self.mostRecorded
         }
         guard !isRecorded else { return false }
-        count(code, of: caller.peer, name: caller.name)
+        count(code, of: caller.peer, as: caller)
         return true
     }
 
@@ -89,13 +103,15 @@ final class RefusalTally: Sendable {
             return ended
         }
         return taken.sorted {
-            ($0.key.minute, $0.key.uid, $0.key.name ?? "") < ($1.key.minute, $1.key.uid, $1.key.name ?? "")
+            ($0.key.minute, $0.key.uid ?? .max, $0.key.name ?? "")
+                < ($1.key.minute, $1.key.uid ?? .max, $1.key.name ?? "")
         }.compactMap { bucket, count in
             let since = AuditTime(Date(timeIntervalSince1970: Double(bucket.minute)))
             guard let summary = RefusalSummary(since: since, counts: count.codes) else { return nil }
             // No process is named: many of one uid may have been refused.
-            let caller = AuditCaller(
-                name: bucket.name.map { AuditText($0) }, uid: count.peer.uid, gid: count.peer.gid)
+            let caller = count.peer.map { peer in
+                AuditCaller(name: bucket.name.map { AuditText($0) }, uid: peer.uid, gid: peer.gid)
+            }
             return AuditRecord(time: AuditTime(now), refusals: summary, caller: caller)
         }
     }

@@ -36,13 +36,18 @@ struct UsageRecorder: AuditLooking {
         sequence.map { AuditReference(node: ledger.node, sequence: $0) }
     }
 
+    /// Counts a refusal of a caller who may call this if it is one of too many that are recorded in summary (``RefusalTally``).
+    ///
+    /// - Returns: true if it was counted, and is not to be recorded by itself.
+    func counts(_ code: RefusalCode, of draft: AuditDraft, by caller: Caller) -> Bool {
+        draft.sequence == nil && tally.counts(code, of: draft.facts, by: caller)
+    }
+
     /// Records that a caller who may call this was refused.
     ///
-    /// Beyond a rate what can be forged is counted and recorded in summary (``RefusalTally``). A refusal keeps its own code when its
-    /// record cannot be written; the ledger counts what it could not take.
+    /// A refusal keeps its own code when its record cannot be written; the ledger counts what it could not take.
     func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
         if let sequence = draft.sequence { return reference(sequence) }
-        guard !tally.counts(code, of: draft.facts, by: caller) else { return nil }
         let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
         // Nobody waits for a disk that is known to be full.
         guard !faults.isOngoing(FaultLog.ledger) else {

@@ -8,10 +8,10 @@ import Telemetry
 struct RequestLog: Sendable {
     let instruments: Instruments
     let logger: Logger
-    private let headLines = BoundedLines<RefusedHead>()
+    private let boundedLines = BoundedLines<CheapRefusal>()
 
     /// The refusals that share a log line.
-    private struct RefusedHead: Hashable {
+    private struct CheapRefusal: Hashable {
         let uid: UInt32
         let code: RefusalCode
     }
@@ -51,21 +51,21 @@ struct RequestLog: Sendable {
         logger.log(level: level, "answered", metadata: metadata)
     }
 
-    /// For a request that is refused for its head: this costs its sender nothing, so a uid has one line for each code in
-    /// ten seconds. The next one says how many were left out.
-    func finishHead(_ entry: Entry, refusal: Refusal) {
-        switch headLines.next(from: RefusedHead(uid: entry.peer.uid, code: refusal.code)) {
-        case nil: count(outcome: refusal.code.rawValue, of: entry)
-        case .own(let count)?: finish(entry, refusal: refusal, leftOut: count)
-        case .shared(let count)?: finish(entry, refusal: refusal, leftOutOfOthers: count)
+    /// For a request that is refused for its head, or recorded in summary: this costs its sender next to nothing, so a uid has one line
+    /// for each code in ten seconds. The next one says how many were left out.
+    func finishBounded(_ entry: Entry, refusal: Refusal) {
+        guard let line = boundedLines.next(from: CheapRefusal(uid: entry.peer.uid, code: refusal.code)) else {
+            return count(outcome: refusal.code.rawValue, of: entry)
         }
+        finish(entry, refusal: refusal, line: line)
     }
 
-    func finish(_ entry: Entry, refusal: Refusal, leftOut: Int = 0, leftOutOfOthers: Int = 0) {
+    func finish(_ entry: Entry, refusal: Refusal) { finish(entry, refusal: refusal, line: .own(leftOut: 0)) }
+
+    private func finish(_ entry: Entry, refusal: Refusal, line: BoundedLines<CheapRefusal>.Line) {
         count(outcome: refusal.code.rawValue, of: entry)
         var metadata = metadata(entry, outcome: refusal.code.rawValue)
-        if leftOut > 0 { metadata["refusal.left_out"] = "\(leftOut)" }
-        if leftOutOfOthers > 0 { metadata["refusal.left_out_of_others"] = "\(leftOutOfOthers)" }
+        metadata.add(line)
         metadata["refusal.message"] = "\(refusal.message)"
         if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
         logger.log(level: refusal.code == .internalError ? .error : .info, "refused", metadata: metadata)

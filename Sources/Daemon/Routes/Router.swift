@@ -71,8 +71,8 @@ struct Router: PeerRequestHandler {
                     endpoint: endpoint, entry: entry)
             }
         } catch {
-            requestLog.finishHead(entry, refusal: error)
-            recorder.tally.count(error.code, of: peer, name: caller?.name)
+            requestLog.finishBounded(entry, refusal: error)
+            recorder.tally.count(error.code, of: peer, as: caller)
             var answer = HTTPAnswer(refusal: error)
             if error.code == .methodNotAllowed {
                 // RFC 9110 §15.5.6: a 405 names the methods.
@@ -88,7 +88,7 @@ struct Router: PeerRequestHandler {
 
     func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer {
         requestLog.count(refusal, of: "listener")
-        recorder.tally.count(refusal.code, of: peer, name: policies.current.access.caller(for: peer)?.name)
+        recorder.tally.count(refusal.code, of: peer, as: policies.current.access.caller(for: peer))
         return HTTPAnswer(refusal: refusal)
     }
 
@@ -97,8 +97,13 @@ struct Router: PeerRequestHandler {
             try endpoint.checkQuery(request.query)
             return logging(try await endpoint.respond(request), role: endpoint.role, entry: entry)
         } catch {
+            guard let caller = request.caller, endpoint.role != nil,
+                !recorder.counts(error.code, of: request.draft, by: caller)
+            else {
+                requestLog.finishBounded(entry, refusal: error)
+                return HTTPAnswer(refusal: error)
+            }
             requestLog.finish(entry, refusal: error)
-            guard let caller = request.caller, endpoint.role != nil else { return HTTPAnswer(refusal: error) }
             return HTTPAnswer(refusal: error, audit: await recorder.refused(request.draft, by: caller, error.code))
         }
     }

@@ -78,7 +78,7 @@ import Testing
         defer { hang.end() }
         let clock = WallClock { RecordFixture.noon }
         let tally = RefusalTally(clock: clock)
-        for uid: UInt32 in 1...5 { tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), name: nil) }
+        for uid: UInt32 in 1...5 { tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), as: nil) }
         hang.begin()
         let finish = Begun { await RefusalSummaries(tally: tally, ledger: ledger).finish() }
         try await hang.hold()

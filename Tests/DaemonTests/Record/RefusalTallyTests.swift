@@ -25,8 +25,8 @@ import Testing
     func flood() throws {
         let tally = RefusalTally(clock: time.clock)
         let peer = PeerCredentials(uid: 1000, gid: 100, pid: 7, comm: "flood")
-        for _ in 0..<5000 { tally.count(.forbidden, of: peer, name: nil) }
-        tally.count(.notFound, of: peer, name: nil)
+        for _ in 0..<5000 { tally.count(.forbidden, of: peer, as: nil) }
+        tally.count(.notFound, of: peer, as: nil)
         #expect(tally.take().isEmpty, "the minute is not over")
         time.pass(60)
         let records = tally.take()
@@ -46,7 +46,9 @@ import Testing
     func apart() {
         let tally = RefusalTally(clock: time.clock)
         for _ in 0..<2 {
-            for uid: UInt32 in [1, 2] { tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), name: "x") }
+            for uid: UInt32 in [1, 2] {
+                tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), as: Self.caller("x"))
+            }
             time.pass(60)
         }
         #expect(tally.take().map { $0.caller?.uid } == [1, 2, 1, 2])
@@ -56,7 +58,9 @@ import Testing
     func rules() {
         let tally = RefusalTally(clock: time.clock)
         let peer = PeerCredentials(uid: 1, gid: 0)
-        for name in ["checkout", nil, "reports", "checkout"] { tally.count(.forbidden, of: peer, name: name) }
+        for name in ["checkout", nil, "reports", "checkout"] {
+            tally.count(.forbidden, of: peer, as: name.map { Self.caller($0) })
+        }
         time.pass(60)
         let records = tally.take()
         #expect(records.map { $0.caller?.name?.text } == [nil, "checkout", "reports"])
@@ -93,39 +97,70 @@ import Testing
         #expect(summary.counts == [.deadlineExceeded: 40])
     }
 
-    @Test("of a caller's forgeries sixty a minute are recorded one by one, the rest in one record; nothing else is")
-    func forgeries() async throws {
+    @Test(
+        "of a caller's refusals without a key sixty a minute are recorded one by one, the rest in one record; nothing else is"
+    )
+    func withoutKey() async throws {
         let directory = try FreshDirectory()
         let fixture = try await RecordFixture(
             ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken(), clock: time.clock)
         let recorder = fixture.recorder
-        func refuse(_ code: RefusalCode, by name: String, event: AuditEvent = .verify) async -> AuditReference? {
+        let paymentToken = try PaymentToken(json: JSONValue(parsing: SharedForge.paymentToken().paymentData))
+        func refuse(
+            _ code: RefusalCode, by name: String, event: AuditEvent = .verify, used: Bool = false
+        ) async -> AuditReference? {
             let draft = AuditDraft()
             draft.is(event)
+            draft.concerns(paymentToken)
+            if used { draft.used(hsmToken: "primary") }
+            guard !recorder.counts(code, of: draft, by: Self.caller(name)) else { return nil }
             return await recorder.refused(draft, by: Self.caller(name), code)
         }
         for number in 1...200 {
-            let code: RefusalCode = number.isMultiple(of: 2) ? .signatureInvalid : .certificateUntrusted
+            // The second is of a token that Apple has signed.
+            let code: RefusalCode = number.isMultiple(of: 2) ? .signatureInvalid : .signingTimeOutsideWindow
             #expect((await refuse(code, by: "shop") != nil) == (number <= RefusalTally.mostRecorded))
         }
-        // What takes one of Apple's, another caller, and administration are not part of the flood.
-        #expect(await refuse(.transactionReplayed, by: "shop", event: .decrypt(reference: nil)) != nil)
+        // What a key was used for, or may have been, another caller, and administration are not part of the flood.
+        #expect(await refuse(.amountMismatch, by: "shop", event: .decrypt(reference: nil), used: true) != nil)
+        #expect(await refuse(.decryptionFailed, by: "shop", event: .decrypt(reference: nil)) != nil)
         #expect(await refuse(.signatureInvalid, by: "reports") != nil)
         #expect(await refuse(.malformedRequest, by: "shop", event: .csrCreate) != nil)
-        #expect(try await fixture.ledger.head().sequence == RefusalTally.mostRecorded + 3)
+        #expect(try await fixture.ledger.head().sequence == RefusalTally.mostRecorded + 4)
         time.pass(60)
         let records = recorder.tally.take()
         #expect(records.count == 1 && records[0].caller?.name?.text == "shop")
         guard case .refusals(let summary)? = records.first?.event else { return }
-        #expect(summary.counts == [.signatureInvalid: 70, .certificateUntrusted: 70])
+        #expect(summary.counts == [.signatureInvalid: 70, .signingTimeOutsideWindow: 70])
         // A new minute.
         #expect(await refuse(.signatureInvalid, by: "shop") != nil)
+    }
+
+    @Test("of many uids that no rule names some have a record of their own, and the others one together")
+    func manyUIDs() throws {
+        let tally = RefusalTally(clock: time.clock)
+        for caller in [nil, Self.caller("team")] {
+            for uid: UInt32 in 1...500 { tally.count(.forbidden, of: PeerCredentials(uid: uid, gid: 0), as: caller) }
+        }
+        let named = AccessRule(name: "named", user: .init(name: "shop", id: 600), roles: [])
+        let peer = PeerCredentials(uid: 600, gid: 0)
+        tally.count(.forbidden, of: peer, as: Caller(rule: named, peer: peer))
+        // One that has its record goes on in it.
+        tally.count(.notFound, of: PeerCredentials(uid: 1, gid: 0), as: nil)
+        let records = tally.take(all: true)
+        #expect(records.count == 2 * RefusalTally.mostUnnamed + 2)
+        let totals = records.map { auditRecord -> Int? in
+            if case .refusals(let summary) = auditRecord.event { summary.total } else { nil }
+        }
+        #expect(records.last?.caller == nil && totals.last == 2 * (500 - RefusalTally.mostUnnamed))
+        #expect(records.first?.caller?.uid == 1 && totals.first == 2)
+        #expect(records.dropLast().last?.caller?.name?.text == "named")
     }
 
     @Test("a stopping daemon records the present minute too")
     func stopping() {
         let tally = RefusalTally(clock: time.clock)
-        tally.count(.requestTooLarge, of: PeerCredentials(uid: 1, gid: 0), name: nil)
+        tally.count(.requestTooLarge, of: PeerCredentials(uid: 1, gid: 0), as: nil)
         #expect(tally.take(all: true).count == 1)
     }
 }

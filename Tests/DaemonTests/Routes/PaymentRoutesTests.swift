@@ -211,6 +211,21 @@ struct PaymentRoutesTests {
         #expect(fixture.hsm.calls == 2)
     }
 
+    @Test(
+        "refusals without a key have a line of the log each, and share lines beyond the rate at which they are recorded"
+    )
+    func sharedLines() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        let more = 30
+        for _ in 0..<RefusalTally.mostRecorded + more {
+            #expect(try await fixture.post("/v1/verify", Array("{}".utf8)).status == 400)
+        }
+        let lines = String(decoding: try fixture.logged, as: UTF8.self).split(separator: "\n")
+            .count { $0.contains("malformed_request") }
+        // One more for each ten seconds, and each minute, that have passed.
+        #expect((1..<more).contains(lines - RefusalTally.mostRecorded), "\(lines)")
+    }
+
     @Test("a release is one line of the log, with these members and no others")
     func logLine() async throws {
         let fixture = try await PaymentRoutesFixture()
