@@ -97,7 +97,7 @@ class NSSToken(SoftHSMToken):
 
 
 class ScriptedToken(SoftHSMToken):
-    """The same behind the tests' module that injects faults; Tests/ScriptedPKCS11 says what a script may contain."""
+    """The same behind the tests' module that injects faults; Tests/Equipment/ScriptedPKCS11 says what a script may contain."""
 
     def __init__(self, name, place):
         super().__init__(name, place)

@@ -81,7 +81,7 @@ def check_form():
     """What needs no Prometheus: each alert has what the article and the unit tests need, the board is one."""
     text = (RULES / "paytokend.rules.yaml").read_text()
     tests = (RULES / "paytokend.rules-test.yaml").read_text()
-    article = (RULES.parent.parent / "Sources/Daemon/Documentation.docc/Watching.md").read_text()
+    article = (RULES.parent.parent / "Sources/Daemon/Daemon/Documentation.docc/Watching.md").read_text()
     wrong = []
     for body in re.split(r"\n      - ", text)[1:]:
         name = re.match(r"alert: (\w+)", body)

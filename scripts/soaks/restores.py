@@ -10,7 +10,7 @@ import load
 import machines
 import service
 
-ARTICLES = machines.REPOSITORY / "Sources/Daemon/Documentation.docc"
+ARTICLES = machines.REPOSITORY / "Sources/Daemon/Daemon/Documentation.docc"
 MODULE = next(path for path in ("/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
                                 "/usr/lib/aarch64-linux-gnu/softhsm/libsofthsm2.so", "/") if os.path.exists(path))
 # The signing-time window, in seconds: so wide that no payment token of the run leaves it, so that what is refused is refused by

@@ -1,0 +1,146 @@
+// The daemon's one store: claims, key records, approvals, the audit record and its checkpoints.
+//
+// Who calls it: `TokenDecryptor` claims every release here, the keys' and approvals' commands change their rows here, and
+// whatever is recorded is appended here. What it guarantees: see `Ledger` below; above all that a transaction is claimed, its
+// key's state checked and its audit record written in one transaction that is durable before anybody is answered.
+//
+// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), and an engine: SQLite/SQLiteLedger.swift for one
+// host, PostgreSQL/PostgreSQLLedger.swift for several. What stands outside their folders holds for every engine: the types, the
+// rules by which claims, approvals, changes and pruning are decided, the way of writes to the one writer, and the deadlines. All
+// engines keep the same promises (Tests/Storage/LedgerTests/Protocol).
+
+public import AuditChain
+public import Foundation
+public import MerchantKeys
+public import PaymentToken
+
+/// The daemon's one store: which transaction was released to whom, what every key may do, and the record of it all.
+///
+/// An engine is one folder behind this protocol. All calls are safe from any task and block none of the threads that
+/// Swift's tasks run on. What this protocol promises of ``release(_:recording:)`` is what keeps a payment from being credited
+/// twice: the key's state is checked and the claim written in one transaction, which is durable before the verdict
+/// is given. Calls that come while a commit is under way share the next one.
+///
+/// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
+/// (``backup(to:)``) when it has made no progress for that long. Every call throws `overloaded` when too many wait already.
+public protocol Ledger: AuditTrail, AuditKeyRecords, Administration, AdministrationFollowing, KeyHolderRecords,
+    RestoreRecords, NodeRecords, RecordArchives
+{
+    /// This node's name, as it stands in every row that this node writes.
+    var node: String { get }
+
+    /// `sqlite` or `postgresql`, for people.
+    var engine: String { get }
+    var schemaVersion: Int { get }
+
+    /// Claims a transaction for release, or says why it must not be released.
+    ///
+    /// - Parameter record: written in the same transaction, with the verdict as its outcome. Nil records nothing.
+    /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was. The
+    ///   claim may exist then: the caller repeats with the same reference.
+    func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict
+
+    /// Whoever may ask for a release soon says so here, so that a commit can wait for it.
+    var releasesUnderWay: ReleasesUnderWay { get }
+
+    /// Whether ``release(_:recording:)`` would find a repeat now. Changes nothing, and decides nothing: the claim does.
+    func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
+
+    /// Whether all repeats of a transaction are known to be used up, by this process's memory alone: it costs nothing, so
+    /// every request can be asked for. False for what was used up before the start, until that is asked for once more.
+    func isUsedUp(_ transaction: TransactionIdentifier) -> Bool
+
+    /// Counts a repeat that was opened and then refused for what was found inside, so that no ``release(_:recording:)``
+    /// counts it. Does nothing when the transaction is not released yet, or this would be no repeat of it.
+    func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
+
+    /// Records a signature that was made with an identity key, if the key may sign: its state and the record are one
+    /// transaction, durable before the verdict is given. A signature without a granted verdict must not leave.
+    ///
+    /// - Parameter record: written in the same transaction, with the verdict as its outcome.
+    /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was.
+    func record(_ signature: SignatureUse, recording record: AuditRecord) async throws(LedgerFailure)
+        -> RecordedSignature
+
+    /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
+    func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
+
+    /// How often each key was used since `time`, on all nodes: claims for a processing key, signatures of an identity key;
+    /// unused keys are left out. Repeats do not count. It looks at every claim of that time, so not at many days of them.
+    func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
+
+    /// Whether a key has released or signed anything since then. May look through all claims since.
+    func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool
+
+    /// One of them; nil when the ledger does not know the key.
+    func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord?
+
+    /// Makes one small durable write, for readiness.
+    func probe() async throws(LedgerFailure)
+
+    /// Removes claims that nobody can need any more, as far as the clock can be believed.
+    ///
+    /// - Parameter now: by the daemon's clock, which may be wrong.
+    func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome
+
+    /// What stands in this ledger about the time, for a look at the clock.
+    func times() async throws(LedgerFailure) -> LedgerTimes
+
+    /// When a transaction was released last, for the first time, by claims and record; nil when none was. May look
+    /// through the record.
+    func newestRelease() async throws(LedgerFailure) -> Date?
+
+    /// When a payment token was first released to this uid, by this node's records of these sequences; nil when none was.
+    /// Repeats do not count. It looks at each of them: ten thousand take some ten milliseconds.
+    func firstRelease(to uid: UInt32, in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> AuditTime?
+
+    /// Makes a consistent copy while all goes on, which can be taken into service in the ledger's place.
+    ///
+    /// - Parameter path: absolute; nothing may be there yet. The file is for its owner alone and has reached the disk.
+    func backup(to path: String) async throws(LedgerBackupError) -> BackupFile
+
+    /// Waits for what is under way, at most `ledger.timeout`, and gives the store back. Calls made later fail as
+    /// `unavailable`.
+    func close() async
+}
+
+/// What the writer did, for metrics and logs. It is told on the writer's thread, or on the one that
+/// noted what was dropped: whoever listens must not block.
+public enum LedgerEvent: Sendable, Equatable {
+    /// A batch of `writes` became durable, `after` this long from its beginning to the end of its sync.
+    case committed(writes: Int, after: Duration)
+    /// This node's record is durable up to this sequence, whoever wrote it and whether anybody waited for it.
+    case recorded(upTo: Int)
+    /// A batch was not acknowledged. Those of its writes that are found in the store are answered all the same.
+    case failed(writes: Int, reason: String)
+    /// Notes were dropped, since the ledger could not take them. Their number is recorded when it can again.
+    case dropped(notes: Int)
+    /// A batch made so many round trips to its server; told by engines that have one.
+    case exchanged(roundTrips: Int)
+    /// What became of a commit whose acknowledgement got lost.
+    case readBack(ReadBackOutcome)
+    /// The store is older than what this process has written to it; all nodes hold from now on.
+    case held(LedgerHold.Finding)
+    /// The store is being opened, and another daemon has this node's name or has ended without giving it back: that one's lease
+    /// is waited for.
+    case awaitsName(NodeNameHolder)
+}
+
+/// What the store says of a commit that was not acknowledged; `paytokend_ledger_reads_back_total{outcome}`.
+public enum ReadBackOutcome: String, Sendable, CaseIterable {
+    /// It stands, and is durable wherever it has to be.
+    case found
+    /// It never took place, and never will.
+    case absent
+    /// Neither could be learnt in time.
+    case unresolved
+}
+
+/// The name that the kernel has for this machine; asking the resolver could wait for a network.
+enum HostName {
+    static var current: String {
+        let text = (try? String(contentsOfFile: "/proc/sys/kernel/hostname", encoding: .utf8)) ?? ""
+        let name = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        return AuditNode(name)?.name ?? "localhost"
+    }
+}

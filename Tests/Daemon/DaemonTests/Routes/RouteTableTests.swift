@@ -1,0 +1,124 @@
+import AccessControl
+import DaemonAPI
+import Foundation
+import Glibc
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Daemon
+@testable import HTTPListener
+
+/// The daemon's whole table of paths, put together as it is at the start; no token is opened.
+@Suite("Every path and its query")
+struct RouteTableTests {
+    private let fixture: ConfigurationFixture
+    private let assembly: Assembly
+    private var endpoints: [Endpoint] { assembly.router.endpoints }
+
+    init() async throws {
+        fixture = try ConfigurationFixture()
+        let configuration = try fixture.load(
+            ConfigurationFixture.minimum + """
+                ledger: { url: "sqlite:\(fixture.directory.path("ledger.sqlite"))", node: node-1 }
+                approvals: { people: 1 }
+                access:
+                  - { user: "\(geteuid())", roles: [decrypt, session, monitor, audit, admin] }
+
+                """)
+        assembly = try await Assembly.make(configuration, logger: ListenerFixture.quiet)
+    }
+
+    /// The refusal's code and details; nil when the request was not refused as malformed.
+    private func refusal(
+        _ endpoint: Endpoint, _ query: [String: String]
+    ) async throws -> (code: String?, details: String?) {
+        let path = endpoint.path.split(separator: "/").map { $0.hasPrefix("{") ? "00000000" : $0 }
+        let head = RequestHead(
+            method: endpoint.method, path: "/" + path.joined(separator: "/"), query: query,
+            contentType: endpoint.bodyLimit > 0 ? "application/json" : nil)
+        let peer = PeerCredentials(uid: geteuid(), gid: getegid())
+        let socket = try #require(endpoint.sockets.first)
+        let answer: HTTPAnswer
+        switch assembly.router.admit(head, peer: peer, socket: socket) {
+        case .refuse(let refused): answer = refused
+        case .accept(_, let respond): answer = await respond(Array("{}".utf8))
+        }
+        guard answer.status == 400, case .bytes(let body) = answer.body else { return (nil, nil) }
+        let refusal = try #require(try JSONValue(parsing: body).objectValue)
+        return (refusal["code"]?.stringValue, refusal["details"]?.stringValue)
+    }
+
+    @Test("a parameter that the path does not know is refused, whatever the path")
+    func unknownParameters() async throws {
+        #expect(endpoints.count > 20)
+        for endpoint in endpoints {
+            for name in ["dry-run", "dryrun", "DRY_RUN", "since ", "4817499130000004"] {
+                let (code, details) = try await refusal(endpoint, [name: "true"])
+                #expect(code == "malformed_request", "\(endpoint.method) \(endpoint.path)")
+                #expect(details?.contains(name) != true)
+            }
+        }
+    }
+
+    @Test("dry_run is refused by every path that has none, whatever its value, and by every path when it is neither")
+    func dryRun() async throws {
+        for endpoint in endpoints {
+            var refused = ["perhaps", "", "TRUE", "1"]
+            if endpoint.dryRun != .offered { refused += ["true", "false"] }
+            for value in refused {
+                let (code, details) = try await refusal(endpoint, ["dry_run": value])
+                #expect(code == "malformed_request", "\(endpoint.method) \(endpoint.path) \(value)")
+                #expect(details == "dry_run", "\(endpoint.method) \(endpoint.path) \(value)")
+            }
+        }
+        #expect(endpoints.allSatisfy { $0.method == "POST" || $0.dryRun != .offered })
+    }
+
+    @Test(
+        "at a path of its own a method of a path with braces is not known",
+        arguments: ["/v1/keys/import", "/v1/rotations/certificate"])
+    func literalPaths(path: String) throws {
+        let peer = PeerCredentials(uid: geteuid(), gid: getegid())
+        for method in ["OPTIONS", "GET"] {
+            guard
+                case .refuse(let answer) = assembly.router.admit(
+                    RequestHead(method: method, path: path), peer: peer, socket: .admin)
+            else {
+                Issue.record("\(method) \(path) is answered")
+                continue
+            }
+            #expect(answer.status == 405)
+            #expect(answer.headers.contains(.init(name: "Allow", value: "POST")), "\(answer.headers)")
+        }
+    }
+
+    @Test("the table and the OpenAPI file name the same paths and the same parameters")
+    func described() throws {
+        let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")
+        let document = try JSONValue(parsing: Array(Data(contentsOf: file)))
+        let paths = try #require(document.objectValue?["paths"]?.objectValue)
+        var described: [String: Set<String>] = [:]
+        for (path, operations) in paths.members {
+            // The names in braces are each side's own.
+            let path = path.replacing(/\{[^}]*\}/, with: "{}")
+            for (method, operation) in operations.objectValue?.members ?? [] where ["get", "post"].contains(method) {
+                let parameters = operation.objectValue?["parameters"]?.arrayValue ?? []
+                described["\(method.uppercased()) \(path)"] = Set(
+                    parameters.compactMap { parameter in
+                        if parameter.objectValue?["$ref"]?.stringValue == "#/components/parameters/dryRun" {
+                            return "dry_run"
+                        }
+                        let members = parameter.objectValue
+                        return members?["in"] == .string("query") ? members?["name"]?.stringValue : nil
+                    })
+            }
+        }
+        var table: [String: Set<String>] = [:]
+        for endpoint in endpoints {
+            let path = endpoint.path.replacing(/\{[^}]*\}/, with: "{}")
+            table["\(endpoint.method) \(path)"] = endpoint.query.union(endpoint.dryRun == .offered ? ["dry_run"] : [])
+        }
+        #expect(table == described)
+    }
+}

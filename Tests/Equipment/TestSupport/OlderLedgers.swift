@@ -1,0 +1,14 @@
+import Foundation
+
+/// What the programs of earlier versions left, as SQL, in `Tests/Storage/OlderLedgers`.
+public enum OlderLedgers {
+    /// - Parameter name: of the file, without `.sql`.
+    public static func sql(_ name: String) throws -> String {
+        try String(contentsOf: ProjectFiles.url("Tests/Storage/OlderLedgers/\(name).sql"), encoding: .utf8)
+    }
+
+    /// The same for a connection that begins and ends the transaction itself.
+    public static func sqlWithoutTransaction(_ name: String) throws -> String {
+        try sql(name).replacing("BEGIN TRANSACTION;", with: "").replacing("COMMIT;", with: "")
+    }
+}

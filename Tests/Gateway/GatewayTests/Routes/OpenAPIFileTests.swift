@@ -1,0 +1,92 @@
+import Foundation
+import Logging
+import Payments
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Sources/Gateway/Gateway/openapi.json and the code say the same. `scripts/check-openapi` reads the file by itself.
+@Suite("The gateway's OpenAPI file")
+struct GatewayOpenAPITests {
+    private let document: JSONObject
+
+    init() throws {
+        let file = ProjectFiles.url("Sources/Gateway/Gateway/openapi.json")
+        document = try #require(
+            try JSONValue(parsing: Array(Data(contentsOf: file)), limits: JSONLimits(maximumDepth: 64)).objectValue)
+    }
+
+    @Test("every code stands in the file's table with its row's status")
+    func statuses() throws {
+        let schema = try #require(
+            document["components"]?.objectValue?["schemas"]?.objectValue?["RefusalCode"]?.objectValue)
+        let rows = try #require(schema["description"]?.stringValue).split(separator: "\n")
+        for code in GatewayCode.allCases {
+            let row = "| \(code.row.status) | \(code.rawValue) |"
+            #expect(rows.contains { $0.hasPrefix(row) }, "\(row) is missing")
+        }
+        #expect(rows.count { $0.hasPrefix("| 4") || $0.hasPrefix("| 5") } == GatewayCode.allCases.count)
+    }
+
+    @Test("a path without braces goes before those with some")
+    func literalPaths() {
+        let paths: [RoutePath] = ["/v1/payments/{transactionId}", "/v1/payments/list"]
+        let found = { (path: String) in RoutePath.routes(paths, at: path, by: \.self).map(\.route.text) }
+        #expect(found("/v1/payments/list") == ["/v1/payments/list"])
+        #expect(found("/v1/payments/0f") == ["/v1/payments/{transactionId}"])
+    }
+
+    @Test("every path that the gateway has is described, and no other")
+    func paths() async throws {
+        let described = try #require(document["paths"]?.objectValue).members.flatMap { path, item in
+            (item.objectValue?.members ?? []).map { "\($0.name.uppercased()) \(path)" }
+        }
+        try await GatewayFixture(testRoutes: false).use { gateway in
+            // As the program puts them together.
+            let paytokend = PaytokendCalls(gateway.assembly.configuration.paytokend)
+            let sessions = SessionRoutes(
+                sessions: try .made(gateway.assembly.configuration, paytokend: paytokend, observer: HeardSessions()),
+                maxRequestBytes: gateway.assembly.configuration.listener.maxRequestBytes)
+            let directory = try FreshDirectory()
+            let payments = PaymentService(
+                store: try SQLitePaymentStore(path: directory.path("payments.sqlite")),
+                paytokend: paytokend, processors: ProcessorDirectory(processors: []), deadline: .seconds(1),
+                gateway.assembly.configuration, logger: Logger(label: "test"))
+            let served =
+                (gateway.assembly.router.routes + sessions.routes + payments.routes).map { "\($0.method) \($0.path)" }
+                + (gateway.assembly.adminRouter.routes + sessions.adminRoutes + payments.adminRoutes)
+                .map { "\($0.method) \($0.path)" }
+            #expect(Set(described) == Set(served))
+        }
+    }
+
+    @Test("real answers are as they are described")
+    func answers() async throws {
+        let directory = try FreshDirectory()
+        try await GatewayFixture(testRoutes: false).use { gateway in
+            var lines: [String] = []
+            for (path, socket) in [
+                ("/healthz", gateway.adminSocket), ("/readyz", gateway.adminSocket),
+                ("/v1/status", gateway.adminSocket),
+                ("/v1/status?a=b", gateway.adminSocket), ("/nothing", gateway.adminSocket),
+            ] {
+                let answer = try await Curl.request(path, socket: socket)
+                var writer = JSONWriter(capacity: 1024)
+                writer.beginObject()
+                writer.member("method", "GET")
+                writer.member("path", path)
+                writer.member("status", "\(answer.status)")
+                writer.member("body", answer.text)
+                writer.endObject()
+                lines.append(String(decoding: writer.bytes, as: UTF8.self))
+            }
+            try directory.write(lines.joined(separator: "\n") + "\n", to: "answers")
+        }
+        let checked = try await Program.run(
+            ProjectFiles.path("scripts/check-openapi"),
+            ["--gateway", "--lines", directory.path("answers")])
+        #expect(checked.status == 0, "\(checked)")
+    }
+}

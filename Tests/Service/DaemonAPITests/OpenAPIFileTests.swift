@@ -1,0 +1,82 @@
+import Foundation
+import Refusals
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import DaemonAPI
+
+/// Sources/Service/DaemonAPI/openapi.json and the code say the same. `scripts/check-openapi` judges the file by itself.
+@Suite("OpenAPI file")
+struct OpenAPIFileTests {
+    let document: JSONObject
+
+    init() throws {
+        let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")
+        let limits = JSONLimits(maximumDepth: 64)
+        document = try #require(try JSONValue(parsing: Array(Data(contentsOf: file)), limits: limits).objectValue)
+    }
+
+    @Test("Every refusal code stands in the file's table with the status that the error table gives it")
+    func statuses() throws {
+        let schema = try #require(
+            document["components"]?.objectValue?["schemas"]?.objectValue?["RefusalCode"]?.objectValue)
+        let rows = try #require(schema["description"]?.stringValue).split(separator: "\n")
+        for code in RefusalCode.allCases {
+            let row = "| \(ErrorTable.row(for: code).status) | \(code.rawValue) |"
+            #expect(rows.contains { $0.hasPrefix(row) }, "\(row) is missing")
+        }
+        #expect(rows.filter { $0.hasPrefix("| 4") || $0.hasPrefix("| 5") }.count == RefusalCode.allCases.count)
+    }
+
+    @Test("An operation describes a code only under the code's own status")
+    func responses() throws {
+        var seen: Set<String> = []
+        let responses = try #require(document["components"]?.objectValue?["responses"]?.objectValue)
+        for (name, path) in try operations() {
+            for (status, response) in path.members {
+                var described = response
+                if let reference = response.objectValue?["$ref"]?.stringValue {
+                    described = try #require(responses[String(reference.split(separator: "/").last ?? "")])
+                }
+                for code in codes(in: try named(described)) {
+                    let known = try #require(RefusalCode(rawValue: code), "\(name) describes \(code)")
+                    #expect(String(ErrorTable.row(for: known).status) == status, "\(name), \(code)")
+                    seen.insert(code)
+                }
+            }
+        }
+        // These answer what the file does not describe, or nothing in this version.
+        let unused: Set<String> = ["method_not_allowed"]
+        #expect(Set(RefusalCode.allCases.map(\.rawValue)).subtracting(seen) == unused)
+    }
+
+    /// The responses of every operation, with its name.
+    private func operations() throws -> [(String, JSONObject)] {
+        let paths = try #require(document["paths"]?.objectValue)
+        return paths.members.flatMap { template, item in
+            (item.objectValue?.members ?? []).compactMap { method, operation in
+                operation.objectValue?["responses"]?.objectValue.map { ("\(method) \(template)", $0) }
+            }
+        }
+    }
+
+    /// The schema that the response names for its JSON.
+    private func named(_ response: JSONValue) throws -> JSONValue {
+        let content = response.objectValue?["content"]?.objectValue?["application/json"]
+        let name = content?.objectValue?["schema"]?.objectValue?["$ref"]?.stringValue?.split(separator: "/").last
+        guard let name else { return response }
+        return try #require(document["components"]?.objectValue?["schemas"]?.objectValue?[String(name)])
+    }
+
+    /// What the refusal schemas inside `value` allow as `code`.
+    private func codes(in value: JSONValue) -> [String] {
+        switch value {
+        case .object(let object):
+            let own = object["code"]?.objectValue?["enum"]?.arrayValue?.compactMap(\.stringValue) ?? []
+            return own + object.members.flatMap { codes(in: $0.value) }
+        case .array(let array): return array.flatMap { codes(in: $0) }
+        default: return []
+        }
+    }
+}
