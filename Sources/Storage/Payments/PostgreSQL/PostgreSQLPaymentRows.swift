@@ -79,19 +79,25 @@ enum PostgreSQLPaymentRows {
     }
 
     /// Attempts that ended without sending anything, each with its token's digest: at the client's token, and at the one whose
-    /// payment has the stated transaction. Of each the newest, at most ``Payment/mostFreeAttempts``, so that no read is longer for a
-    /// long history; each attempt has one such line.
+    /// payment has the stated transaction. Of each the newest, at most ``Payment/mostFreeAttempts``; each attempt has one such line.
+    ///
+    /// So that a long history takes no longer: only the index by payment and number has the order that is asked for. With `=` for the
+    /// digest the primary key would have it too, and the planner takes that for a token that has a large part of all history.
     static func harmlessAttempts(at arrival: PaymentArrival) -> PostgreSQLStatement {
-        func newest(_ condition: String) -> String {
+        func newest(at digest: String) -> String {
             """
             (SELECT token_digest, attempt FROM payment_change
-            WHERE client = $1 AND \(condition) AND state IN ('not_sent', 'refused')
-            ORDER BY number DESC LIMIT \(Payment.mostFreeAttempts))
+            WHERE client = $1 AND token_digest BETWEEN \(digest) AND \(digest) AND state IN ('not_sent', 'refused')
+            ORDER BY token_digest DESC, number DESC LIMIT \(Payment.mostFreeAttempts))
             """
         }
-        let stated = "token_digest = (SELECT token_digest FROM payment WHERE transaction_id = $3 AND client = $1)"
         return PostgreSQLStatement(
-            newest("token_digest = $2") + " UNION ALL " + newest("token_digest <> $2 AND \(stated)"),
+            """
+            \(newest(at: "$2")) UNION ALL
+            SELECT stated.token_digest, stated.attempt
+            FROM payment CROSS JOIN LATERAL \(newest(at: "payment.token_digest")) AS stated
+            WHERE payment.transaction_id = $3 AND payment.client = $1 AND payment.token_digest <> $2
+            """,
             [.text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction)],
             prepared: "harmless_attempts")
     }

@@ -161,11 +161,11 @@ enum PostgreSQLPaymentTables {
                 WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL AND changed_at < removable_before()
                 ORDER BY changed_at LIMIT least(greatest(most, 0), 1000) FOR UPDATE SKIP LOCKED
             LOOP
-                -- The oldest first, so that what is left of a history is its end.
+                -- The oldest first, so that what is left of a history is its end; only the index by payment and number has this order.
                 DELETE FROM payment_change WHERE number IN (
-                    SELECT number FROM payment_change
-                    WHERE client = removable.client AND token_digest = removable.token_digest
-                    ORDER BY number LIMIT remaining);
+                    SELECT number FROM payment_change WHERE client = removable.client
+                    AND token_digest BETWEEN removable.token_digest AND removable.token_digest
+                    ORDER BY token_digest, number LIMIT remaining);
                 GET DIAGNOSTICS gone = ROW_COUNT;
                 remaining := remaining - gone;
                 EXIT WHEN remaining <= 0;
