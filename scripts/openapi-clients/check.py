@@ -14,7 +14,7 @@ import threading
 import service
 from shop import Shop
 
-TARGETS = {"DaemonAPI": "paytokend", "Gateway": "gateway"}
+TARGETS = {"Service/DaemonAPI": "paytokend", "Gateway/Gateway": "gateway"}
 # What the generators have no type for: the lines of exports, and Radial's XML.
 UNTYPED = ("application/jsonl", "text/xml", "application/xml")
 EXPECTED = {"currencyCode": "840", "transactionAmount": 1000}
@@ -172,8 +172,8 @@ def main(top):
         shop.gateway.start()
         try:
             for name, generate, decrypt, pay in generators:
-                decrypt(generate(top, "DaemonAPI"), daemon, minted)
-                pay(generate(top, "Gateway"), shop, minted)
+                decrypt(generate(top, "Service/DaemonAPI"), daemon, minted)
+                pay(generate(top, "Gateway/Gateway"), shop, minted)
                 print(f"{name}: both files have clients, which decrypted and paid")
         finally:
             shop.gateway.abandon()
