@@ -281,7 +281,7 @@ struct ConfigurationTests {
         let description = try JSONValue(
             parsing: Array(Data(contentsOf: ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json"))))
         var schema: JSONValue? = description
-        for name in ["components", "schemas", "Approval", "properties", "operation", "enum"] {
+        for name in ["components", "schemas", "ApprovalOperation", "enum"] {
             schema = schema?.objectValue?[name]
         }
         let described = (schema?.arrayValue ?? []).compactMap(\.stringValue)
