@@ -168,16 +168,13 @@ def main(top):
         daemon.start()
         daemon.import_merchant()
         shop, minted = Shop(daemon, random.Random(1)), tokens()
-        shop.simulator.start()
-        shop.gateway.start()
-        try:
+        with shop.simulator, shop.gateway:
+            shop.simulator.start()
+            shop.gateway.start()
             for name, generate, decrypt, pay in generators:
                 decrypt(generate(top, "Service/DaemonAPI"), daemon, minted)
                 pay(generate(top, "Gateway/Gateway"), shop, minted)
                 print(f"{name}: both files have clients, which decrypted and paid")
-        finally:
-            shop.gateway.abandon()
-            shop.simulator.abandon()
     print(f"check-openapi-clients: {len(generators)} generators")
     return 0
 
