@@ -50,9 +50,9 @@ struct PeerConnections: ConnectionService {
         let unnamed = handler.unnamedAccounts(of: peer)
         // One account can have thousands of uids in user namespaces, and would have as many turns.
         let share = unnamed.map { TurnShare(of: $0.source, named: "\(peer.uid)") } ?? TurnShare(of: .user(peer.uid))
-        return AcceptedConnection(source: .user(peer.uid), within: shares.bounds(for: unnamed), share: { share }) { _ in
-            PeerRequests(peer: peer, socket: socket, handler: handler)
-        }
+        return AcceptedConnection(
+            source: .user(peer.uid), within: shares.bounds(for: unnamed), share: { share },
+            handler: { _ in PeerRequests(peer: peer, socket: socket, handler: handler) })
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }
