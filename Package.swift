@@ -245,6 +245,7 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "paytokenctl",
                 dependencies: [
+                    "AccessControl",
                     "AuditChain", "AuditReport", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener",
                     "HostSystem", "KeyFiles",
                     "KeySealing", "Ledger", "PostgreSQLClient", "ProductVersion", "Refusals", "SecretMemory",

@@ -5,20 +5,22 @@ import HostSystem
 import NIOCore
 import Synchronization
 
-/// Where a connection that was just accepted comes from, as the kernel says.
+/// The origin of a connection that was just accepted, as the kernel says.
 package enum ArrivingPeer: Sendable, Hashable {
     /// Through a Unix socket: the peer's uid.
     case user(UInt32)
     /// Through a socket of the network: the peer's IP address in network byte order, 4 or 16 bytes.
     case address([UInt8])
 
-    /// What its connections are counted by before their client is known.
-    package var source: ConnectionSource {
+    /// The sources that its connections are counted by before their client is known, the narrowest first; at least one.
+    package var sources: [ConnectionSource] {
         switch self {
-        case .user(let uid): .user(uid)
-        case .address(let address): ConnectionSource.networks(of: address)[0]
+        case .user(let uid): [.user(uid)]
+        case .address(let address): ConnectionSource.networks(of: address)
         }
     }
+
+    package var source: ConnectionSource { sources[0] }
 
     fileprivate init(_ arrival: paytokend_arrival) {
         let length = Int(arrival.address_length)

@@ -11,25 +11,24 @@ final class NetworkPeer: Sendable {
 
     /// For the log: an IP address without a port, or `unix`.
     let address: String
-    /// What the connection is counted by until its client is known: an account, an IPv4 address or an IPv6 network of 64 bits.
-    let source: ConnectionSource
+    /// ``source`` and the wider ones, the narrowest first.
+    let sources: [ConnectionSource]
+    /// The source that the connection is counted by until its client is known: an account, an IPv4 address or an IPv6 network of
+    /// 64 bits.
+    var source: ConnectionSource { sources[0] }
     /// The larger IPv6 networks that it is from, of 56 and of 48 bits: one party can have either (RFC 6177 §2).
-    let wider: [ConnectionSource]
-    /// `source` and the wider ones, the narrowest first.
-    var sources: [ConnectionSource] { [source] + wider }
+    var wider: ArraySlice<ConnectionSource> { sources.dropFirst() }
     private let state = Mutex(State())
 
     /// - Throws: NIO's error for bytes that are no IP address.
     init(_ arriving: ArrivingPeer) throws {
-        switch arriving {
-        case .user:
-            address = "unix"
-            (source, wider) = (arriving.source, [])
-        case .address(let packed):
-            address = try SocketAddress(packedIPAddress: ByteBuffer(bytes: packed), port: 0).ipAddress ?? ""
-            let networks = ConnectionSource.networks(of: packed)
-            (source, wider) = (networks[0], Array(networks.dropFirst()))
-        }
+        sources = arriving.sources
+        address =
+            switch arriving {
+            case .user: "unix"
+            case .address(let packed):
+                try SocketAddress(packedIPAddress: ByteBuffer(bytes: packed), port: 0).ipAddress ?? ""
+            }
     }
 
     /// What the client proved in the TLS handshake.

@@ -1,8 +1,7 @@
-import CLinux
+import AccessControl
 import DaemonAPI
 import Foundation
 import Glibc
-import HostSystem
 import NIOCore
 
 /// The accounts whose process may listen on a socket: root, the account of this program, and the socket's owner, unless everyone can
@@ -26,16 +25,10 @@ struct SocketOwner {
 
     /// - Throws: `UnixSocketClientError.untrustedPeer`, or the reason why the kernel does not say who listens.
     func check(_ connection: any Channel) throws {
-        let peer = try connection.pipeline.syncOperations.withUnsafeTransportIfAvailable(
-            of: NIOBSDSocket.Handle.self, Self.peer)
+        let peer = try connection.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+            try PeerCredentials(connectedSocket: $0).uid
+        }
         guard let peer else { throw ChannelError.operationUnsupported }
         guard admits(peer) else { throw UnixSocketClientError.untrustedPeer(path: path, uid: peer) }
-    }
-
-    private static func peer(of connection: CInt) throws -> UInt32 {
-        var peer = paytokend_peer()
-        let result = unsafe paytokend_peer_credentials(connection, &peer)
-        guard result == 0 else { throw SystemError(call: "getsockopt(SO_PEERCRED)", errno: result) }
-        return peer.uid
     }
 }
