@@ -25,7 +25,7 @@ package struct GrantOptions: ParsableArguments {
         }
     }
 
-    /// What the role gets, for a table; nil where no role is named.
+    /// The role's rights, for a table; nil where no role is named.
     package var description: String? {
         grant.map { role in connections.map { "\(role), with at most \($0) connections" } ?? role }
     }

@@ -176,7 +176,7 @@ extension Table {
         /// Columns of the terminal that are shown at least, the ellipsis among them.
         private static let (leastBeginning, leastWords) = (9, 16)
 
-        /// How narrow the column may become with these values, and where they are then cut; nil: not narrower than it is.
+        /// The least width of the column with these values, and the place where they are then cut; nil: not narrower than it is.
         ///
         /// - Parameter most: when nothing else is left to leave out. Words then show as little as identifiers, and
         ///   identifiers that begin alike, as those of one company do, show their ends.

@@ -21,7 +21,7 @@ public struct PersonIdentities: Sendable, Hashable {
         self.loginAccount = self.loginUID == nil ? nil : loginAccount
     }
 
-    /// Whether these are two persons: no number is common to both, root's left out, which many reach.
+    /// Returns true if these are two persons: no number is common to both, root's left out, which many reach.
     public func isAnother(than other: PersonIdentities) -> Bool {
         numbers.isDisjoint(with: other.numbers)
     }

@@ -26,9 +26,9 @@ package struct AcceptedConnection: Sendable {
     package var source: ConnectionSource
     /// The larger sources that `source` is a part of, the nearest first.
     package var wider: [ConnectionBound]
-    /// Whose turns on an event loop its work takes, asked for each time: that may be known better later.
+    /// The turns on an event loop that its work takes, asked for each time: they may be known better later.
     package var share: @Sendable () -> TurnShare
-    /// What answers its requests. On the connection's event loop.
+    /// Makes the handler that answers its requests. On the connection's event loop.
     package var handler: @Sendable (any Channel) -> any RequestHandler
     /// Whether an answer costs more than serving does, as with TLS, whose handshake comes before it. Such a connection is
     /// closed without one where there are too many.

@@ -20,7 +20,7 @@ package struct InheritedSocket: Sendable, Equatable {
     package let descriptor: CInt
     package let address: Address
 
-    /// What a listening stream socket is bound to, as paytokend_listening_stream has it.
+    /// The address that a listening stream socket is bound to, as paytokend_listening_stream has it.
     static func place(of descriptor: CInt) -> (family: CInt, address: String, port: Int) {
         var port: UInt16 = 0
         var text = [CChar](repeating: 0, count: Int(PAYTOKEND_ADDRESS_SIZE))

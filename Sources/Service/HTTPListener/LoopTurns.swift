@@ -4,7 +4,7 @@ import HostSystem
 package import NIOCore
 import NIOPosix
 
-/// Whose turns some work takes: an owner's, which go round the names under it (``FairQueue``).
+/// The turns that some work takes: an owner's, which go round the names under it (``FairQueue``).
 package struct TurnShare: Sendable, Equatable {
     package let owner: ConnectionSource
     package let name: String?

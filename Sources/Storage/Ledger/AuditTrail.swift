@@ -24,7 +24,7 @@ public protocol AuditTrail: ChainReading {
 
 /// One node's chain as it is stored.
 public protocol ChainReading: Sendable {
-    /// Where the chain ends.
+    /// Selects the end of the chain.
     func head() async throws(LedgerFailure) -> ChainHead
 
     /// The archive behind which the chain begins here; nil where it begins with record 1. Its last record is still here, and so

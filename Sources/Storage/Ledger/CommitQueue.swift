@@ -156,7 +156,7 @@ final class CommitQueue<Write: QueuedWrite>: Sendable {
         }
     }
 
-    /// Whether notes were dropped that no record counts yet.
+    /// True if notes were dropped that no record counts yet.
     var hasDropped: Bool { state.withLock { $0.dropped != nil } }
 
     /// Counts one record that was not written though nobody hears of it; the time is that of this call.

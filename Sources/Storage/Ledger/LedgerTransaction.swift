@@ -5,7 +5,7 @@ import KeyTypes
 import MerchantKeys
 import PaymentToken
 
-/// What administrative work needs of one transaction of an engine. What it decides stands in the extension, and is the same for
+/// The part of an engine's transaction that administrative work needs. Its decisions are in the extension, and are the same for
 /// every engine.
 protocol LedgerTransaction: AnyObject, LedgerQueries {
     var node: AuditNode { get }

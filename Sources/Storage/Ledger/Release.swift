@@ -130,7 +130,7 @@ struct Claim: Sendable {
     let claimedAt: Int64
     var repeats: Int
 
-    /// Whether there is no further repeat.
+    /// True if there is no further repeat.
     var isUsedUp: Bool { repeats >= Release.mostRepeats }
 
     /// A repeat has the same caller, the same reference and the same signed content, and comes at most `repeatFor` after
@@ -197,7 +197,7 @@ extension Release {
 }
 
 extension ReleaseVerdict {
-    /// Whether there is no further repeat.
+    /// True if there is no further repeat.
     ///
     /// - Parameter isUsedUp: of the claim, after this verdict; asked for only where it counts.
     func isLast(_ isUsedUp: () throws -> Bool) rethrows -> Bool {

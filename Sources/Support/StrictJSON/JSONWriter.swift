@@ -4,7 +4,7 @@
 ///
 ///     JSONWriter.object { $0.member("code", "forbidden") }   // {"code":"forbidden"}
 ///
-/// Whether every `begin` has its `end` and every name its value is the caller's care.
+/// The caller sees to it that every `begin` has its `end` and every name its value.
 public struct JSONWriter: Sendable {
     /// What has been written, UTF-8.
     public private(set) var bytes: [UInt8] = []

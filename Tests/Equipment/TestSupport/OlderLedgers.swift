@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the programs of earlier versions left, as SQL, in `Tests/Storage/OlderLedgers`.
+/// The ledgers and stores of earlier versions, as SQL, in `Tests/Storage/OlderLedgers`.
 public enum OlderLedgers {
     /// - Parameter name: of the file, without `.sql`.
     public static func sql(_ name: String) throws -> String {

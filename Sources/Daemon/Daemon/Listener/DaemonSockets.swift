@@ -58,7 +58,7 @@ struct PeerConnections: ConnectionService {
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }
 }
 
-/// How many of a socket's places accounts may have that no rule names: one account can have thousands of uids in user
+/// The part of a socket's places for accounts that no rule names: one account can have thousands of uids in user
 /// namespaces, each with its own places. The rest is for the accounts that rules name.
 struct UnnamedShares: Sendable {
     /// All places of the socket.
@@ -83,7 +83,7 @@ struct UnnamedShares: Sendable {
 }
 
 extension UnnamedAccounts {
-    /// What their connections are counted by, and whose turns their work takes.
+    /// The source that their connections are counted by, and whose turns their work takes.
     var source: ConnectionSource {
         switch self {
         case .group(let group): .accounts("group \(group)")

@@ -10,13 +10,13 @@ import Synchronization
 /// uid's processes match several. Of the accounts that one rule admits by a group, or that no rule admits, so many have records of
 /// their own in a minute, and all others one together: an account can have thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
-    /// Of each caller's refusals without use of a key in a minute. A backend that passes on whatever it receives stays below this in
+    /// The number of each caller's refusals without use of a key in a minute. A backend that passes on all that it receives stays below this in
     /// quiet times, so that each is found by its transaction.
     static let mostRecorded = 60
     /// Uids with a record of their own in a minute, of the accounts that one rule admits by a group, or that no rule admits.
     static let mostUnnamed = 8
 
-    /// What may be the answer after a key was used, where no HSM token is known to have answered.
+    /// The codes that may be the answer after a key was used, where no HSM token is known to have answered.
     private static let mayFollowUse: Set<RefusalCode> = [
         .decryptionFailed, .hsmUnavailable, .deadlineExceeded, .internalError,
     ]
@@ -126,7 +126,7 @@ struct RefusalSummaries: Sendable {
         Task.repeating(every: .seconds(5)) { for auditRecord in tally.take() { ledger.note(auditRecord) } }
     }
 
-    /// When the daemon stops: the rest.
+    /// Writes the rest, when the daemon stops.
     func finish() async {
         for auditRecord in tally.take(all: true) {
             do throws(LedgerFailure) {

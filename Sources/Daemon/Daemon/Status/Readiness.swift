@@ -254,7 +254,7 @@ final class LedgerProbe: Sendable {
     }
 }
 
-/// What the ledger says against the clock, for readiness. Any peer may ask, and each look reads the ledger: one look runs at a time,
+/// The ledger's objections to the clock, for readiness. Any peer may ask, and each look reads the ledger: one look runs at a time,
 /// and serves all who ask before it has ended or within a second after it began.
 final class ClockProbe: Sendable {
     private static let component = "clock"

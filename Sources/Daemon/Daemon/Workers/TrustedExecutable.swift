@@ -65,7 +65,7 @@ final class TrustedExecutable: Sendable {
         return root
     }
 
-    /// Of what belongs to root or to the daemon's account.
+    /// The status of a place that belongs to root or to the daemon's account.
     private static func status(_ place: OwnedDescriptor) throws(Objection) -> stat {
         var status = stat()
         guard unsafe fstat(place.number, &status) == 0 else { throw .unreadable }

@@ -27,11 +27,11 @@ final class UseLogRun: Sendable {
         }
     }
 
-    /// Of standard output. A million uses have about 130 MB.
+    /// The most of standard output that is read. A million uses have about 130 MB.
     static let maximumBytes = 1 << 30
     /// Pieces that were read and not taken yet.
     private static let mostPieces = 4
-    /// How long standard error is read after the program's end.
+    /// The time in which standard error is read after the program's end.
     private static let grace = Duration.seconds(1)
 
     private let process: pid_t
@@ -156,7 +156,7 @@ final class UseLogRun: Sendable {
     }
 }
 
-/// What the thread of a run waits for.
+/// The descriptors that the thread of a run waits for.
 private struct UseLogPipes {
     private static let (piece, mostSaid) = (64 * 1024, 512)
 

@@ -34,7 +34,7 @@ final class RequestRates: Sendable {
     }
 }
 
-/// What is left of a rate, a token for each event.
+/// The rest of a rate: a token for each event.
 struct TokenBucket {
     private let rate: RequestRates.Rate
     private var filledAt: ContinuousClock.Instant

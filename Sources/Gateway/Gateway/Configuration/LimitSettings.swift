@@ -49,10 +49,10 @@ struct LimitSettings: Sendable, Equatable {
 }
 
 extension LimitSettings {
-    /// How many of `most` connections may be of clients that are not known yet: a quarter, and at most 1,024, since each new one
+    /// The part of `most` connections for clients that are not known yet: a quarter, and at most 1,024, since each new one
     /// is compared with all of them when there are too many.
     static func unidentifiedConnections(of most: Int) -> Int { max(1, min(most / 4, 1_024)) }
 
-    /// How many connections all known clients together may have.
+    /// The number of connections that all known clients together may have.
     var maxConnectionsOfClients: Int { max(1, maxConnections - Self.unidentifiedConnections(of: maxConnections)) }
 }

@@ -1,17 +1,17 @@
 import HTTPListener
 import Synchronization
 
-/// How many TLS handshakes of unknown clients each address and network may have: one costs its sender little and this host a
+/// Limits the TLS handshakes of unknown clients for each address and network: one costs its sender little and this host a
 /// signature. A token bucket for each source; a client that proves to be known gets its token back, so that only handshakes that
 /// led to nothing count.
 final class HandshakeRates: Sendable {
-    /// So many sources have a bucket of their own; all others share one.
+    /// The number of sources that have a bucket of their own; all others share one.
     static let mostSources = 16_384
     private static let others = ConnectionSource.network("others")
 
     private struct State {
         var buckets: [ConnectionSource: TokenBucket] = [:]
-        /// When sources without a handshake of late were last removed.
+        /// The moment at which sources without a recent handshake were last removed.
         var clearedAt: ContinuousClock.Instant?
     }
 

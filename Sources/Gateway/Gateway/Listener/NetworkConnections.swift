@@ -16,7 +16,7 @@ struct NetworkConnections: ConnectionService {
     let handshakeRates: HandshakeRates
     let instruments: GatewayInstruments
 
-    /// Whose turns the work for all clients takes that are not known yet, however many addresses they have.
+    /// The owner of the turns for all clients that are not known yet, however many addresses they have.
     private static let unknownClients = ConnectionSource.network("unknown")
 
     func accept(_ connection: CInt, from arriving: ArrivingPeer) throws -> AcceptedConnection {

@@ -23,7 +23,7 @@ final class AppleConnection: KeptConnection {
     /// Since when it is there.
     let began = ContinuousClock.now
     private let used = Mutex(ContinuousClock.now)
-    /// When its last request was answered.
+    /// The moment of its last answer.
     var lastUse: ContinuousClock.Instant { used.withLock { $0 } }
 
     private init(_ channel: any Channel, _ exchange: NIOLoopBound<AppleExchange>) {

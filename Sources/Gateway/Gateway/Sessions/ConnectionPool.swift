@@ -4,7 +4,7 @@ import Synchronization
 /// A connection that serves one request after another.
 protocol KeptConnection: AnyObject, Sendable {
     var began: ContinuousClock.Instant { get }
-    /// When its last request was answered.
+    /// The moment of its last answer.
     var lastUse: ContinuousClock.Instant { get }
     /// Returns true if the other side has kept the connection open, as far as this host can know.
     func isAlive() async -> Bool
@@ -15,14 +15,14 @@ protocol KeptConnection: AnyObject, Sendable {
 struct ConnectionPoolLimits: Sendable {
     /// Connections in all, those under way too; where they are counted (``ConnectionPool/reserve(for:)``).
     var most = 64
-    /// Of one owner, so that no merchant has them all.
+    /// The most connections of one owner, so that no merchant has them all.
     var mostOfOwner = 32
     /// Idle ones of one owner: as many as one client may have under way, or some would be closed at each of its peaks and
     /// cost a signature at the next.
     var mostIdle = SessionRoutes.mostOfClient
-    /// How long a connection waits for another request.
+    /// The time that a connection waits for another request.
     var idle = Duration.seconds(30)
-    /// How long after its handshake a connection is used: for so long a key that was suspended or compromised since
+    /// The time after its handshake in which a connection is used: for so long a key that was suspended or compromised since
     /// could still speak.
     var age = Duration.seconds(300)
 }
@@ -135,7 +135,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         for connection in idle { connection.close() }
     }
 
-    /// How many are idle, for tests and metrics.
+    /// The number of idle connections, for tests and metrics.
     var idleCount: Int { state.withLock { $0.idle.values.reduce(0) { $0 + $1.count } } }
     var openCount: Int { state.withLock { $0.open } }
 }

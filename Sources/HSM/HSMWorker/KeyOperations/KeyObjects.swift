@@ -162,7 +162,7 @@ extension OpenToken {
 }
 
 extension SubjectPublicKeyInfo.PublicKey {
-    /// What both halves of the pair have.
+    /// The attributes that both halves of the pair have.
     var attributes: [Attribute] {
         switch self {
         case .ec: [.keyType(.ec), .ecParameters(EllipticCurve.p256Parameters)]

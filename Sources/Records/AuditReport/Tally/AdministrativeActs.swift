@@ -46,7 +46,7 @@ public struct AdministrativeActs: Sendable {
         }
     }
 
-    /// What one person, or the daemon, did in the period with the outcome `ok`.
+    /// The acts of one person, or of the daemon, in the period with the outcome `ok`.
     public struct Person: Sendable, Equatable {
         public internal(set) var acts = RecordReferences()
         public internal(set) var alone = RecordReferences()

@@ -150,7 +150,7 @@ public struct SystemHistory: Sendable {
         node.incoming = [:]
     }
 
-    /// Where it is another text than the last one that is kept.
+    /// Keeps a text that differs from the last one that is kept.
     private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment], _ omitted: inout Int) {
         guard moments.last?.text != text else { return }
         guard moments.count < mostMoments else {

@@ -153,10 +153,10 @@ final class AnswerReceiver: ChannelInboundHandler {
     /// Answers that came on this connection.
     private var answered = 0
     private var failure: UnixSocketClientError?
-    /// Whether bytes came that are no whole answer.
+    /// True once bytes came that are no whole answer.
     private var hasPartOfAnswer = false
     private var silence: Scheduled<Void>?
-    /// Of a streamed answer: how long nothing may come while more is waited for.
+    /// The time in which nothing of a streamed answer may come while its reader waits for more.
     private var idle: Duration?
 
     init(client: UnixSocketClient, first: Query?) {

@@ -55,7 +55,7 @@ public final class UnixSocketConnection: Sendable {
         }
     }
 
-    /// When its last request was answered.
+    /// The moment of its last answer.
     public var lastUse: ContinuousClock.Instant { used.withLock { $0 } }
 
     /// Returns true while the other side's end has not been noticed.

@@ -29,7 +29,7 @@ enum BatchedWrite: Sendable {
 
 /// What was decided of a ``BatchedWrite``.
 struct BatchedDecision {
-    /// What it granted, if anything.
+    /// The use that it granted, if any.
     var granted: GrantedUse?
     let answer: @Sendable () -> Void
 }

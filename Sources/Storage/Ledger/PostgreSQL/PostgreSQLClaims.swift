@@ -3,7 +3,7 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// What is read of claims outside a batch.
+/// Reads claims outside a batch.
 struct PostgreSQLClaims {
     let repeatFor: Duration
 

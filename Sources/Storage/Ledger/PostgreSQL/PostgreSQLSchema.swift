@@ -8,7 +8,7 @@ public enum PostgreSQLSchema {
     /// The version that this program makes and knows.
     public static let version = PostgreSQLTables.version
 
-    /// What ``create(_:passwordFile:grantTo:connections:dryRun:timeout:)`` found and did.
+    /// The result of ``create(_:passwordFile:grantTo:connections:dryRun:timeout:)``.
     public struct Outcome: Sendable, Equatable {
         /// `db1:5432/paytokend`.
         public let server: String

@@ -1,4 +1,4 @@
-/// What a ledger's file says of itself: `ledger_meta`, names and values.
+/// The description of a ledger's file by itself: `ledger_meta`, names and values.
 enum SQLiteLedgerMeta {
     static func value(_ name: String, _ db: any LedgerQueries) throws -> String? {
         try db.run("SELECT value FROM ledger_meta WHERE name = $1", [.text(name)]).first?.text(0)

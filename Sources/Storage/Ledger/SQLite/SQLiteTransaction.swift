@@ -2,12 +2,12 @@ import AuditChain
 import Foundation
 import GRDB
 
-/// What administrative work reads and writes in SQLite: a part of a batch's transaction.
+/// The reads and writes of administrative work in SQLite: a part of a batch's transaction.
 final class SQLiteTransaction: LedgerTransaction {
     let db: Database
     /// Moves with each record.
     private(set) var head: ChainHead
-    /// Of this node's signing-time windows; nil while one is off.
+    /// The widest of this node's signing-time windows; nil while one is off.
     private let widestWindow: Duration?
     private var times: SQLiteTimes { SQLiteTimes(node: node.name) }
 

@@ -50,7 +50,7 @@ struct SQLiteUses {
         return stands ? decision : nil
     }
 
-    /// When nothing could be written: the refusal that the database alone justifies, which has its own code without
+    /// The refusal that the database alone justifies, for when nothing could be written; it has its own code without
     /// its record too.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseDecision? {
         release.refusal(
@@ -121,14 +121,14 @@ struct SQLiteUses {
         try decision.line.map { try records.holds($0, db) } == true ? decision : nil
     }
 
-    /// When nothing could be written: the refusal that the database alone justifies.
+    /// The refusal that the database alone justifies, for when nothing could be written.
     func refusal(of signature: SignatureUse, _ db: Database) throws -> SignatureDecision? {
         let verdict = signature.verdict(try TransactionReads().key(signature.publicKeyHash, db))
         return verdict == .granted ? nil : SignatureDecision(verdict: verdict, line: nil)
     }
 }
 
-/// What the releases of one transaction all read: the state of their keys, and what is forgotten. Nobody else writes while
+/// The rows that all releases of one transaction read: the state of their keys, and what is forgotten. No other connection writes while
 /// the transaction is open, so it is read once and stays true until one of the transaction's own writes may change it.
 ///
 /// The writer forgets it when a transaction begins, and after every write that does not say that it keeps it.
@@ -144,7 +144,7 @@ final class TransactionReads: Sendable {
         state.withLock { $0 = State() }
     }
 
-    /// What decides whether a key may be used now; nil when there is no record of it.
+    /// The key's standing, which decides whether it may be used now; nil if there is no record of it.
     fileprivate func key(_ hash: PublicKeyHash, _ db: Database) throws -> KeyStanding? {
         try state.withLock { state in
             if let known = state.keys[hash] { return known }

@@ -6,7 +6,7 @@ import Foundation
 struct RecordStatements {
     let node: AuditNode
 
-    /// Where the chain ends.
+    /// Selects the end of the chain.
     static let head = "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1"
 
     func head(_ queries: any LedgerQueries) throws -> ChainHead {
@@ -29,7 +29,7 @@ struct RecordStatements {
         ).first?.digest(0)
     }
 
-    /// Whether this very line is stored. No other can have its place and its hash.
+    /// Returns true if this very line is stored. No other can have its place and its hash.
     func holds(_ line: AuditLine, _ queries: any LedgerQueries) throws -> Bool {
         try hash(of: line.sequence, queries) == line.hash
     }
@@ -111,7 +111,7 @@ struct RecordStatements {
         ).map(AuditTime.init(milliseconds:))
     }
 
-    /// Of claims and record the later: claims may be pruned, and a ledger of version 1 had no record. Repeats do not
+    /// The later time of claims and record: claims may be pruned, and a ledger of version 1 had no record. Repeats do not
     /// count, since they are not held against the window.
     func newestRelease(_ queries: any LedgerQueries) throws -> Date? {
         let recorded = try queries.number(

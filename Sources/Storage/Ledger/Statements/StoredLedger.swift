@@ -56,7 +56,7 @@ extension StoredChain {
     }
 }
 
-/// What the engines do by the same statements.
+/// The work that both engines do by the same statements.
 protocol StoredLedger: StoredChain, Ledger {
     var repeatFor: Duration { get }
 
@@ -171,7 +171,7 @@ extension StoredLedger {
 }
 
 extension AdministrativeChange {
-    /// What was written, if it stands after a commit that was not acknowledged. Its records stand or fall with it.
+    /// The lines, if the change is in the ledger after a commit that was not acknowledged; else nil. Its records are there if it is.
     fileprivate func stands(
         _ lines: [AuditLine], _ records: RecordStatements, _ queries: any LedgerQueries
     ) throws -> [AuditLine]? {

@@ -7,7 +7,7 @@ import PaymentToken
 
 // Rows as the rules know them. What a row holds that this version does not know is a fault of the ledger, never a default.
 
-/// What decides whether a key may be used, as releases and signatures ask for it.
+/// A key's standing, which decides whether it may be used, as releases and signatures ask for it.
 enum KeyStandingRow {
     static func find(_ hash: PublicKeyHash, _ queries: any LedgerQueries) throws -> KeyStanding? {
         try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
@@ -117,7 +117,7 @@ enum ApprovalRow {
         ).map(read)
     }
 
-    /// Whether any of those that have ended are too old, or beyond `count`.
+    /// Returns true if any of those that have ended are too old, or beyond `count`.
     static func hasSurplus(expiredBefore time: Date, keeping count: Int, _ queries: any LedgerQueries) throws -> Bool {
         let row = try queries.run(
             """

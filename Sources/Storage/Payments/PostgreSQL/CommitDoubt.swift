@@ -3,7 +3,7 @@ import Synchronization
 /// Commits that the server has not acknowledged. The session of one may wait on the server for a standby that is away, long after the
 /// gateway has given it up.
 ///
-/// So nothing is committed until a later commit was acknowledged: each change would leave one more session on the server, until it has
+/// Nothing is committed until a later commit was acknowledged: each change would leave one more session on the server, until it has
 /// no connection left for any program. Changes that were under way at that moment leave one each, and one probe leaves another;
 /// later probes wait for its lock, and send no commit.
 final class CommitDoubt: Sendable {

@@ -81,7 +81,7 @@ enum PostgreSQLPaymentRows {
     /// Attempts that ended without sending anything, each with its token's digest: at the client's token, and at the one whose
     /// payment has the stated transaction. Of each the newest, at most ``Payment/mostFreeAttempts``; each attempt has one such line.
     ///
-    /// So that a long history takes no longer: only the index by payment and number has the order that is asked for. With `=` for the
+    /// A long history takes no longer: only the index by payment and number has the order that is asked for. With `=` for the
     /// digest the primary key would have it too, and the planner takes that for a token that has a large part of all history.
     static func harmlessAttempts(at arrival: PaymentArrival) -> PostgreSQLStatement {
         func newest(at digest: String) -> String {

@@ -7,7 +7,7 @@ public enum PostgreSQLPaymentSchema {
     /// The version that this program makes and knows.
     public static let version = PostgreSQLPaymentTables.version
 
-    /// What ``create(_:passwordFile:grantTo:connections:timeout:)`` found and did.
+    /// The result of ``create(_:passwordFile:grantTo:connections:timeout:)``.
     public struct Outcome: Sendable, Equatable {
         /// `db1:5432/payments`.
         public let server: String

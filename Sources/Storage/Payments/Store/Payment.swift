@@ -73,8 +73,9 @@ public struct Payment: Sendable, Equatable {
     /// Seconds from the last attempt's end to the next one, after ``mostFreeAttempts``.
     public static let attemptInterval: TimeInterval = 60
 
-    /// How long ``PaymentStore/prune()`` keeps a payment without a transaction, in seconds: seven days. A token lives as long as paytokend's window for its
-    /// signing time and the time in which it releases the token again, minutes and a day by default.
+    /// The age up to which ``PaymentStore/prune()`` keeps a payment without a transaction, in seconds: seven days. A token lives
+    /// as long as paytokend's window for its signing time and the time in which it releases the token again, minutes and a day
+    /// by default.
     public static let retention: TimeInterval = 7 * 86_400
 }
 

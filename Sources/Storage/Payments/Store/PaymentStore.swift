@@ -77,7 +77,7 @@ public protocol PaymentStore: Sendable {
     /// a server commits a log record that changes no row, and acknowledges it.
     func probe() async throws(PaymentStoreError)
 
-    /// How many payments lists and ``takeOverAbandoned(at:)`` have skipped, because their rows hold what this version does not know.
+    /// The number of payments that lists and ``takeOverAbandoned(at:)`` have skipped, because their rows hold what this version does not know.
     var unreadablePayments: Int { get }
 
     /// What is under way is finished first.
@@ -128,7 +128,7 @@ public enum PaymentBeginning: Sendable, Equatable {
     case known(Payment)
     /// Another attempt is at it, and may be until its deadline.
     case underWay(Payment)
-    /// So many attempts at it ended without sending anything that the next one may begin after this time only.
+    /// Too many attempts at it ended without sending anything: the next one may begin after this time.
     case triedTooOften(seconds: Int)
     /// It was brought before for something else: another order, other expectations, another purpose.
     case usedDifferently

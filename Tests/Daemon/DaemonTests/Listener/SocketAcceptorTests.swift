@@ -94,9 +94,9 @@ struct SocketAcceptorTests {
 
 /// Connections of one uid, one of which is served at a time.
 final class PlainConnections: ConnectionService, RequestHandler {
-    /// How many channels were made.
+    /// The number of channels that were made.
     let accepted = Shared(0)
-    /// How many connections were closed, or answered `overloaded`, for their number.
+    /// The number of connections that were closed, or answered `overloaded`, because there were too many.
     let refused = Shared(0)
     private let turns = Shared(LoopTurns?.none)
     private let admission: @Sendable (LoopTurns) -> Admission

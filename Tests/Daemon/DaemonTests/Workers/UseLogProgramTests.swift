@@ -19,7 +19,7 @@ struct UseLogProgramTests {
             program, TrustedExecutable(path: program.path), variables: ["PAYTOKEND_TOKEN": "primary"])
     }
 
-    /// Whether there is a process of this identifier, a zombie included.
+    /// Returns true if there is a process of this identifier, a zombie included.
     private func exists(_ process: Int32) -> Bool { FileManager.default.fileExists(atPath: "/proc/\(process)") }
 
     @Test("What it prints comes whole, and its environment and descriptors are what it is given")

@@ -41,7 +41,7 @@ struct PostgreSQLPaymentDoubtTests {
                 """) == "t"
         }
 
-        /// How many of the gateway's sessions wait for the standby.
+        /// The number of the gateway's sessions that wait for the standby.
         func waitingSessions() async throws -> String {
             try await server.sql(
                 """

@@ -3,7 +3,7 @@ import Payments
 import TestSupport
 import Testing
 
-/// What every engine must do about a token that is tried again and again.
+/// The duties of every engine with a token that is tried again and again.
 @Suite struct LongHistoryConformance {
     @Test("a history that is longer than one call removes goes before its payment", arguments: Engine.allCases)
     func pruneInPieces(_ engine: Engine) async throws {
