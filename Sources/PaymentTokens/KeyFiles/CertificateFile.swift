@@ -28,9 +28,7 @@ public struct CertificateFile: Sendable, Equatable {
             if contents.contains(where: { $0.content == .pkcs7 }) {
                 throw KeyFileError(.unsuitable, path: path, "is a PKCS#7 bundle without a certificate in it.")
             }
-            // What else the file holds; parameters only when there is nothing but them.
-            let found = contents.first { $0.content != .parameters } ?? contents.first
-            throw (found?.content ?? .unknown).insteadOfCertificate(path: path, inPEM: file.isPEM)
+            throw file.refusal(insteadOf: .certificate)
         }
         self.init(try CertificateChoice(among: certificates, of: path), path: path)
     }

@@ -55,82 +55,61 @@ enum FileContent: Sendable, Equatable {
         }
     }
 
-    /// The refusal of a file in place of a private key.
-    func insteadOfPrivateKey(path: String, inPEM: Bool) -> KeyFileError {
+    /// What a file should hold, as a refusal names it.
+    enum Wanted: String {
+        case privateKey = "a private key"
+        case certificate = "a certificate"
+        case pkcs12 = "a PKCS#12 bundle with a private key and its certificate"
+    }
+
+    /// The refusal of a file with this content in place of what is wanted.
+    func refusal(insteadOf wanted: Wanted, path: String, inPEM: Bool) -> KeyFileError {
         let file = ShellWord.of(path)
-        switch self {
-        case .pkcs12:
-            return KeyFileError(
-                .unsuitable, path: path,
+        var kind = KeyFileError.Kind.unsuitable
+        let sentence: String
+        switch (wanted, self) {
+        case (_, .unknown) where inPEM: sentence = "is PEM, but of a kind that is not known here."
+        case (_, .unknown):
+            sentence =
+                "is neither PEM nor DER. PEM begins with -----BEGIN …-----; DER is binary and begins with byte 30."
+        case (.privateKey, .pkcs12):
+            sentence =
                 "is a PKCS#12 bundle, with key and certificate in one. Give it as --pkcs12 \(file), and its password's "
-                    + "file with --password-file.")
-        case .opensshPrivateKey:
-            return KeyFileError(
-                .notYetSupported, path: path,
+                + "file with --password-file."
+        case (.privateKey, .opensshPrivateKey):
+            kind = .notYetSupported
+            sentence =
                 "is an OpenSSH private key, which is not supported. Convert a copy of it: "
-                    + "ssh-keygen -p -m PKCS8 -f COPY.")
-        case .privateKey(.encryptedTraditional):
-            return KeyFileError(
-                .notYetSupported, path: path,
+                + "ssh-keygen -p -m PKCS8 -f COPY."
+        case (.privateKey, .privateKey(.encryptedTraditional)):
+            kind = .notYetSupported
+            sentence =
                 "is a private key encrypted in OpenSSL's older way, which is not supported. Encrypt it as PKCS#8: "
-                    + "openssl pkcs8 -topk8 -in \(file) -out key.pem.")
-        case .javaKeyStore:
-            return KeyFileError(
-                .notYetSupported, path: path,
+                + "openssl pkcs8 -topk8 -in \(file) -out key.pem."
+        case (.privateKey, .javaKeyStore):
+            kind = .notYetSupported
+            sentence =
                 "is a Java key store, which is not supported. Convert it: keytool -importkeystore -srckeystore "
-                    + "\(file) -destkeystore key.p12 -deststoretype PKCS12, then openssl pkcs12 -in key.p12 "
-                    + "-nocerts -nodes -out key.pem.")
-        case .certificate, .pkcs7, .certificateRequest:
-            return KeyFileError(
-                .unsuitable, path: path,
-                "is \(name), not a private key: give the file with the key that it was made for.")
-        case .publicKey, .opensshPublicKey:
-            return KeyFileError(
-                .unsuitable, path: path, "is \(name), not a private key: give the other half of the pair.")
-        case .unknown: return Self.notRecognised(path, inPEM: inPEM)
-        default: return KeyFileError(.unsuitable, path: path, "is \(name), not a private key.")
-        }
-    }
-
-    /// The refusal of a file in place of a certificate.
-    func insteadOfCertificate(path: String, inPEM: Bool) -> KeyFileError {
-        let file = ShellWord.of(path)
-        switch self {
-        case .pkcs12:
-            return KeyFileError(
-                .unsuitable, path: path,
+                + "\(file) -destkeystore key.p12 -deststoretype PKCS12, then openssl pkcs12 -in key.p12 "
+                + "-nocerts -nodes -out key.pem."
+        case (.privateKey, .certificate), (.privateKey, .pkcs7), (.privateKey, .certificateRequest):
+            sentence = "is \(name), not a private key: give the file with the key that it was made for."
+        case (.privateKey, .publicKey), (.privateKey, .opensshPublicKey):
+            sentence = "is \(name), not a private key: give the other half of the pair."
+        case (.certificate, .pkcs12):
+            sentence =
                 "is a PKCS#12 bundle, with a private key in it. Bring both in with "
-                    + "paytokenctl key import --pkcs12 \(file) --password-file F.")
-        case .certificateRequest:
-            return KeyFileError(
-                .unsuitable, path: path,
+                + "paytokenctl key import --pkcs12 \(file) --password-file F."
+        case (.certificate, .certificateRequest):
+            sentence =
                 "is a certificate signing request, not a certificate. Give it to Apple's developer portal: what "
-                    + "comes back is the certificate.")
-        case .unknown: return Self.notRecognised(path, inPEM: inPEM)
-        default: return KeyFileError(.unsuitable, path: path, "is \(name), not a certificate.")
+                + "comes back is the certificate."
+        case (.pkcs12, .privateKey):
+            sentence =
+                "is \(name), not a PKCS#12 bundle: give it as --private-key \(file), and its certificate with "
+                + "--certificate."
+        default: sentence = "is \(name), not \(wanted.rawValue)."
         }
-    }
-
-    /// The refusal of a file in place of a PKCS#12 bundle.
-    func insteadOfPKCS12(path: String, inPEM: Bool) -> KeyFileError {
-        switch self {
-        case .privateKey:
-            return KeyFileError(
-                .unsuitable, path: path,
-                "is \(name), not a PKCS#12 bundle: give it as --private-key \(ShellWord.of(path)), and its certificate with "
-                    + "--certificate.")
-        case .unknown: return Self.notRecognised(path, inPEM: inPEM)
-        default:
-            return KeyFileError(
-                .unsuitable, path: path, "is \(name), not a PKCS#12 bundle with a private key and its certificate.")
-        }
-    }
-
-    private static func notRecognised(_ path: String, inPEM: Bool) -> KeyFileError {
-        inPEM
-            ? KeyFileError(.unsuitable, path: path, "is PEM, but of a kind that is not known here.")
-            : KeyFileError(
-                .unsuitable, path: path,
-                "is neither PEM nor DER. PEM begins with -----BEGIN …-----; DER is binary and begins with byte 30.")
+        return KeyFileError(kind, path: path, sentence)
     }
 }

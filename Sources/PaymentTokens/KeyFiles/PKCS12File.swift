@@ -59,8 +59,7 @@ public struct PKCS12File: ~Copyable, Sendable {
     private static func bundle(_ path: String) throws(KeyFileError) -> SecretBytes {
         let file = try RecognisedFile(path: path, secret: true)
         guard let (content, block) = file.contents.first, content == .pkcs12, file.contents.count == 1 else {
-            let found = file.contents.first { $0.content != .parameters } ?? file.contents.first
-            throw (found?.content ?? .unknown).insteadOfPKCS12(path: path, inPEM: file.isPEM)
+            throw file.refusal(insteadOf: .pkcs12)
         }
         return try file.der(of: block)
     }
@@ -98,65 +97,51 @@ public struct PKCS12File: ~Copyable, Sendable {
 
 extension PKCS12File {
     static func wrongNumberOfKeys(_ count: Int, _ path: String) -> KeyFileError {
-        count == 0
-            ? KeyFileError(
-                .unsuitable, path: path,
-                "is a PKCS#12 bundle without a private key. Export it again together with the key.")
-            : KeyFileError(
-                .unsuitable, path: path,
-                "holds \(count) private keys. Export the payment processing key alone, with its certificate.")
+        KeyFileError(
+            .unsuitable, path: path,
+            count == 0
+                ? "is a PKCS#12 bundle without a private key. Export it again together with the key."
+                : "holds \(count) private keys. Export the payment processing key alone, with its certificate.")
     }
 
     static func refusal(
         _ result: clibcrypto_pkcs12_result, _ path: String, _ algorithm: String, passwordFile: String?
     ) -> KeyFileError {
         let file = ShellWord.of(path)
-        return switch result {
-        case CLIBCRYPTO_PKCS12_WRONG_PASSWORD:
-            if let passwordFile {
-                KeyFileError(
-                    .locked, path: path,
-                    "does not open with the password in \(passwordFile). The password is another one, or the file is "
-                        + "damaged.")
-            } else {
-                KeyFileError(
-                    .locked, path: path,
-                    "is a PKCS#12 bundle under a password. Name a file with its password: --password-file F.")
+        let kind: KeyFileError.Kind =
+            switch result {
+            case CLIBCRYPTO_PKCS12_WRONG_PASSWORD: .locked
+            case CLIBCRYPTO_PKCS12_LEGACY_MISSING: .unavailable
+            case CLIBCRYPTO_PKCS12_UNSUPPORTED, CLIBCRYPTO_PKCS12_PUBLIC_KEY_MODE: .notYetSupported
+            default: .unsuitable
             }
-        case CLIBCRYPTO_PKCS12_MAC_MISMATCH:
-            KeyFileError(
-                .unsuitable, path: path,
+        let sentence =
+            switch result {
+            case CLIBCRYPTO_PKCS12_WRONG_PASSWORD:
+                passwordFile.map {
+                    "does not open with the password in \($0). The password is another one, or the file is damaged."
+                } ?? "is a PKCS#12 bundle under a password. Name a file with its password: --password-file F."
+            case CLIBCRYPTO_PKCS12_MAC_MISMATCH:
                 "opens with this password, but its integrity check (MAC) fails: it was changed or damaged after it was "
-                    + "made. Take it from its source again.")
-        case CLIBCRYPTO_PKCS12_LEGACY_MISSING:
-            KeyFileError(
-                .unavailable, path: path,
+                    + "made. Take it from its source again."
+            case CLIBCRYPTO_PKCS12_LEGACY_MISSING:
                 "is encrypted with an old cipher (\(algorithm)), for which OpenSSL's legacy provider is needed, and "
                     + "this machine has none. Install it (the module legacy.so; some systems package it by itself), or "
                     + "convert the bundle where it is installed: openssl pkcs12 -legacy -in \(file) -nodes "
                     + "-out temporary.pem; openssl pkcs12 -export -in temporary.pem -out new.p12; "
-                    + "shred -u temporary.pem.")
-        case CLIBCRYPTO_PKCS12_UNSUPPORTED:
-            KeyFileError(
-                .notYetSupported, path: path,
+                    + "shred -u temporary.pem."
+            case CLIBCRYPTO_PKCS12_UNSUPPORTED:
                 "is protected with \(algorithm.isEmpty ? "an unknown algorithm" : algorithm), which this machine's "
-                    + "OpenSSL does not have. Export it anew with AES-256.")
-        case CLIBCRYPTO_PKCS12_EXCESSIVE:
-            KeyFileError(
-                .unsuitable, path: path,
+                    + "OpenSSL does not have. Export it anew with AES-256."
+            case CLIBCRYPTO_PKCS12_EXCESSIVE:
                 "asks for more work than any real bundle does: more than \(KeyPassword.maximumIterations) iterations of its "
-                    + "password's derivation, or hundreds of parts. Export it anew.")
-        case CLIBCRYPTO_PKCS12_PUBLIC_KEY_MODE:
-            KeyFileError(
-                .notYetSupported, path: path,
+                    + "password's derivation, or hundreds of parts. Export it anew."
+            case CLIBCRYPTO_PKCS12_PUBLIC_KEY_MODE:
                 "is a PKCS#12 bundle signed or encrypted with public keys, which is not supported. Export it with a "
-                    + "password.")
-        case CLIBCRYPTO_PKCS12_FAILED:
-            KeyFileError(.unsuitable, path: path, "could not be read by libcrypto.")
-        default:
-            KeyFileError(
-                .unsuitable, path: path,
-                "begins like a PKCS#12 bundle, but is not a whole and well-formed one. Copy the file again.")
-        }
+                    + "password."
+            case CLIBCRYPTO_PKCS12_FAILED: "could not be read by libcrypto."
+            default: "begins like a PKCS#12 bundle, but is not a whole and well-formed one. Copy the file again."
+            }
+        return KeyFileError(kind, path: path, sentence)
     }
 }

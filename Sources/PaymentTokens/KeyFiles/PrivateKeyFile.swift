@@ -87,14 +87,12 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         in file: borrowing RecognisedFile
     ) throws(KeyFileError) -> (form: FileContent.PrivateKeyForm, block: PEMBlock?) {
         var found: [(form: FileContent.PrivateKeyForm, block: PEMBlock?)] = []
-        var instead: FileContent?
         for (content, block) in file.contents {
             switch content {
-            case .privateKey(.encryptedTraditional), .privateKey(.other): instead = instead ?? content
+            case .privateKey(.encryptedTraditional), .privateKey(.other): continue
             case .privateKey(let form): found.append((form, block))
-            // Parameters stand before the key that `openssl ecparam -genkey` writes: they are not what is wrong.
-            case .parameters: continue
-            default: instead = instead ?? content
+            // Parameters stand before the key that `openssl ecparam -genkey` writes.
+            default: continue
             }
         }
         guard found.count <= 1 else {
@@ -102,9 +100,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
                 .unsuitable, path: file.path,
                 "holds \(found.count) private keys. Leave the one in it that belongs to the certificate.")
         }
-        guard let key = found.first else {
-            throw (instead ?? .parameters).insteadOfPrivateKey(path: file.path, inPEM: file.isPEM)
-        }
+        guard let key = found.first else { throw file.refusal(insteadOf: .privateKey) }
         return key
     }
 
@@ -122,33 +118,24 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
     private static func refusal(
         _ result: clibcrypto_private_key_result, path: String, kind: String, passwordFile: String?
     ) -> KeyFileError {
-        switch result {
-        case CLIBCRYPTO_PRIVATE_KEY_NOT_OPENED:
-            KeyFileError(
-                .locked, path: path,
+        let sentence =
+            switch result {
+            case CLIBCRYPTO_PRIVATE_KEY_NOT_OPENED:
                 "does not open with the password in \(passwordFile ?? "the password file"). If the password is right, "
-                    + "an old cipher protects the key: encrypt it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc.")
-        case CLIBCRYPTO_PRIVATE_KEY_EXCESSIVE:
-            KeyFileError(
-                .unsuitable, path: path,
+                    + "an old cipher protects the key: encrypt it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc."
+            case CLIBCRYPTO_PRIVATE_KEY_EXCESSIVE:
                 "asks for more than \(KeyPassword.maximumIterations) iterations of its password's derivation. Encrypt it again "
-                    + "where it is from: openssl pkcs8 -topk8 -v2 aes-256-cbc.")
-        case CLIBCRYPTO_PRIVATE_KEY_OTHER_KIND:
-            KeyFileError(
-                .unsuitable, path: path,
+                    + "where it is from: openssl pkcs8 -topk8 -v2 aes-256-cbc."
+            case CLIBCRYPTO_PRIVATE_KEY_OTHER_KIND:
                 "is a private key of another kind (\(kind)). Apple Pay's payment processing keys are EC on P-256 "
-                    + "(prime256v1) or RSA with 2048 bits.")
-        case CLIBCRYPTO_PRIVATE_KEY_INCONSISTENT:
-            KeyFileError(
-                .unsuitable, path: path,
-                "is a damaged private key: its numbers do not belong together. Take it from the backup again.")
-        case CLIBCRYPTO_PRIVATE_KEY_FAILED:
-            KeyFileError(.unsuitable, path: path, "could not be converted by libcrypto.")
-        default:
-            KeyFileError(
-                .unsuitable, path: path,
-                "begins like a private key, but is not a whole and well-formed one. Copy the file again.")
-        }
+                    + "(prime256v1) or RSA with 2048 bits."
+            case CLIBCRYPTO_PRIVATE_KEY_INCONSISTENT:
+                "is a damaged private key: its numbers do not belong together. Take it from the backup again."
+            case CLIBCRYPTO_PRIVATE_KEY_FAILED: "could not be converted by libcrypto."
+            default: "begins like a private key, but is not a whole and well-formed one. Copy the file again."
+            }
+        return KeyFileError(
+            result == CLIBCRYPTO_PRIVATE_KEY_NOT_OPENED ? .locked : .unsuitable, path: path, sentence)
     }
 }
 

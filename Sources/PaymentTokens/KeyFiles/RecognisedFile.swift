@@ -33,6 +33,13 @@ struct RecognisedFile: ~Copyable {
         return blocks.map { ($0.content ?? .unknown, $0) }
     }
 
+    /// The refusal of the file in place of what is wanted: names what else it holds, parameters only when there is nothing but them.
+    func refusal(insteadOf wanted: FileContent.Wanted) -> KeyFileError {
+        let contents = contents.map(\.content)
+        let found = contents.first { $0 != .parameters } ?? .parameters
+        return found.refusal(insteadOf: wanted, path: path, inPEM: isPEM)
+    }
+
     /// The DER of one block, or the whole file when it is DER.
     func der(of block: PEMBlock?) throws(KeyFileError) -> SecretBytes {
         guard let block else { return bytes.duplicate() }
