@@ -158,7 +158,7 @@ let folders: [[Target]] = [
                 name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto]),
             /// The assessor's page: what an export counts, and its HTML.
             .target(
-                name: "AuditReport", dependencies: ["AuditChain", "DaemonAPI", "StrictJSON"]),
+                name: "AuditReport", dependencies: ["Encodings", "AuditChain", "DaemonAPI", "StrictJSON"]),
         ]),
     folder(
         "Sources/Storage",
@@ -234,7 +234,8 @@ let folders: [[Target]] = [
         [
             /// For the command lines: tables, text that is safe for a terminal, how a program ends.
             .target(
-                name: "CommandOutput", dependencies: ["DaemonAPI", "Encodings", arguments]),
+                name: "CommandOutput",
+                dependencies: ["SecretMemory", "PostgreSQLClient", "DaemonAPI", "Encodings", arguments]),
             /// The daemon's command line.
             .executableTarget(
                 name: "paytokend", dependencies: ["CommandOutput", "Daemon", "DaemonAPI", "ProductVersion", arguments]),

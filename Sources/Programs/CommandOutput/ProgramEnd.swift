@@ -3,49 +3,65 @@ import DaemonAPI
 import Encodings
 
 extension AsyncParsableCommand {
-    /// Parses the process's arguments and runs the command, as ArgumentParser's `main()` does. It ends like
+    /// Parses the process's arguments and runs the command that they name. It ends like
     /// ``ArgumentParser/ParsableCommand/endProcess(_:)``.
-    package static func runProcess() async {
+    nonisolated(nonsending) package static func runProcess() async {
         do {
-            var command = try await asyncParseAsRoot()
-            if var asynchronous = command as? any AsyncParsableCommand {
-                try await asynchronous.run()
-            } else {
-                try command.run()
-            }
+            try await runCommand()
         } catch {
             endProcess(error)
+        }
+    }
+
+    /// Parses the process's arguments and runs the command that they name.
+    ///
+    /// What waits opens descriptors, and where standard output is closed one of them would get its number: so this runs where its
+    /// caller does, and only a shell's completions wait while they are parsed.
+    nonisolated(nonsending) package static func runCommand() async throws {
+        let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
+        var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()
+        if var asynchronous = command as? any AsyncParsableCommand {
+            try await asynchronous.run()
+        } else {
+            try command.run()
         }
     }
 }
 
 extension ParsableCommand {
-    /// Ends the process with what ArgumentParser says: help, version, wrong usage, or an exit status.
+    /// Ends the process: with the failure that the error stands for, or with what ArgumentParser says, which is help, version,
+    /// wrong usage or an exit status. Any other error is a defect.
     ///
     /// A word that is no command is named, with the command that was probably meant. A text that cannot be written to
     /// standard output is a failure, for which ArgumentParser's own `exit(withError:)` ends with 0.
     package static func endProcess(_ error: any Error) -> Never {
+        if let ending = error as? any CommandEnding { end(ending.failure) }
         let code = exitCode(for: error)
         if code == .success || code == .validationFailure,
             let message = UnknownCommand.message(Array(CommandLine.arguments.dropFirst()), root: self)
         {
-            StandardError.write("Error: \(message)")
-            exit(withError: ExitCode.validationFailure)
+            end(CommandFailure(.usage, "Error: \(message)"))
         }
-        if let lost = error as? LostOutput { exit(withError: lost) }
+        if code == .failure, !(error is ExitCode) {
+            let program = configuration.commandName ?? ""
+            end(
+                CommandFailure(
+                    .defect,
+                    "internal_error: \(type(of: error)). This is a defect of \(program); please report it."))
+        }
         guard code == .success else { exit(withError: error) }
-        do {
+        do throws(CommandFailure) {
             let message = fullMessage(for: error)
-            if !message.isEmpty { try StandardOutput.write(message + "\n") }
+            if !message.isEmpty { try Console.output(message + "\n") }
         } catch {
-            exit(withError: error)
+            end(error)
         }
         exit(withError: ExitCode.success)
     }
 
-    private static func exit(withError lost: LostOutput) -> Never {
-        StandardError.write(lost.description)
-        exit(withError: ExitCode(lost.exitStatus.rawValue))
+    private static func end(_ failure: CommandFailure) -> Never {
+        for line in (failure.message.map { [$0] } ?? []) + failure.more { Console.error(line) }
+        exit(withError: ExitCode(failure.status.rawValue))
     }
 }
 

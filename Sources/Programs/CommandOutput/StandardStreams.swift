@@ -1,52 +1,45 @@
 package import DaemonAPI
 import Glibc
 
-/// Standard output, for results alone. No colours: a terminal gets what a file gets.
-package enum StandardOutput {
-    /// Writes a text.
-    ///
-    /// - Throws: when it did not reach the file, disk or terminal. A reader that has gone (`| head`) is no failure.
-    package static func write(_ text: String) throws(LostOutput) {
-        try write(bytes: Array(text.utf8))
+/// Standard output, for results alone, and standard error, for all else. No colours: a terminal gets what a file gets.
+package enum Console {
+    /// Writes a result. A reader that has gone (`| head`) is no failure.
+    package static func output(_ text: String) throws(CommandFailure) { _ = try write(Array(text.utf8)) }
+
+    /// Writes a list: in a terminal as wide as that is, else, or when all is wanted, in full.
+    package static func output(_ table: Table, _ width: WideOption) throws(CommandFailure) {
+        let (text, remark) = table.shown(isWide: width.isWide)
+        try output(text)
+        if let remark { error(remark) }
     }
 
     /// Writes a document that another program reads, with a newline at its end.
-    package static func write(json bytes: [UInt8]) throws(LostOutput) {
-        try write(bytes: bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")])
+    package static func output(json bytes: [UInt8]) throws(CommandFailure) {
+        _ = try write(bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")])
     }
 
-    /// Writes a part of a longer result.
-    ///
-    /// - Returns: false when the reader has gone, so that the command can end.
-    @discardableResult
-    package static func write(bytes: [UInt8]) throws(LostOutput) -> Bool {
-        do {
-            try Descriptor.write(bytes, to: STDOUT_FILENO)
-        } catch {
-            if error.isReaderGone { return false }
-            throw LostOutput(failure: error)
-        }
-        return true
+    /// Writes a part of a result that comes bit by bit. When the reader has gone, the command ends here, and well.
+    package static func output(part bytes: [UInt8]) throws(CommandFailure) {
+        guard try write(bytes) else { throw CommandFailure(.done, nil) }
     }
-}
 
-/// Standard error, for all but results.
-package enum StandardError {
-    /// Writes a line; what would move a terminal's cursor is shown as its code point.
-    package static func write(_ line: String) {
+    /// Writes a line to standard error; what would move a terminal's cursor is shown as its code point.
+    package static func error(_ line: String) {
         try? Descriptor.write(Array((Printable.text(line) + "\n").utf8), to: STDERR_FILENO)
     }
-}
 
-/// A failed write to standard output.
-package struct LostOutput: Error, CustomStringConvertible {
-    let failure: DescriptorFailure
-
-    package var exitStatus: ExitStatus { failure.exitStatus }
-
-    package var description: String {
-        "Standard output cannot be written: \(failure.reason). The result is lost or incomplete; what the command asked for "
-            + "may have happened: check that before you repeat it."
+    /// - Returns: false when the reader has gone.
+    private static func write(_ bytes: [UInt8]) throws(CommandFailure) -> Bool {
+        do {
+            try Descriptor.write(bytes, to: STDOUT_FILENO)
+            return true
+        } catch {
+            guard !error.isReaderGone else { return false }
+            throw CommandFailure(
+                error.exitStatus,
+                "Standard output cannot be written: \(error.reason). The result is lost or incomplete; what the command asked for "
+                    + "may have happened: check that before you repeat it.")
+        }
     }
 }
 

@@ -26,46 +26,23 @@ struct PaymentCommand: AsyncParsableCommand {
 
 /// What the commands share: the admin socket, and how a result is shown.
 struct PaymentOptions: ParsableArguments {
-    enum Output: String, ExpressibleByArgument, CaseIterable {
-        case table, json
-    }
-
     @Option(help: ArgumentHelp("The gateway's admin socket.", valueName: "path"), completion: .file())
-    var socket = "/run/paytoken-gateway/admin.sock"
+    var socket = DaemonSocket.gatewayAdmin.defaultPath
 
-    @Option(help: ArgumentHelp("How results are shown: table, or json for programs.", valueName: "table|json"))
-    var output = Output.table
+    @OptionGroup var format: OutputOptions
 
-    /// Asks; says what is wrong on standard error and ends with its status.
-    func ask<Answer: Decodable>(_ request: ClientRequest, for type: Answer.Type) async throws -> (Answer, [UInt8]) {
-        let answer: ClientAnswer
-        do { answer = try await UnixSocketClient(path: socket).send(request) } catch {
-            throw Self.failure(error.exitStatus, error.sentence(of: "paytoken-gateway"))
-        }
-        guard answer.isSuccess else {
-            guard let refusal = answer.refusal else {
-                throw Self.failure(.defect, "The gateway's answer \(answer.status) is not understood.")
-            }
-            let details = refusal.details.map { " (\($0))" } ?? ""
-            throw Self.failure(
-                refusal.exitStatus(httpStatus: answer.status), "\(refusal.code): \(refusal.message)\(details)")
-        }
-        guard let decoded = try? answer.decoded(as: type) else {
-            throw Self.failure(.defect, "The gateway's answer is not understood; is it of another version?")
-        }
-        return (decoded, answer.body)
-    }
+    var connection: DaemonConnection { DaemonConnection(.gatewayAdmin, option: socket) }
+}
 
-    func show(_ json: [UInt8], _ text: @autoclosure () -> String) throws {
-        switch output {
-        case .json: try StandardOutput.write(json: json)
-        case .table: try StandardOutput.write(text())
-        }
-    }
+/// A payment as a command's argument.
+struct TransactionArgument: ParsableArguments {
+    @Argument(help: ArgumentHelp("The payment's transactionId, 64 hexadecimal digits.", valueName: "id"))
+    var transaction: String
 
-    static func failure(_ status: ExitStatus, _ message: String) -> ExitCode {
-        StandardError.write(message)
-        return ExitCode(status.rawValue)
+    func validate() throws {
+        guard Hexadecimal.decode(transaction)?.count == 32 else {
+            throw ValidationError("A payment is named by its transactionId, 64 hexadecimal digits.")
+        }
     }
 }
 
@@ -107,8 +84,7 @@ struct PaymentListCommand: AsyncParsableCommand {
         let request = PaymentListRequest(
             client: client, states: state.isEmpty ? nil : state.joined(separator: ","),
             since: since.flatMap { RFC3339.date($0) }, limit: limit)
-        let (list, bytes) = try await options.ask(
-            .post("/v1/payments/list", body: try JSONCoding.encode(request)), for: PaymentList.self)
+        let (list, bytes) = try await options.connection.post("/v1/payments/list", request, for: PaymentList.self)
         var table = Table(columns: [
             "RECEIVED", "STATE", "AMOUNT", Table.Column("CLIENT", importance: 4, shortening: .beginning),
             Table.Column("ORDER", importance: 3, shortening: .beginning),
@@ -124,12 +100,11 @@ struct PaymentListCommand: AsyncParsableCommand {
                 payment.reason ?? "",
             ])
         }
-        let (text, remark) = table.shown(isWide: width.isWide || options.output == .json)
-        try options.show(bytes, text)
-        if let remark { StandardError.write(remark) }
-        if list.items.count == limit {
-            StandardError.write("These are \(limit); there may be more (--limit).")
+        switch options.format.output {
+        case .json: try Console.output(json: bytes)
+        case .table: try Console.output(table, width)
         }
+        if list.items.count == limit { Console.error("These are \(limit); there may be more (--limit).") }
     }
 }
 
@@ -137,22 +112,13 @@ struct PaymentShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show", abstract: "Shows one payment and its history.")
 
-    @Argument(help: ArgumentHelp("The payment's transactionId, 64 hexadecimal digits.", valueName: "id"))
-    var transaction: String
-
+    @OptionGroup var payment: TransactionArgument
     @OptionGroup var options: PaymentOptions
 
-    func validate() throws { try Self.check(transaction) }
-
-    static func check(_ transaction: String) throws {
-        guard Hexadecimal.decode(transaction)?.count == 32 else {
-            throw ValidationError("A payment is named by its transactionId, 64 hexadecimal digits.")
-        }
-    }
-
     func run() async throws {
-        let (payment, bytes) = try await options.ask(.get("/v1/payments/\(transaction)"), for: PaymentSummary.self)
-        try options.show(bytes, Self.text(payment))
+        let (payment, bytes) = try await options.connection.send(
+            .get("/v1/payments/\(payment.transaction)"), for: PaymentSummary.self)
+        try options.format.show(bytes, Self.text(payment))
     }
 
     static func amount(_ payment: PaymentSummary) -> String? {
@@ -182,33 +148,25 @@ struct PaymentResolveCommand: AsyncParsableCommand {
         discussion:
             "Check the payment at the processor first: you cannot change the status later, and the client gets it.")
 
-    @Argument(help: ArgumentHelp("The payment's transactionId, 64 hexadecimal digits.", valueName: "id"))
-    var transaction: String
-
+    @OptionGroup var payment: TransactionArgument
     @Option(
         help: ArgumentHelp(
             "What became of it.", valueName: PaymentResolution.statuses.joined(separator: "|")))
     var status: String
 
-    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
-    var reason: String
-
+    @OptionGroup var why: ReasonOption
     @OptionGroup var options: PaymentOptions
 
     func validate() throws {
-        try PaymentShowCommand.check(transaction)
         guard PaymentResolution.statuses.contains(status) else {
             throw ValidationError("--status is one of \(PaymentResolution.statuses.joined(separator: ", ")).")
-        }
-        guard (1...200).contains(reason.unicodeScalars.count) else {
-            throw ValidationError("--reason has 1 to 200 characters.")
         }
     }
 
     func run() async throws {
-        let body = try JSONCoding.encode(PaymentResolution(status: status, reason: reason))
-        let (payment, bytes) = try await options.ask(
-            .post("/v1/payments/\(transaction)/resolve", body: body), for: PaymentSummary.self)
-        try options.show(bytes, PaymentShowCommand.text(payment))
+        let (payment, bytes) = try await options.connection.post(
+            "/v1/payments/\(payment.transaction)/resolve", PaymentResolution(status: status, reason: why.reason),
+            for: PaymentSummary.self)
+        try options.format.show(bytes, PaymentShowCommand.text(payment))
     }
 }

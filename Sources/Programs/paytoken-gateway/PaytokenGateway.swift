@@ -65,10 +65,6 @@ struct Serve: AsyncParsableCommand {
 
 /// A secret for one client.
 struct NewKey: ParsableCommand {
-    enum Output: String, ExpressibleByArgument, CaseIterable {
-        case table, json
-    }
-
     static let configuration = CommandConfiguration(
         commandName: "new-key", abstract: "Make a bearer key for a client.",
         discussion: """
@@ -76,14 +72,10 @@ struct NewKey: ParsableCommand {
             client's backend, which sends it with each request: Authorization: Bearer KEY.
             """)
 
-    @Option(help: "table or json.")
-    var output = Output.table
+    @OptionGroup var format: OutputOptions
 
     func run() throws {
         let key = NewBearerKey()
-        switch output {
-        case .json: try StandardOutput.write(json: Array(key.json.utf8))
-        case .table: try StandardOutput.write("key         \(key.key)\nkey_sha256  \(key.keySHA256)\n")
-        }
+        try format.show(Array(key.json.utf8), "key         \(key.key)\nkey_sha256  \(key.keySHA256)\n")
     }
 }

@@ -61,37 +61,29 @@ struct StoreCreateCommand: AsyncParsableCommand {
         help: ArgumentHelp("A file with the account's password on one line.", valueName: "file"), completion: .file())
     var passwordFile: String?
 
-    @Option(help: ArgumentHelp("How the result is shown: table, or json for programs.", valueName: "table|json"))
-    var output = PaymentOptions.Output.table
+    @OptionGroup var format: OutputOptions
 
     func validate() throws {
         _ = try Self.url(url)
     }
 
-    /// Its own words would show the URL, which may hold a password.
     private static func url(_ text: String) throws -> PostgreSQLURL {
-        do throws(PostgreSQLURLError) {
-            return try PostgreSQLURL(text)
-        } catch {
-            guard case .secret(let parameter) = error else { throw ValidationError("The URL \(error).") }
-            throw ValidationError(
-                "The URL must not contain a \(parameter), which others have seen in the list of processes by now: change it. Use "
-                    + "--password-file.")
-        }
+        try PostgreSQLURL(argument: text, insteadOfPassword: "--password-file")
     }
 
     func run() async throws {
         let url = try Self.url(url)
-        if let passwordFile { try Self.check(passwordFile) }
+        // A wrong file ends the command with its own status.
+        if let passwordFile { _ = try SecretBytes(contentsOfFile: passwordFile) }
         let outcome: PostgreSQLPaymentSchema.Outcome
         do throws(PaymentStoreOpeningError) {
             outcome = try await PostgreSQLPaymentSchema.create(
                 url, passwordFile: passwordFile, grantTo: role.grant, connections: role.connections)
         } catch {
-            throw PaymentOptions.failure(Self.status(of: error), "\(error)")
+            throw CommandFailure(Self.status(of: error), "\(error)")
         }
         if outcome.isUnverified {
-            StandardError.write("warning: the server is reached over TCP with less than sslmode=verify-full.")
+            Console.error("warning: the server is reached over TCP with less than sslmode=verify-full.")
         }
         try show(outcome)
     }
@@ -99,7 +91,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
     private func show(_ outcome: PostgreSQLPaymentSchema.Outcome) throws {
         let status =
             outcome.found == outcome.version ? "unchanged" : outcome.found == nil ? "created" : "upgraded"
-        switch output {
+        switch format.output {
         case .json:
             var json = JSONWriter()
             json.beginObject()
@@ -111,26 +103,14 @@ struct StoreCreateCommand: AsyncParsableCommand {
             json.member("granted", outcome.granted)
             json.member("connectionLimit", role.connections)
             json.endObject()
-            try StandardOutput.write(json: json.bytes)
+            try Console.output(json: json.bytes)
         case .table:
             let table = Table(pairs: [
                 ("Status", status), ("Server", outcome.server), ("Owner", outcome.owner),
                 ("Schema found", outcome.found.map(String.init) ?? "none"), ("Schema", String(outcome.version)),
                 ("Granted to", role.description ?? "no role"),
             ])
-            try StandardOutput.write(table.text)
-        }
-    }
-
-    /// So that a wrong file ends with its own status.
-    private static func check(_ file: String) throws {
-        do throws(SecretFileError) {
-            _ = try SecretBytes(contentsOfFile: file)
-        } catch {
-            if case .accessibleToOthers = error.reason {
-                throw PaymentOptions.failure(.notPermitted, error.description)
-            }
-            throw PaymentOptions.failure(.unreadable, error.description)
+            try Console.output(table.text)
         }
     }
 

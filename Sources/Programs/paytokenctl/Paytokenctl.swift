@@ -4,13 +4,13 @@
 // ledger restore, which puts a copy in the place of a stopped daemon's file.
 //
 // Commands/     one type a command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has what
-//               they share: showing a result, dry runs, reasons, asking for a change that may need a second person.
-// Connection/   the daemon's sockets, files that are read, signals
+//               they share: dry runs, asking for a change that may need a second person.
+// Connection/   the daemon's sockets, files that are read, signals; DaemonConnection is CommandOutput's
 // Metrics/      the server of `metrics serve`, the one command that stays
 // Output/       what people see: tables, masked payment data, new files, the sentences that say what to do next
 //
-// Guaranteed: results go to standard output and all else to standard error; every failure is a CommandFailure, which has one
-// of the exit statuses of DaemonAPI's ErrorTable; what others wrote is made safe for a terminal (Printable) before it is
+// Guaranteed: results go to standard output and all else to standard error; every failure is a CommandFailure, or becomes one
+// at the end (CommandFailures.swift), with one of the exit statuses of DaemonAPI's ErrorTable; what others wrote is made safe for a terminal (Printable) before it is
 // shown; nothing is retried. Begin with `main` below, then read a command, KeyStateCommands.swift for one.
 
 import ArgumentParser
@@ -66,36 +66,12 @@ struct Paytokenctl: AsyncParsableCommand {
 
     static func main() async {
         do {
-            // Only a shell's completions wait while they are parsed. What waits opens descriptors, and where standard
-            // output is closed one of them would get its number.
-            let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
-            var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()
-            if var asynchronous = command as? any AsyncParsableCommand {
-                try await asynchronous.run()
-            } else {
-                try command.run()
-            }
-        } catch let failure as CommandFailure {
-            end(failure)
+            try await runCommand()
         } catch let interruption as Interrupted {
             interruption.endProcess()
-        } catch let code as ExitCode {
-            exit(withError: code)
         } catch {
-            end(unexpected: error)
+            endProcess(error)
         }
-    }
-
-    /// What is left is ArgumentParser's: help, version, wrong usage; anything else is a defect.
-    private static func end(unexpected error: any Error) -> Never {
-        guard exitCode(for: error) == .failure else { endProcess(error) }
-        Console.error("internal_error: \(type(of: error)). This is a defect of paytokenctl; please report it.")
-        exit(withError: ExitCode(ExitStatus.defect.rawValue))
-    }
-
-    private static func end(_ failure: CommandFailure) -> Never {
-        failure.report()
-        exit(withError: ExitCode(failure.status.rawValue))
     }
 }
 

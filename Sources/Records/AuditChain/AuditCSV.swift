@@ -29,16 +29,15 @@ public enum AuditCSV {
     /// One record's line.
     public static func row(_ entry: AuditEntry) -> [UInt8] {
         let caller = entry.caller
-        var others = JSONWriter()
         let details = entry.details.members.filter { $0.name != "reference" && $0.name != "reason" }
-        if let object = JSONObject(details), !details.isEmpty { others.value(.object(object)) }
+        let others = details.isEmpty ? nil : JSONObject(details).map { JSONValue.object($0).compact }
         return line([
             entry.node.name, String(entry.sequence), entry.time.text, entry.event, entry.outcome,
             caller?.name?.text ?? "", number(caller?.uid), number(caller?.gid), number(caller?.loginUID),
             number(caller?.pid), caller?.comm?.text ?? "", entry.merchant ?? "", entry.publicKeyHash?.base64 ?? "",
             entry.transactionId?.hex ?? "", entry.protection ?? "", entry.hsmToken ?? "",
             entry.details["reference"]?.stringValue ?? "", entry.details["reason"]?.stringValue ?? "",
-            String(decoding: others.bytes, as: UTF8.self), entry.hash.hex,
+            String(decoding: others ?? [], as: UTF8.self), entry.hash.hex,
         ])
     }
 
@@ -64,12 +63,6 @@ public enum AuditCSV {
     ]
 
     private static func isPlain(_ character: UInt8) -> Bool {
-        switch character {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): true
-        case UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: ":"), UInt8(ascii: "/"): true
-        case UInt8(ascii: "+"): true
-        default: false
-        }
+        AuditNode.allows(character) || ":/+".utf8.contains(character)
     }
 }

@@ -30,9 +30,7 @@ public struct AuditEntry: Sendable, Equatable {
             throw .notJSON(error)
         }
         guard case .object(let object) = value else { throw .notARecord }
-        var writer = JSONWriter(capacity: line.count)
-        writer.value(value)
-        guard writer.bytes == line else { throw .otherSpelling }
+        guard value.compact == line else { throw .otherSpelling }
 
         var members = EntryMembers(object)
         node = try members.require("node") { AuditNode($0.stringValue ?? "") }

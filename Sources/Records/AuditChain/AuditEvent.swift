@@ -172,12 +172,11 @@ extension AuditEvent {
         case .refusals(let summary):
             writer.member("since", summary.since.text)
             writer.member("count", summary.total)
-            writer.member("counts")
-            writer.beginObject()
-            for (code, count) in summary.counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-                writer.member(code.rawValue, count)
+            writer.member("counts") { writer in
+                for (code, count) in summary.counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                    writer.member(code.rawValue, count)
+                }
             }
-            writer.endObject()
         case .start(let version):
             writer.member("version", version.text)
         case .configurationLoad(let file):

@@ -18,12 +18,10 @@ public struct AuditFilter: Sendable, Equatable {
     public var caller: AuditText?
     public var outcome: AuditOutcome?
     public var transaction: AuditDigest?
-    /// At most so many records, from 1; the caller counts.
-    public var limit: Int?
 
     public init() {}
 
-    /// Whether the record meets every condition but `limit`.
+    /// Returns true if the record meets every condition.
     public func matches(_ entry: AuditEntry) -> Bool {
         if let since, entry.time < since { return false }
         if let until, entry.time >= until { return false }
@@ -52,18 +50,13 @@ extension AuditFilter {
             case "key": "key is neither a publicKeyHash in base64 nor 8 to 64 hexadecimal digits of one."
             case "outcome": "outcome is neither ok nor repeat nor a refusal's code."
             case "transaction": "transaction is not 64 hexadecimal digits."
-            case "limit": "limit is not a number from 1 to \(AuditFilter.maximumLimit)."
-            default:
-                "There is no filter of this name: since, until, key, merchant, caller, outcome, transaction, limit."
+            default: "There is no filter of this name: since, until, key, merchant, caller, outcome, transaction."
             }
         }
     }
 
-    /// No list is longer.
-    public static let maximumLimit = 1_000_000
-
     /// Reads conditions as a command line or a query has them: `since`, `until`, `key`, `merchant`, `caller`,
-    /// `outcome`, `transaction`, `limit`; of several wrong ones the first by name is thrown.
+    /// `outcome`, `transaction`; of several wrong ones the first by name is thrown.
     public init(_ conditions: [String: String]) throws(Unreadable) {
         for (name, text) in conditions.sorted(by: { $0.key < $1.key }) {
             switch name {
@@ -74,11 +67,6 @@ extension AuditFilter {
             case "caller": caller = AuditText(text)
             case "outcome": outcome = try Self.read(name, AuditOutcome(text))
             case "transaction": transaction = try Self.read(name, AuditDigest(hex: text.lowercased()))
-            case "limit":
-                guard let limit = Int(text), (1...Self.maximumLimit).contains(limit) else {
-                    throw Unreadable(name: name)
-                }
-                self.limit = limit
             default: throw Unreadable(name: name)
             }
         }
@@ -100,19 +88,14 @@ public enum FilteredExport {
     ///
     /// - Parameter last: the sequence up to which records were looked at.
     public static func firstLine(_ filter: AuditFilter, node: AuditNode, through last: Int) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("filter")
-        writer.beginObject()
-        writer.member("node", node.name)
-        writer.member("through", last)
-        for (name, value) in filter.conditions {
-            writer.member(name, value)
+        JSONWriter.object { json in
+            json.member("filter") { json in
+                json.member("node", node.name)
+                json.member("through", last)
+                for (name, value) in filter.conditions { json.member(name, value) }
+            }
+            json.member("proves", proves)
         }
-        writer.endObject()
-        writer.member("proves", proves)
-        writer.endObject()
-        return writer.bytes
     }
 
     static let proves =
@@ -130,7 +113,7 @@ extension AuditFilter {
         key != nil || merchant != nil || caller != nil || outcome != nil || transaction != nil
     }
 
-    /// The conditions that are set but the limit, by their options' names.
+    /// The conditions that are set, by their options' names.
     var conditions: [(name: String, value: String)] {
         [
             ("since", since?.text), ("until", until?.text), ("key", key?.hex), ("merchant", merchant?.text),

@@ -128,8 +128,7 @@ extension AuditRecord {
         writer.member("event", event.name.rawValue)
         writer.member("outcome", outcome.text)
         if let caller {
-            writer.member("caller")
-            caller.write(into: &writer)
+            writer.member("caller", object: caller.write)
         }
         writer.member("merchant", merchant?.text)
         writer.member("publicKeyHash", publicKeyHash?.base64)
@@ -145,13 +144,11 @@ extension AuditRecord {
 
 extension AuditCaller {
     fileprivate func write(into writer: inout JSONWriter) {
-        writer.beginObject()
         writer.member("name", name?.text)
         writer.member("uid", Int(uid))
         writer.member("gid", gid.map(Int.init))
         writer.member("loginUid", loginUID.map(Int.init))
         writer.member("pid", pid.map(Int.init))
         writer.member("comm", comm?.text)
-        writer.endObject()
     }
 }

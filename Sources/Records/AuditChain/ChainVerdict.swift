@@ -144,46 +144,32 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
 
     private var sentence: String {
         switch fault {
-        case .incompleteLine:
-            return "not ended by a line feed: the export was cut off here"
-        case .lineTooLong:
-            return "longer than \(AuditLine.maximumBytes) bytes"
+        case .incompleteLine: "not ended by a line feed: the export was cut off here"
+        case .lineTooLong: "longer than \(AuditLine.maximumBytes) bytes"
         case .malformed(let lastGood):
-            let before = lastGood.map { "the last good line is \($0)" } ?? "no good line stands before it"
-            return "neither a record nor a checkpoint; \(before)"
-        case .tooManyNodes:
-            return "more than \(ChainVerifier.maximumNodes) nodes"
-        case .noBeginning:
-            return "no signed checkpoint of record \(sequence - 1) stands before it"
+            "neither a record nor a checkpoint; "
+                + (lastGood.map { "the last good line is \($0)" } ?? "no good line stands before it")
+        case .tooManyNodes: "more than \(ChainVerifier.maximumNodes) nodes"
+        case .noBeginning: "no signed checkpoint of record \(sequence - 1) stands before it"
         case .missing(let from, let to):
-            return from == to ? "record \(from) is missing before it" : "records \(from) to \(to) are missing before it"
-        case .outOfOrder(let last):
-            return "stands after record \(last): repeated, inserted or out of order"
-        case .changed:
-            return sequence == 1
-                ? "its hash does not follow from the chain's beginning: it was changed"
-                : "its hash does not follow from record \(sequence - 1): one of the two was changed"
-        case .anotherKey:
-            return "not signed by a given key"
-        case .wrongSignature:
-            return "its signature is wrong"
+            from == to ? "record \(from) is missing before it" : "records \(from) to \(to) are missing before it"
+        case .outOfOrder(let last): "stands after record \(last): repeated, inserted or out of order"
+        case .changed where sequence == 1: "its hash does not follow from the chain's beginning: it was changed"
+        case .changed: "its hash does not follow from record \(sequence - 1): one of the two was changed"
+        case .anotherKey: "not signed by a given key"
+        case .wrongSignature: "its signature is wrong"
         case .sealsAnother(let sealed):
-            return "seals another record \(sequence): one after \(sealed) was changed and the hashes made anew"
-        case .differsFromHead:
-            return "not the record that the head seals: the ledger was rolled back or rewritten"
+            "seals another record \(sequence): one after \(sealed) was changed and the hashes made anew"
+        case .differsFromHead: "not the record that the head seals: the ledger was rolled back or rewritten"
         case .endsBeforeHead(let last):
-            return "the export ends at record \(last): it was cut off or the ledger rolled back"
+            "the export ends at record \(last): it was cut off or the ledger rolled back"
         case .beginsAfterHead(let first):
-            return "the export begins later, at record \(first): compare with one from before"
-        case .headOfNoNode:
-            return "the export has no line of this node"
-        case .ofAnotherNode(let node):
-            return "stands among the lines of node \(node.name)"
-        case .noLines:
-            return "there is no line of it"
+            "the export begins later, at record \(first): compare with one from before"
+        case .headOfNoNode: "the export has no line of this node"
+        case .ofAnotherNode(let node): "stands among the lines of node \(node.name)"
+        case .noLines: "there is no line of it"
         case .unvouchedPin(let node, let sequence):
-            return
-                "record \(sequence) of node \(node.name) pins another key for it, which no key pinned before vouches for"
+            "record \(sequence) of node \(node.name) pins another key for it, which no key pinned before vouches for"
         }
     }
 }

@@ -46,29 +46,21 @@ public struct ChainVerifier: Sendable {
     private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
     private var chains: [AuditNode: ChainState] = [:]
     private var lastGood: ChainPosition?
-    private var isFiltered: Bool
+    /// The export is a selection, as its first line says.
+    var isFiltered = false
     private var splitter = LineSplitter()
 
     /// - Parameters:
-    ///   - keys: the public keys that may have signed.
+    ///   - keys: the public keys that may have signed; nil where none is known: the hashes are followed, and no signature is checked.
     ///   - heads: checkpoints that were kept elsewhere; the export must hold their records and more.
     ///   - readsPins: whether ``pins`` is filled.
     ///   - beginning: where each chain has to begin.
     public init(
-        keys: CheckpointKeys, heads: [SignedCheckpoint] = [], readsPins: Bool = false,
-        beginning: ChainBeginning = .anywhere
-    ) {
-        self.init(orNone: keys, heads: heads, readsPins: readsPins, beginning: beginning)
-    }
-
-    /// - Parameter keys: nil where no key is known: the hashes are followed, and no signature is checked.
-    init(
-        orNone keys: CheckpointKeys?, heads: [SignedCheckpoint], readsPins: Bool = false, isFiltered: Bool = false,
+        keys: CheckpointKeys?, heads: [SignedCheckpoint] = [], readsPins: Bool = false,
         beginning: ChainBeginning = .anywhere
     ) {
         self.keys = keys
         self.beginning = beginning
-        self.isFiltered = isFiltered
         self.heads = heads
         self.readsPins = readsPins
         for head in heads where fault == nil {
@@ -82,14 +74,8 @@ public struct ChainVerifier: Sendable {
     /// Takes the next bytes of an export, in pieces of any size.
     public mutating func consume(_ bytes: ArraySlice<UInt8>) {
         guard fault == nil else { return }
-        var splitter = splitter
-        self.splitter = LineSplitter()
-        let isTooLong = !splitter.take(bytes) { line in
-            consume(line: line)
-            return fault == nil
-        }
-        self.splitter = splitter
-        if isTooLong { fault = ChainBreak(line: lines + 1, fault: .lineTooLong) }
+        for line in splitter.take(bytes) where fault == nil { consume(line: line) }
+        if fault == nil, splitter.isOverlong { fault = ChainBreak(line: lines + 1, fault: .lineTooLong) }
     }
 
     /// Takes one line without its line feed.
@@ -163,7 +149,7 @@ public struct ChainVerifier: Sendable {
         let known = chains[frame.node]
         if known == nil, frame.sequence > 1 { throw broken(position, .noBeginning) }
         if known == nil, chains.count == Self.maximumNodes { throw broken(position, .tooManyNodes) }
-        var chain = known ?? ChainState(start: 0, hash: .zero)
+        var chain = known ?? ChainState(start: 0, startHash: .zero, last: 0, hash: .zero, sealed: 0)
         if let misplaced = chain.fault(ofRecord: frame.sequence) { throw broken(position, misplaced) }
         guard AuditDigest.following(chain.hash, body: frame.body) == frame.hash else {
             throw broken(position, .changed)
@@ -185,13 +171,14 @@ public struct ChainVerifier: Sendable {
             guard beginning == .behindArchive else { throw missing }
             unexplained[checkpoint.node] = missing
         }
-        var chain = known ?? ChainState(start: checkpoint.sequence, hash: checkpoint.hash)
-        if let misplaced = chain.fault(ofCheckpoint: checkpoint.sequence) { throw broken(position, misplaced) }
-        guard chain.hash == checkpoint.hash else {
+        let (sequence, hash) = (checkpoint.sequence, checkpoint.hash)
+        var chain = known ?? ChainState(start: sequence, startHash: hash, last: sequence, hash: hash, sealed: sequence)
+        if let misplaced = chain.fault(ofCheckpoint: sequence) { throw broken(position, misplaced) }
+        guard chain.hash == hash else {
             throw broken(position, .sealsAnother(sealedBefore: chain.sealed))
         }
-        if differsFromHead(position, checkpoint.hash) { throw broken(position, .differsFromHead) }
-        chain.sealed = checkpoint.sequence
+        if differsFromHead(position, hash) { throw broken(position, .differsFromHead) }
+        chain.sealed = sequence
         chain.sealedAt = checkpoint.time
         chain.signers.insert(checkpoint.keyId)
         chains[checkpoint.node] = chain
@@ -269,14 +256,6 @@ private struct ChainState: Sendable {
     var sealedAt: AuditTime?
     /// As many as there are keys at most, where signatures are checked.
     var signers: Set<AuditDigest> = []
-
-    init(start: Int, hash: AuditDigest) {
-        self.start = start
-        startHash = hash
-        self.last = start
-        self.sealed = start
-        self.hash = hash
-    }
 
     /// A record comes next after the last one.
     func fault(ofRecord sequence: Int) -> ChainFault? {

@@ -25,15 +25,13 @@ public struct Checkpoint: Sendable, Equatable {
 
     /// What the signature covers: the bytes of the value of `checkpoint`, as they stand in the line.
     public var signedBytes: [UInt8] {
-        var writer = JSONWriter(capacity: 320)
-        writer.beginObject()
-        writer.member("node", node.name)
-        writer.member("sequence", sequence)
-        writer.member("hash", hash.hex)
-        writer.member("time", time.text)
-        writer.member("keyId", keyId.hex)
-        writer.endObject()
-        return writer.bytes
+        JSONWriter.object(capacity: 320) { json in
+            json.member("node", node.name)
+            json.member("sequence", sequence)
+            json.member("hash", hash.hex)
+            json.member("time", time.text)
+            json.member("keyId", keyId.hex)
+        }
     }
 
     /// Has it signed.

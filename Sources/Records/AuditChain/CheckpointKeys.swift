@@ -76,9 +76,6 @@ extension CheckpointKey: Hashable {
 public struct CheckpointKeys: Sendable {
     private let keys: [AuditDigest: CheckpointKey]
 
-    /// How many different keys there are.
-    public var count: Int { keys.count }
-
     public init(_ keys: [CheckpointKey]) {
         self.keys = Dictionary(keys.map { ($0.keyId, $0) }, uniquingKeysWith: { first, _ in first })
     }

@@ -67,14 +67,7 @@ public struct KeyPin: Sendable, Equatable {
 
     func write(into writer: inout JSONWriter) {
         writer.member("ofNode", node.name)
-        writer.member("keys")
-        writer.beginArray()
-        for key in keys {
-            writer.beginObject()
-            key.write(into: &writer)
-            writer.endObject()
-        }
-        writer.endArray()
+        writer.member("keys", objects: keys) { $0.write(into: &$1) }
         writer.member("vouchedBy", voucher?.keyId.hex)
         writer.member("vouchedAt", voucher?.sequence)
     }

@@ -5,29 +5,23 @@ public struct LineSplitter: Sendable {
     /// The beginning of a line whose line feed has not come yet.
     private var pending: [UInt8] = []
 
-    /// Whether the last line lacks its line feed.
+    /// True while the last line lacks its line feed.
     public var holdsPart: Bool { !pending.isEmpty }
+    /// True once a line was longer than any is; nothing after it is a line.
+    public private(set) var isOverlong = false
     var retainedBytes: Int { pending.capacity }
 
-    /// Gives the lines that are whole now, without their line feeds, until `body` wants no more.
-    ///
-    /// - Returns: false when a line is longer than any is.
-    public mutating func take(_ bytes: ArraySlice<UInt8>, _ body: (_ line: [UInt8]) -> Bool) -> Bool {
-        var rest = bytes
-        while let lineFeed = rest.firstIndex(of: 0x0A) {
-            let line: [UInt8]
-            if pending.isEmpty {
-                line = Array(rest[..<lineFeed])
-            } else {
-                pending.append(contentsOf: rest[..<lineFeed])
-                line = pending
-                pending.removeAll(keepingCapacity: true)
-            }
-            guard body(line) else { return true }
-            rest = rest[(lineFeed + 1)...]
+    /// Takes the next bytes, and returns the lines that are whole now, without their line feeds.
+    public mutating func take(_ bytes: ArraySlice<UInt8>) -> [[UInt8]] {
+        var parts = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
+        let rest = parts.removeLast()
+        var lines = parts.map { Array($0) }
+        if !lines.isEmpty {
+            lines[0] = pending + lines[0]
+            pending.removeAll(keepingCapacity: true)
         }
-        guard pending.count + rest.count <= AuditLine.maximumBytes else { return false }
-        pending.append(contentsOf: rest)
-        return true
+        isOverlong = isOverlong || pending.count + rest.count > AuditLine.maximumBytes
+        if !isOverlong { pending.append(contentsOf: rest) }
+        return lines
     }
 }

@@ -132,14 +132,8 @@ public struct NodesVerifier: Sendable {
     /// Takes the next bytes, in pieces of any size.
     public mutating func consume(_ bytes: ArraySlice<UInt8>) {
         guard fault == nil else { return }
-        var splitter = splitter
-        self.splitter = LineSplitter()
-        let isTooLong = !splitter.take(bytes) { line in
-            consume(line: line)
-            return fault == nil
-        }
-        self.splitter = splitter
-        if isTooLong { fault = ChainBreak(line: lines + 1, fault: .lineTooLong) }
+        for line in splitter.take(bytes) where fault == nil { consume(line: line) }
+        if fault == nil, splitter.isOverlong { fault = ChainBreak(line: lines + 1, fault: .lineTooLong) }
     }
 
     private mutating func consume(line: [UInt8]) {
@@ -175,9 +169,11 @@ public struct NodesVerifier: Sendable {
 
     private func verifier(of node: AuditNode) -> ChainVerifier {
         let keys = trusted.keys(of: node)
-        return ChainVerifier(
-            orNone: keys, heads: keys == nil || isFiltered ? [] : heads.filter { $0.checkpoint.node == node },
-            readsPins: readsPins && keys != nil, isFiltered: isFiltered, beginning: beginning)
+        var verifier = ChainVerifier(
+            keys: keys, heads: keys == nil || isFiltered ? [] : heads.filter { $0.checkpoint.node == node },
+            readsPins: readsPins && keys != nil, beginning: beginning)
+        verifier.isFiltered = isFiltered
+        return verifier
     }
 
     /// What was found, when there are no more lines.
@@ -246,6 +242,15 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
     }
 
     public var isIntact: Bool { if case .intact = finding { true } else { false } }
+
+    /// What the export holds of it; nil where it is broken, or nothing was read.
+    public var range: ChainRange? {
+        switch finding {
+        case .intact(let range), .unsealed(let range): range
+        case .unverified(let range): range
+        case .broken: nil
+        }
+    }
 
     public var description: String {
         let basis = source.map { ", \($0)" } ?? ""

@@ -100,9 +100,10 @@ public struct KeyStatesPart: Sendable, Equatable {
     }
 
     func write(into writer: inout JSONWriter) {
-        writer.member("keys")
-        writer.beginObject()
-        for (key, state) in states.sorted(by: { $0.key.hex < $1.key.hex }) { writer.member(key.hex, state.rawValue) }
-        writer.endObject()
+        writer.member("keys") { writer in
+            for (key, state) in states.sorted(by: { $0.key.hex < $1.key.hex }) {
+                writer.member(key.hex, state.rawValue)
+            }
+        }
     }
 }

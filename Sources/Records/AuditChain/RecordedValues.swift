@@ -123,10 +123,9 @@ public struct ConfigurationValuesPart: Sendable, Equatable {
         writer.member("part", part)
         writer.member("parts", parts)
         if omitted > 0 { writer.member("omitted", omitted) }
-        writer.member("values")
-        writer.beginObject()
-        for member in members { writer.member(member.name, member.value.text) }
-        writer.endObject()
+        writer.member("values") { writer in
+            for member in members { writer.member(member.name, member.value.text) }
+        }
     }
 }
 

@@ -5,12 +5,7 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
     public let node: AuditNode
     public let sequence: Int
 
-    public init(node: AuditNode, sequence: Int) {
-        self.node = node
-        self.sequence = sequence
-    }
-
-    init(_ entry: AuditEntry) { self.init(node: entry.node, sequence: entry.sequence) }
+    init(_ entry: AuditEntry) { (node, sequence) = (entry.node, entry.sequence) }
 
     /// `node-1 4711`, by which the record is found in an export.
     public var text: String { "\(node.name) \(sequence)" }
@@ -39,8 +34,6 @@ public struct RecordReferences: Sendable, Equatable {
 
     private static let mostNamed = 8
 
-    public init() {}
-
     public var count: Int { parts.reduce(0) { $0 + $1.count } }
     public var isEmpty: Bool { parts.isEmpty }
 
@@ -48,26 +41,19 @@ public struct RecordReferences: Sendable, Equatable {
 
     public mutating func add(_ place: RecordPlace) {
         if beginning.count < Self.mostNamed { beginning.append(place) }
-        // Exports give one node after the other, so it is the last one but at their ends.
-        if let index = parts.lastIndex(where: { $0.node == place.node }) {
-            parts[index].count += 1
-            parts[index].first = min(parts[index].first, place.sequence)
-            parts[index].last = max(parts[index].last, place.sequence)
-        } else {
-            parts.append(Part(node: place.node, count: 1, first: place.sequence, last: place.sequence))
-        }
+        add(Part(node: place.node, count: 1, first: place.sequence, last: place.sequence))
     }
 
     public mutating func add(_ other: RecordReferences) {
-        for place in other.beginning where beginning.count < Self.mostNamed { beginning.append(place) }
-        for part in other.parts {
-            if let index = parts.firstIndex(where: { $0.node == part.node }) {
-                parts[index].count += part.count
-                parts[index].first = min(parts[index].first, part.first)
-                parts[index].last = max(parts[index].last, part.last)
-            } else {
-                parts.append(part)
-            }
-        }
+        beginning += other.beginning.prefix(Self.mostNamed - beginning.count)
+        for part in other.parts { add(part) }
+    }
+
+    private mutating func add(_ part: Part) {
+        // Exports give one node after the other, so it is the last one but at their ends.
+        guard let index = parts.lastIndex(where: { $0.node == part.node }) else { return parts.append(part) }
+        parts[index].count += part.count
+        parts[index].first = min(parts[index].first, part.first)
+        parts[index].last = max(parts[index].last, part.last)
     }
 }

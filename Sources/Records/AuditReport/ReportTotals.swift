@@ -14,155 +14,100 @@ struct ReportTotals {
     let builder: ReportBuilder
 
     var bytes: [UInt8] {
-        var json = JSONWriter(capacity: 64 * 1024)
-        json.beginObject()
-        json.member("format", 1)
-        json.member("since", builder.period.since.text)
-        json.member("until", builder.period.until.text)
-        json.member("nodes")
-        writeNodes(&json)
-        json.member("events")
-        writeEvents(&json)
-        json.member("uses")
-        writeUses(&json)
-        json.member("floods")
-        Self.write(builder.uses.floods, &json)
-        json.member("steps")
-        writeSteps(&json)
-        json.member("keys")
-        writeKeys(&json)
-        json.member("approvals")
-        Self.write(builder.endsOfApprovals, &json)
-        json.member("system")
-        writeSystem(&json)
-        if !builder.reconciliation.logs.isEmpty {
-            json.member("tokenUses")
-            writeTokenUses(&json)
-        }
-        json.endObject()
-        return json.bytes
-    }
-
-    private func writeNodes(_ json: inout JSONWriter) {
-        json.beginArray()
-        for node in builder.system.nodes.values.sorted(by: { $0.node < $1.node }) {
-            json.beginObject()
-            json.member("node", node.node.name)
-            json.member("first", node.first)
-            json.member("last", node.last)
-            json.member("records", node.records)
-            json.member("inPeriod", node.inPeriod)
-            json.endObject()
-        }
-        json.endArray()
-    }
-
-    private func writeEvents(_ json: inout JSONWriter) {
-        json.beginObject()
-        for (event, entries) in Dictionary(grouping: builder.events, by: \.key.event).sorted(by: { $0.key < $1.key }) {
-            json.member(event)
-            Self.write(Dictionary(uniqueKeysWithValues: entries.map { ($0.key.outcome, $0.value.count) }), &json)
-        }
-        json.endObject()
-    }
-
-    private func writeUses(_ json: inout JSONWriter) {
-        json.beginArray()
-        for (pair, use) in builder.sortedUses {
-            json.beginObject()
-            json.member("key", pair.key?.base64)
-            json.member("caller", pair.caller)
-            for (name, count) in [
-                ("released", use.released.count), ("repeated", use.repeated.count), ("signed", use.signed.count),
-                ("afterSuperseded", use.afterSuperseded.count),
-            ] where count > 0 {
-                json.member(name, count)
+        JSONWriter.object(capacity: 64 * 1024) { json in
+            json.member("format", 1)
+            json.member("since", builder.period.since.text)
+            json.member("until", builder.period.until.text)
+            json.member("nodes", objects: builder.system.sortedNodes) { node, json in
+                json.member("node", node.node.name)
+                json.member("first", node.first)
+                json.member("last", node.last)
+                json.member("records", node.records)
+                json.member("inPeriod", node.inPeriod)
             }
-            if !use.refused.isEmpty {
-                json.member("refused")
-                Self.write(use.refused.mapValues(\.count), &json)
+            json.member("events") { json in
+                let events = Dictionary(grouping: builder.events, by: \.key.event)
+                for (event, entries) in events.sorted(by: { $0.key < $1.key }) {
+                    json.member(
+                        event, Dictionary(uniqueKeysWithValues: entries.map { ($0.key.outcome, $0.value.count) }))
+                }
             }
-            json.endObject()
-        }
-        json.endArray()
-    }
-
-    private func writeSteps(_ json: inout JSONWriter) {
-        json.beginArray()
-        for step in builder.stepTotals {
-            json.beginObject()
-            json.member("from", step.step.text)
-            json.member("uses", step.uses)
-            json.member("refusals", step.refusals)
-            json.endObject()
-        }
-        json.endArray()
-    }
-
-    private func writeKeys(_ json: inout JSONWriter) {
-        json.beginArray()
-        for key in builder.sortedKeys {
-            json.beginObject()
-            json.member("key", key.key.base64)
-            json.member("state", key.state)
-            for (name, event) in [
-                ("arrival", key.arrival), ("activation", key.activation), ("superseded", key.superseded),
-                ("compromised", key.first("compromised")), ("destroyed", key.first("destroyed")),
-            ] {
-                guard let place = event?.place else { continue }
-                json.member(name)
-                json.beginArray()
-                json.string(place.node.name)
-                json.number(place.sequence)
-                json.endArray()
+            json.member("uses", objects: builder.sortedUses) { Self.write($0.pair, $0.use, &$1) }
+            json.member("floods", builder.uses.floods)
+            json.member("steps", objects: builder.stepTotals) { step, json in
+                json.member("from", step.step.text)
+                json.member("uses", step.uses)
+                json.member("refusals", step.refusals)
             }
-            json.endObject()
-        }
-        json.endArray()
-    }
-
-    private func writeTokenUses(_ json: inout JSONWriter) {
-        json.beginArray()
-        for (place, log) in builder.reconciliation.logs.enumerated() {
-            json.beginObject()
-            json.member("since", log.since.text)
-            json.member("until", log.until.text)
-            json.member("node", log.node?.name)
-            json.member("token", log.token)
-            json.member("keys")
-            json.beginArray()
-            let comparisons = builder.reconciliation.comparisons(of: place).sorted { $0.key.hex < $1.key.hex }
-            for comparison in comparisons {
-                json.beginObject()
-                json.member("key", comparison.key.base64)
-                json.member("counted", comparison.counted)
-                json.member("least", comparison.recorded.least)
-                json.member("most", comparison.recorded.most)
-                json.endObject()
+            json.member("keys", objects: builder.sortedKeys, Self.write)
+            json.member("approvals", builder.endsOfApprovals)
+            json.member("system", system)
+            if !builder.reconciliation.logs.isEmpty {
+                json.member("tokenUses", objects: builder.reconciliation.logs.enumerated()) {
+                    write($0.element, $0.offset, &$1)
+                }
             }
-            json.endArray()
-            json.endObject()
         }
-        json.endArray()
     }
 
-    private func writeSystem(_ json: inout JSONWriter) {
+    private static func write(_ pair: KeyUses.Pair, _ use: KeyUses.Use, _ json: inout JSONWriter) {
+        json.member("key", pair.key?.base64)
+        json.member("caller", pair.caller)
+        for (name, count) in [
+            ("released", use.released.count), ("repeated", use.repeated.count), ("signed", use.signed.count),
+            ("afterSuperseded", use.afterSuperseded.count),
+        ] where count > 0 {
+            json.member(name, count)
+        }
+        if !use.refused.isEmpty { json.member("refused", use.refused.mapValues(\.count)) }
+    }
+
+    private static func write(_ key: KeyHistory, _ json: inout JSONWriter) {
+        json.member("key", key.key.base64)
+        json.member("state", key.state)
+        for (name, event) in [
+            ("arrival", key.arrival), ("activation", key.activation), ("superseded", key.superseded),
+            ("compromised", key.first("compromised")), ("destroyed", key.first("destroyed")),
+        ] {
+            guard let place = event?.place else { continue }
+            json.member(name)
+            json.value(.array([.string(place.node.name), .number(JSONNumber(place.sequence))]))
+        }
+    }
+
+    private func write(_ log: TokenUseLog, _ place: Int, _ json: inout JSONWriter) {
+        json.member("since", log.since.text)
+        json.member("until", log.until.text)
+        json.member("node", log.node?.name)
+        json.member("token", log.token)
+        let comparisons = builder.reconciliation.comparisons(of: place).sorted { $0.key.hex < $1.key.hex }
+        json.member("keys", objects: comparisons) { comparison, json in
+            json.member("key", comparison.key.base64)
+            json.member("counted", comparison.counted)
+            json.member("least", comparison.recorded.least)
+            json.member("most", comparison.recorded.most)
+        }
+    }
+
+    private var system: [String: Int] {
         let (system, nodes) = (builder.system, builder.system.nodes.values)
-        Self.write(
-            [
-                "starts": nodes.reduce(0) { $0 + $1.starts.count }, "stops": nodes.reduce(0) { $0 + $1.stops.count },
-                "startsWithoutStop": nodes.reduce(0) { $0 + $1.startsWithoutStop.count },
-                "stepsBack": nodes.reduce(0) { $0 + $1.stepsBack.count }, "restores": system.restores.count,
-                "acceptedClocks": system.acceptedClocks.count, "dropped": system.droppedCount,
-                "pruned": system.prunedCount,
-            ], &json)
+        func sum(_ references: KeyPath<SystemHistory.Node, RecordReferences>) -> Int {
+            nodes.reduce(0) { $0 + $1[keyPath: references].count }
+        }
+        return [
+            "starts": sum(\.starts), "stops": sum(\.stops), "startsWithoutStop": sum(\.startsWithoutStop),
+            "stepsBack": sum(\.stepsBack), "restores": system.restores.count,
+            "acceptedClocks": system.acceptedClocks.count, "dropped": system.droppedCount, "pruned": system.prunedCount,
+        ]
     }
+}
 
-    /// In the order of their names; those that are 0 are left out.
-    private static func write(_ counts: [String: Int], _ json: inout JSONWriter) {
-        json.beginObject()
-        for (name, count) in counts.sorted(by: { $0.key < $1.key }) where count != 0 { json.member(name, count) }
-        json.endObject()
+extension JSONWriter {
+    /// Counts in the order of their names; those that are 0 are left out.
+    fileprivate mutating func member(_ name: String, _ counts: [String: Int]) {
+        member(name) { json in
+            for (name, count) in counts.sorted(by: { $0.key < $1.key }) where count != 0 { json.member(name, count) }
+        }
     }
 }
 

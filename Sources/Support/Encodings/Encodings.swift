@@ -4,6 +4,7 @@
 //     RFC3339                  times, and under them GregorianCalendar (Times.swift)
 //     DurationText             `90s`, as the configuration and the command line write durations (Times.swift)
 //     PercentEncoding          RFC 3986 §2.1
+//     Int.grouped              counts for people, with commas between thousands
 //     TokenURI                 RFC 7512, as far as it names a PKCS#11 token
 //     KeyReference             how a person names a merchant key: base64 of its publicKeyHash, or the beginning of its hex
 //     SubjectPublicKeyInfo     P-256 and RSA-2048, read and written

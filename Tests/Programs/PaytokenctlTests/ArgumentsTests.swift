@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import DaemonAPI
 import Encodings
 import Foundation

@@ -1,3 +1,4 @@
+import CommandOutput
 import DaemonAPI
 import Encodings
 import Testing

@@ -176,12 +176,6 @@ struct OutputTests {
         #expect(given + lines.remainder.count == 64 << 18)
     }
 
-    @Test("thousands are grouped")
-    func grouped() {
-        let expected = [0: "0", 999: "999", 1000: "1,000", 1_234_567: "1,234,567", -1000: "-1,000"]
-        for (number, text) in expected { #expect(number.grouped == text) }
-    }
-
     @Test("the worker is looked for beside the program, then in libexec")
     func worker() {
         #expect(

@@ -116,11 +116,6 @@ struct PageTests {
         #expect(PageWriter.escaped("a\u{202E}b\u{200B}c\u{0007}") == "a\u{FFFD}b\u{FFFD}c\u{FFFD}")
     }
 
-    @Test("Thousands are grouped", arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (-1_234_567, "-1,234,567")])
-    func grouped(number: Int, text: String) {
-        #expect(PageWriter.grouped(number) == text)
-    }
-
     @Test("Access rules are read from the recorded values, lists that go on included")
     func accessRules() {
         let access = AccessRules([

@@ -1,26 +1,9 @@
 import ArgumentParser
+import CommandOutput
 import DaemonAPI
 import Encodings
 
 // What commands share: how a result is shown, a dry run, a reason for the record, a key, and asking for a change.
-
-enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
-    case table
-    case json
-}
-
-struct OutputOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("How results are shown: table, or json for programs.", valueName: "table|json"))
-    var output: OutputFormat = .table
-
-    /// Shows a result: for programs the daemon's own bytes, for people the text.
-    func show(_ json: [UInt8], _ text: @autoclosure () -> String) throws(CommandFailure) {
-        switch output {
-        case .json: try Console.output(json: json)
-        case .table: try Console.output(text())
-        }
-    }
-}
 
 /// `--dry-run`, of every command that changes something.
 struct DryRunOption: ParsableArguments {
@@ -33,24 +16,6 @@ struct DryRunOption: ParsableArguments {
     /// Says that it was one: `can`, a clause of what could be done.
     func report(_ can: String) {
         if isDryRun { Console.error("Dry run: \(can). Nothing was changed.") }
-    }
-}
-
-/// `--reason`, of every command whose reason is recorded.
-struct ReasonOption: ParsableArguments {
-    static var help: ArgumentHelp {
-        ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text")
-    }
-
-    @Option(help: ReasonOption.help)
-    var reason: String
-
-    func validate() throws { try Self.check(reason) }
-
-    static func check(_ reason: String) throws {
-        guard (1...200).contains(reason.unicodeScalars.count) else {
-            throw ValidationError("--reason has 1 to 200 characters.")
-        }
     }
 }
 
@@ -71,7 +36,7 @@ struct LookOptions: ParsableArguments {
     @discardableResult
     func show<Answer: Decodable>(
         _ request: ClientRequest, as type: Answer.Type, text: (Answer) -> String
-    ) async throws(CommandFailure) -> Answer {
+    ) async throws -> Answer {
         let (answer, bytes) = try await socket.connection.send(request, for: type)
         try format.show(bytes, text(answer))
         return answer
@@ -94,7 +59,7 @@ struct ChangeOptions: ParsableArguments {
     func post<Answer: Decodable>(
         _ path: String, _ body: some Encodable, for type: Answer.Type, dryRunSays possible: String?,
         whenPending note: (PendingAnswer) -> String? = { _ in nil }, text: (Answer) -> String
-    ) async throws(CommandFailure) -> Answer {
+    ) async throws -> Answer {
         let (answer, bytes) = try await socket.connection.post(
             dryRun.target(path), body, for: type, whenPending: note)
         try format.show(bytes, text(answer))

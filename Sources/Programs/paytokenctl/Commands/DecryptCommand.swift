@@ -69,9 +69,7 @@ struct DecryptCommand: AsyncParsableCommand {
         // Revealed, it is what the daemon wrote, to the byte.
         if reveal { return try format.show(answer.body, Self.text(decrypted.members)) }
         let masked = Self.masked(decrypted.members)
-        var writer = JSONWriter()
-        writer.value(.object(masked))
-        try format.show(writer.bytes, Self.text(masked))
+        try format.show(JSONValue.object(masked).compact, Self.text(masked))
     }
 
     private static func text(_ answer: JSONObject) -> String { Table(pairs: Flattening.pairs(.object(answer))).text }

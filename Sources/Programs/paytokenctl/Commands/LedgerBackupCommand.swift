@@ -34,19 +34,15 @@ struct LedgerBackupCommand: AsyncParsableCommand {
     func run() async throws {
         let (size, digest) = try await Interruption.cancelling { try await copy() }
         let hex = Hexadecimal.encode(digest)
-        var json = JSONWriter()
-        json.beginObject()
-        json.member("file")
-        json.string(file)
-        json.member("bytes")
-        json.number(size)
-        json.member("sha256")
-        json.string(hex)
-        json.endObject()
-        try format.show(json.bytes, Table(pairs: [("File", file), ("Bytes", String(size)), ("SHA-256", hex)]).text)
+        let json = JSONWriter.object { json in
+            json.member("file", file)
+            json.member("bytes", size)
+            json.member("sha256", hex)
+        }
+        try format.show(json, Table(pairs: [("File", file), ("Bytes", String(size)), ("SHA-256", hex)]).text)
     }
 
-    private func copy() async throws(CommandFailure) -> (size: Int, digest: [UInt8]) {
+    private func copy() async throws -> (size: Int, digest: [UInt8]) {
         let file = try NewFile(file)
         let connection = socket.connection
         // The daemon makes its copy first, which takes as long as the ledger is large.
@@ -56,16 +52,7 @@ struct LedgerBackupCommand: AsyncParsableCommand {
             throw connection.notOurs(answer.status)
         }
         var hasher = SHA256()
-        var size = 0
-        var progress = ProgressLine()
-        defer { progress.clear() }
-        try await answer.forEachPiece { piece throws(CommandFailure) in
-            hasher.update(data: piece)
-            size += piece.count
-            if progress.isDue { progress.show("\((size >> 10).grouped) KiB copied") }
-            try file.write(piece)
-            return true
-        }
+        let size = try await answer.copy(to: file, said: "copied") { hasher.update(data: $0) }
         let digest = Array(hasher.finalize())
         guard digest == expected else {
             throw CommandFailure(

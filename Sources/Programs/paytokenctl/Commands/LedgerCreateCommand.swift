@@ -54,8 +54,9 @@ struct LedgerCreateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let url = try OwnerAccountOptions.url(url)
-        let outcome = try await account.withPassword(for: url) { file throws(CommandFailure) in
-            try await create(url, file)
+        let outcome = try await account.withPassword(for: url) { file in
+            try await PostgreSQLSchema.create(
+                url, passwordFile: file, grantTo: role.grant, connections: role.connections, dryRun: dryRun.isDryRun)
         }
         OwnerAccountOptions.warn(of: outcome.insecureSettings)
         try show(outcome)
@@ -63,20 +64,8 @@ struct LedgerCreateCommand: AsyncParsableCommand {
             outcome.found == outcome.version ? "the schema is up to date" : "the schema can be made or upgraded")
     }
 
-    private func create(_ url: PostgreSQLURL, _ passwordFile: String?) async throws(CommandFailure)
-        -> PostgreSQLSchema.Outcome
-    {
-        do throws(LedgerOpeningError) {
-            return try await PostgreSQLSchema.create(
-                url, passwordFile: passwordFile, grantTo: role.grant, connections: role.connections,
-                dryRun: dryRun.isDryRun)
-        } catch {
-            throw CommandFailure(creating: error)
-        }
-    }
-
     /// A dry run shows what is there, and beside it what would be.
-    private func show(_ outcome: PostgreSQLSchema.Outcome) throws(CommandFailure) {
+    private func show(_ outcome: PostgreSQLSchema.Outcome) throws {
         let (isDry, isUpToDate) = (dryRun.isDryRun, outcome.found == outcome.version)
         let status =
             if isUpToDate { "unchanged" } else if isDry { "possible" } else {
@@ -110,17 +99,5 @@ struct LedgerCreateCommand: AsyncParsableCommand {
                 ("Schema", shown(found, "none", wouldBe: String(outcome.version))),
                 ("Granted to", shown(nil, "no role", wouldBe: role.description)),
             ]).text)
-    }
-}
-
-extension CommandFailure {
-    fileprivate init(creating error: LedgerOpeningError) {
-        switch error {
-        case .notALedger(let server):
-            self.init(
-                .no,
-                "The schema paytokend on \(server) is not a ledger's, and nothing was changed. Use another database.")
-        default: self.init(owner: error)
-        }
     }
 }

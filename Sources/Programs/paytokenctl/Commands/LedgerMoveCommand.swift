@@ -69,7 +69,7 @@ struct LedgerMoveCommand: AsyncParsableCommand {
     func run() async throws {
         let url = try OwnerAccountOptions.url(to)
         let path = Self.path(from) ?? from
-        let report = try await account.withPassword(for: url) { file throws(CommandFailure) in
+        let report = try await account.withPassword(for: url) { file in
             try await perform(
                 LedgerMove(path: path, url: url, passwordFile: file, version: ProductVersion.current))
         }
@@ -82,19 +82,14 @@ struct LedgerMoveCommand: AsyncParsableCommand {
         }
     }
 
-    private func perform(_ move: LedgerMove) async throws(CommandFailure) -> LedgerMoveReport {
+    private func perform(_ move: LedgerMove) async throws -> LedgerMoveReport {
         let line = Mutex(ProgressLine())
         defer { line.withLock { $0.clear() } }
         let show: LedgerMove.Progress = { progress in
             line.withLock { if $0.isDue { $0.show(Self.sentence(progress)) } }
         }
-        do throws(LedgerMoveError) {
-            if giveUp { return try await move.giveUp() }
-            return dryRun.isDryRun ? try await move.look(show) : try await move.carryOut(show)
-        } catch {
-            line.withLock { $0.clear() }
-            throw CommandFailure(moving: error)
-        }
+        if giveUp { return try await move.giveUp() }
+        return dryRun.isDryRun ? try await move.look(show) : try await move.carryOut(show)
     }
 
     private static func sentence(_ progress: LedgerMoveProgress) -> String {
@@ -106,35 +101,27 @@ struct LedgerMoveCommand: AsyncParsableCommand {
     }
 
     private static func json(_ report: LedgerMoveReport) -> [UInt8] {
-        var json = JSONWriter()
-        json.beginObject()
-        json.member("status", report.status.rawValue)
-        json.member("from", report.path)
-        json.member("server", report.server)
-        json.member("node", report.node)
-        if report.status != .givenUp {
+        JSONWriter.object { json in
+            json.member("status", report.status.rawValue)
+            json.member("from", report.path)
+            json.member("server", report.server)
+            json.member("node", report.node)
+            guard report.status != .givenUp else { return }
             json.member("records", report.records)
             json.member("checkpoints", report.checkpoints)
             json.member("claims", report.claims)
             json.member("claimsInBoth", report.claimsInBoth)
             json.member("keys", report.keys)
-            json.member("differingKeys")
-            json.beginArray()
-            for key in report.differingKeys {
-                json.beginObject()
+            json.member("differingKeys", objects: report.differingKeys) { key, json in
                 json.member("publicKeyHash", Base64.encode(key.publicKeyHash.bytes))
                 json.member("inFile", key.inFile.rawValue)
                 json.member("inDatabase", key.inDatabase.rawValue)
                 json.member("becomes", key.becomes.rawValue)
-                json.endObject()
             }
-            json.endArray()
             json.member("approvals", report.approvals)
             json.member("forgottenBefore", report.forgottenBefore.map(RFC3339.string))
             json.member("restoreFence", report.restoreFence.map(RFC3339.string))
         }
-        json.endObject()
-        return json.bytes
     }
 
     private static func text(_ report: LedgerMoveReport) -> String {
@@ -159,18 +146,5 @@ struct LedgerMoveCommand: AsyncParsableCommand {
             ("And, after a restore, before", report.restoreFence.map(RFC3339.string) ?? "-"),
         ]
         return Table(pairs: pairs).text
-    }
-}
-
-extension CommandFailure {
-    fileprivate init(moving error: LedgerMoveError) {
-        switch error {
-        case .noFile: self.init(.unreadable, error.description)
-        case .anotherAccount: self.init(.notPermitted, error.description)
-        case .file(let reason), .database(let reason): self.init(owner: reason)
-        case .olderFile, .restored, .brokenChain, .nodeKnown, .elsewhere, .key, .accepted:
-            self.init(.no, error.description)
-        case .nodeInUse, .overtaken, .brokenOff: self.init(.tryAgainLater, error.description)
-        }
     }
 }

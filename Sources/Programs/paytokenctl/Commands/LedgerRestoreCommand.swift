@@ -67,19 +67,14 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         let restore = LedgerFileRestore(
             copy: file, log: try log(), named: InputFile.name(copy), expected: try sha256.map(Self.digest),
             to: LedgerMoveCommand.path(to) ?? to)
-        let report: LedgerFileRestore.Report
-        do throws(LedgerFileRestoreError) {
-            report = try restore.carryOut(changes: !dryRun.isDryRun)
-        } catch {
-            throw CommandFailure(restoring: error)
-        }
+        let report = try restore.carryOut(changes: !dryRun.isDryRun)
         try format.show(Self.json(report, isDryRun: dryRun.isDryRun), Self.text(report))
         dryRun.report("the copy is whole and can be restored")
         if !dryRun.isDryRun { Console.error(NextStep.acceptRestore) }
     }
 
     /// A former ledger that was set aside after a crash has its newest transactions in a log beside it.
-    private func log() throws(CommandFailure) -> FileHandle? {
+    private func log() throws -> FileHandle? {
         guard copy != "-" else { return nil }
         for (suffix, isPlayed) in [("-journal", false), ("-wal", true)] {
             let path = copy + suffix
@@ -95,7 +90,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         return nil
     }
 
-    private static func digest(_ text: String) throws(CommandFailure) -> AuditDigest {
+    private static func digest(_ text: String) throws -> AuditDigest {
         guard let digest = AuditDigest(hex: text.lowercased()) else {
             throw CommandFailure(.usage, "--sha256 takes 64 hexadecimal digits.")
         }
@@ -103,20 +98,18 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
     }
 
     private static func json(_ report: LedgerFileRestore.Report, isDryRun: Bool) -> [UInt8] {
-        var json = JSONWriter()
-        json.beginObject()
-        json.member("status", isDryRun ? "unchanged" : "restored")
-        json.member("ledger", report.path)
-        json.member("node", report.node)
-        json.member("records", report.records)
-        json.member("claims", report.claims)
-        json.member("schema", report.copySchema)
-        json.member("sha256", report.digest.hex)
-        json.member("unsealed", report.unsealed)
-        json.member("newestRelease", report.newestRelease.map(RFC3339.string))
-        json.member("setAside", report.setAside)
-        json.endObject()
-        return json.bytes
+        JSONWriter.object { json in
+            json.member("status", isDryRun ? "unchanged" : "restored")
+            json.member("ledger", report.path)
+            json.member("node", report.node)
+            json.member("records", report.records)
+            json.member("claims", report.claims)
+            json.member("schema", report.copySchema)
+            json.member("sha256", report.digest.hex)
+            json.member("unsealed", report.unsealed)
+            json.member("newestRelease", report.newestRelease.map(RFC3339.string))
+            json.member("setAside", report.setAside)
+        }
     }
 
     private static func text(_ report: LedgerFileRestore.Report) -> String {
@@ -128,15 +121,5 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
             ("SHA-256", report.digest.hex),
             ("Former ledger", report.setAside ?? "-"),
         ]).text
-    }
-}
-
-extension CommandFailure {
-    fileprivate init(restoring error: LedgerFileRestoreError) {
-        switch error {
-        case .file(let reason): self.init(owner: reason)
-        case .broken: self.init(.no, error.description)
-        case .brokenOff: self.init(.tryAgainLater, error.description)
-        }
     }
 }

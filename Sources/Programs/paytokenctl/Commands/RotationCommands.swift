@@ -3,6 +3,7 @@ import CommandOutput
 import DaemonAPI
 import Encodings
 import Foundation
+import StrictJSON
 
 struct RotateStartCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -114,9 +115,14 @@ struct RotateStatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         let path = "/v1/rotations" + (merchant.map { "/" + PercentEncoding.encoded($0) } ?? "")
-        let (list, bytes) = try await socket.connection.send(.get(path), for: ListAnswer<RotationStatus>.self)
+        let connection = socket.connection
+        let answer = try await connection.send(.get(path))
+        // The elements as they came: what a newer daemon adds is passed on to programs.
+        guard let (list, elements) = ListAnswer<RotationStatus>.read(answer.body) else {
+            throw connection.notOurs(answer.status)
+        }
         switch format.output {
-        case .json: try Console.output(json: ListBytes.items(bytes))
+        case .json: try Console.output(json: JSONValue.array(elements).compact)
         case .table where list.items.isEmpty: Console.error("No rotation is under way.")
         case .table where merchant == nil && list.items.count > 1:
             try Console.output(RotationText.several(list.items), width)

@@ -1,3 +1,5 @@
+import AuditChain
+import CommandOutput
 import DaemonAPI
 import Foundation
 import StrictJSON
@@ -10,7 +12,7 @@ enum InputFile {
     /// All of a file that is not larger than a limit.
     static func read(
         _ path: String, atMost maximumByteCount: Int = maximumByteCount
-    ) throws(CommandFailure) -> [UInt8] {
+    ) throws -> [UInt8] {
         var bytes: [UInt8] = []
         // A pipe gives what it has, so until there is no more, and never more than one byte too many.
         try forEachBlock(of: path, byteCount: maximumByteCount + 1) { block in
@@ -30,21 +32,25 @@ enum InputFile {
     ///   - byteCount: how much is read at once at most.
     ///   - take: takes the next bytes, and says whether it wants more.
     static func forEachBlock(
-        of path: String, byteCount: Int = 1 << 18, _ take: (_ block: [UInt8]) -> Bool
-    ) throws(CommandFailure) {
+        of path: String, byteCount: Int = 1 << 18, _ take: (_ block: [UInt8]) throws -> Bool
+    ) throws {
+        var isDirectory: ObjCBool = false
+        if path != "-", unsafe FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory),
+            isDirectory.boolValue
+        {
+            throw CommandFailure(.unreadable, "\(path) is a directory, not a file.")
+        }
+        let handle = try reading(path) {
+            path == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(filePath: path))
+        }
+        while let part = try reading(path, { try handle.read(upToCount: byteCount) }), !part.isEmpty {
+            guard try take(Array(part)) else { return }
+        }
+    }
+
+    private static func reading<Result>(_ path: String, _ body: () throws -> Result) throws(CommandFailure) -> Result {
         do {
-            var isDirectory: ObjCBool = false
-            if path != "-", unsafe FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory),
-                isDirectory.boolValue
-            {
-                throw CommandFailure(.unreadable, "\(path) is a directory, not a file.")
-            }
-            let handle = path == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(filePath: path))
-            while let part = try handle.read(upToCount: byteCount), !part.isEmpty {
-                guard take(Array(part)) else { return }
-            }
-        } catch let failure as CommandFailure {
-            throw failure
+            return try body()
         } catch CocoaError.fileReadNoSuchFile, CocoaError.fileNoSuchFile {
             throw CommandFailure(.unreadable, "\(path) does not exist.")
         } catch CocoaError.fileReadNoPermission {
@@ -52,6 +58,29 @@ enum InputFile {
         } catch {
             throw CommandFailure(.unreadable, "\(name(path)) cannot be read.")
         }
+    }
+
+    /// Reads a file of lines from its beginning to its end, and shows how far that is.
+    ///
+    /// - Parameters:
+    ///   - progress: a sentence about how many bytes are read.
+    ///   - readBlock: gets the bytes of each block before its lines.
+    ///   - take: takes a line without its line feed.
+    /// - Returns: how it ended: a line that is longer than any record ends the reading.
+    static func forEachLine(
+        of path: String, progress: (_ read: Int) -> String, readBlock: ([UInt8]) -> Void = { _ in },
+        take: (_ line: [UInt8]) throws -> Void
+    ) throws -> LineSplitter {
+        var (shown, lines, read) = (ProgressLine(), LineSplitter(), 0)
+        defer { shown.clear() }
+        try forEachBlock(of: path) { block in
+            readBlock(block)
+            for line in lines.take(block[...]) { try take(line) }
+            read += block.count
+            if shown.isDue { shown.show(progress(read)) }
+            return !lines.isOverlong
+        }
+        return lines
     }
 
     /// How many bytes there will be, where that can be known.
@@ -63,9 +92,9 @@ enum InputFile {
     }
 
     /// A payment token's bytes, one JSON document: checked here because they become part of a larger one.
-    static func readPaymentToken(_ path: String) throws(CommandFailure) -> [UInt8] {
+    static func readPaymentToken(_ path: String) throws -> [UInt8] {
         let bytes = try read(path)
-        do throws(JSONError) {
+        do {
             _ = try JSONValue(parsing: bytes)
         } catch {
             throw CommandFailure(

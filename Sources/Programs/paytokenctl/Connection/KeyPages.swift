@@ -1,9 +1,10 @@
+import CommandOutput
 import DaemonAPI
 import StrictJSON
 
 extension DaemonConnection {
     /// Every page, each key typed and as it came: what a newer daemon adds is passed on to programs.
-    func allKeys() async throws(CommandFailure) -> (keys: [KeySummary], items: [JSONValue]) {
+    func allKeys() async throws -> (keys: [KeySummary], items: [JSONValue]) {
         var keys: [KeySummary] = []
         var items: [JSONValue] = []
         var next: String?

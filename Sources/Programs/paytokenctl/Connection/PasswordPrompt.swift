@@ -14,7 +14,7 @@ final class TypedPassword: Sendable {
     private static let maximumBytes = 256
 
     /// Asks on the terminal, which does not show what is typed.
-    init(asking question: String) throws(CommandFailure) {
+    init(asking question: String) throws {
         let password = try Self.ask(question)
         descriptor = unsafe open("/dev/shm", Self.temporaryFile | O_RDWR | O_CLOEXEC, 0o600)
         path = "/proc/self/fd/\(descriptor)"
@@ -30,7 +30,7 @@ final class TypedPassword: Sendable {
 
     deinit { close(descriptor) }
 
-    private static func ask(_ question: String) throws(CommandFailure) -> SecretBytes {
+    private static func ask(_ question: String) throws -> SecretBytes {
         let terminal = unsafe open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)
         guard terminal >= 0 else {
             throw CommandFailure(.usage, "There is no terminal to ask for the password on: use --password-file.")

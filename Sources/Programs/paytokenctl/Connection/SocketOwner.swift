@@ -1,4 +1,5 @@
 import AccessControl
+import CommandOutput
 import DaemonAPI
 import Foundation
 import Glibc
@@ -30,5 +31,14 @@ struct SocketOwner {
         }
         guard let peer else { throw ChannelError.operationUnsupported }
         guard admits(peer) else { throw UnixSocketClientError.untrustedPeer(path: path, uid: peer) }
+    }
+}
+
+extension DaemonConnection {
+    /// The same daemon, which must be the socket's own (``SocketOwner``): for a request whose answer a private key is trusted to.
+    var trusted: DaemonConnection {
+        var trusted = self
+        trusted.client.checkPeer = { [path = client.path] in try SocketOwner(of: path).check($0) }
+        return trusted
     }
 }

@@ -12,7 +12,7 @@ final class NewFile {
     private var descriptor: Int32
 
     /// - Parameter mode: its permission bits, less those of the umask.
-    init(_ path: String, mode: mode_t = 0o600) throws(CommandFailure) {
+    init(_ path: String, mode: mode_t = 0o600) throws {
         guard !Self.isThere(path) else { throw Self.taken(path) }
         let partial = path + ".partial"
         let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
@@ -30,7 +30,7 @@ final class NewFile {
 
     deinit { discard() }
 
-    func write(_ bytes: [UInt8]) throws(CommandFailure) {
+    func write(_ bytes: [UInt8]) throws {
         do {
             try Descriptor.write(bytes, to: descriptor)
         } catch {
@@ -39,7 +39,7 @@ final class NewFile {
     }
 
     /// Gives it its name once all of it is on the disk.
-    func publish() throws(CommandFailure) {
+    func publish() throws {
         guard fsync(descriptor) == 0 else { throw Self.failure("\(partial) cannot be written", errno) }
         // link(2), since rename(2) would replace a file that somebody has made meanwhile.
         if unsafe link(partial, path) == 0 {

@@ -3,9 +3,6 @@ import DaemonAPI
 /// What somebody does next, in this program's words: the daemon's types say what is the case, and the sentences with
 /// `paytokenctl …` in them stand here.
 enum NextStep {
-    /// What a second person types.
-    static func approve(_ approval: String) -> String { "paytokenctl approval approve \(approval)" }
-
     /// To the person whose import waits for approval.
     static func repeatImport(_ pending: PendingAnswer) -> String {
         "Nothing is imported yet: once it is approved, repeat the same command with --approval \(pending.approval)"

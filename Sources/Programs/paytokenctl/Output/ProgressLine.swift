@@ -34,15 +34,3 @@ struct ProgressLine {
         shown = 0
     }
 }
-
-extension Int {
-    /// With commas between thousands: `1,234,567`.
-    var grouped: String {
-        var text = ""
-        for (position, digit) in String(magnitude).reversed().enumerated() {
-            if position > 0, position % 3 == 0 { text.append(",") }
-            text.append(digit)
-        }
-        return (self < 0 ? "-" : "") + String(text.reversed())
-    }
-}

@@ -2,7 +2,6 @@ import CommandOutput
 import DaemonAPI
 import Encodings
 import Foundation
-import StrictJSON
 
 /// Rotations as people read them.
 enum RotationText {
@@ -14,20 +13,19 @@ enum RotationText {
         ]).text
         if !rotation.steps.isEmpty {
             var steps = Table(columns: ["STEP", "", ""])
-            for step in rotation.steps { steps.add([step.name, mark(step.status), step.text]) }
+            for step in rotation.steps { steps.add([step.name, marks[step.status] ?? "-", step.text]) }
             text += "\n" + steps.text
         }
         if rotation.newKey != nil || !rotation.oldKeys.isEmpty { text += "\n" + keys(of: rotation) }
         if let node = rotation.refusedOn {
-            text +=
-                "\n"
-                + Printable.text(
-                    "OPENED/H is counted over all hosts, UNVERIFIED/H by \(node) alone: ask each host for its own.")
-                + "\n"
+            text += line(
+                "OPENED/H is counted over all hosts, UNVERIFIED/H by \(node) alone: ask each host for its own.")
         }
-        for remark in rotation.remarks { text += "\n" + Printable.text(remark) + "\n" }
-        return text + "\n" + Printable.text("Next: \(rotation.next)") + "\n"
+        return text + (rotation.remarks + ["Next: \(rotation.next)"]).map(line).joined()
     }
+
+    /// A line of its own, after an empty one.
+    private static func line(_ text: String) -> String { "\n\(Printable.text(text))\n" }
 
     /// One line each.
     static func several(_ rotations: [RotationStatus]) -> Table {
@@ -64,23 +62,5 @@ enum RotationText {
         return table.text
     }
 
-    private static func mark(_ status: String) -> String {
-        switch status {
-        case "done": "done"
-        case "next": "NEXT"
-        default: "-"
-        }
-    }
-}
-
-/// A list's items as they came: what a newer daemon adds is passed on to programs.
-enum ListBytes {
-    static func items(_ bytes: [UInt8]) throws(CommandFailure) -> [UInt8] {
-        guard let items = (try? JSONValue(parsing: bytes))?.objectValue?["items"]?.arrayValue else {
-            throw CommandFailure(.defect, "internal_error: the daemon's list has no items.")
-        }
-        var writer = JSONWriter()
-        writer.value(.array(items))
-        return writer.bytes
-    }
+    private static let marks = ["done": "done", "next": "NEXT"]
 }

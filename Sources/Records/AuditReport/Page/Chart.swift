@@ -1,3 +1,5 @@
+import Encodings
+
 /// Bars over the period's steps as SVG, without a script or a font from elsewhere.
 struct Chart {
     /// Its title, and what a screen reader says.
@@ -14,9 +16,9 @@ struct Chart {
         var svg =
             "<figure><figcaption>\(PageWriter.escaped(title))</figcaption>"
             + "<svg viewBox=\"0 0 640 96\" role=\"img\" aria-label=\"\(PageWriter.escaped(title)): at most "
-            + "\(PageWriter.grouped(most)) in one step\">"
+            + "\(most.grouped) in one step\">"
         svg += "<line class=\"axis\" x1=\"56\" x2=\"640\" y1=\"\(Self.base)\" y2=\"\(Self.base)\"/>"
-        svg += "<text x=\"50\" y=\"16\" text-anchor=\"end\">\(PageWriter.grouped(most))</text>"
+        svg += "<text x=\"50\" y=\"16\" text-anchor=\"end\">\(most.grouped)</text>"
         svg += "<text x=\"50\" y=\"\(Self.base)\" text-anchor=\"end\">0</text>"
         for (index, value) in values.enumerated() where index < steps.count {
             let height = Double(value) / Double(most) * (Self.base - 10)
@@ -27,7 +29,7 @@ struct Chart {
                 svg +=
                     "<rect x=\"\(Self.text(x + pitch * 0.1))\" y=\"\(Self.text(Self.base - shown))\" "
                     + "width=\"\(Self.text(pitch * 0.8))\" height=\"\(Self.text(shown))\"><title>"
-                    + "\(steps[index].text): \(PageWriter.grouped(value))</title></rect>"
+                    + "\(steps[index].text): \(value.grouped)</title></rect>"
             }
         }
         for index in labelled {

@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 
 /// Where each figure's records are.
 struct FiguresSection {
@@ -14,7 +15,7 @@ struct FiguresSection {
         for (index, figure) in figures.enumerated() {
             let references = figure.references
             let parts = references.parts.map { part in
-                "\(part.node.name): \(PageWriter.grouped(part.count)) from \(part.first) to \(part.last)"
+                "\(part.node.name): \(part.count.grouped) from \(part.first) to \(part.last)"
             }
             let named = references.beginning.map(\.text).joined(separator: ", ")
             let isAll = references.beginning.count == references.count

@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import Encodings
 
 /// What the tokens say of the private keys now, and where that is not what the record says of them.
 struct KeyAttributesTable {
@@ -35,7 +36,7 @@ struct KeyAttributesTable {
             page.raw("<div class=\"verdict bad\"><strong>")
             page.raw(
                 PageWriter.escaped(
-                    "\(PageWriter.grouped(warned.count)) of \(PageWriter.grouped(described)) private keys in tokens are not as they "
+                    "\(warned.count.grouped) of \(described.grouped) private keys in tokens are not as they "
                         + "have to be, or not as the record says.") + "</strong> They stand first.</div>\n")
         }
         // A token that is away has no warnings.
@@ -46,7 +47,7 @@ struct KeyAttributesTable {
                 "Local", "Came, by the record", "Warnings",
             ], shown.prefix(mostRows).map(cells))
         if shown.count > mostRows {
-            page.note("\(PageWriter.grouped(shown.count - mostRows)) more rows, of \(PageWriter.grouped(rows.count)).")
+            page.note("\((shown.count - mostRows).grouped) more rows, of \(rows.count.grouped).")
         }
         writeUnread(unread, to: &page)
         page.note(
@@ -72,7 +73,7 @@ struct KeyAttributesTable {
     private func writeUnread(_ unread: [KeySummary], to page: inout PageWriter) {
         guard !unread.isEmpty else { return }
         page.paragraph(
-            "Of \(PageWriter.grouped(unread.count)) keys the attributes were not read; nothing is known of them now:")
+            "Of \(unread.count.grouped) keys the attributes were not read; nothing is known of them now:")
         page.table(
             ["Key", "Why"],
             unread, most: mostRows, "keys", in: "the daemon's list"

@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import Encodings
 import Foundation
 
 /// The inventory of keys: what each is, where it came from, and what became of it.
@@ -20,8 +21,8 @@ struct KeysSection {
         page.paragraph(
             keys.isEmpty
                 ? "The record knows no key."
-                : "\(PageWriter.grouped(keys.count)) keys by the record: "
-                    + states.sorted { $0.key < $1.key }.map { "\(PageWriter.grouped($0.value)) \($0.key)" }
+                : "\(keys.count.grouped) keys by the record: "
+                    + states.sorted { $0.key < $1.key }.map { "\($0.value.grouped) \($0.key)" }
                     .joined(separator: ", ") + ".")
         page.table(
             ["Key (publicKeyHash)", "Merchant", "Use", "State", "Came", "Served", "Certificate ends", "Tokens"],
@@ -29,8 +30,8 @@ struct KeysSection {
         ) { row($0, summaries[$0.key.base64]) }
         if builder.stepsOfMoreKeys > 0 {
             page.note(
-                "The report takes the first \(PageWriter.grouped(ReportBuilder.mostKeys)) keys of an export. "
-                    + "\(PageWriter.grouped(builder.stepsOfMoreKeys)) steps of more keys are in the export, and their states are not here."
+                "The report takes the first \(ReportBuilder.mostKeys.grouped) keys of an export. "
+                    + "\(builder.stepsOfMoreKeys.grouped) steps of more keys are in the export, and their states are not here."
             )
         }
         page.subheading("Each key's life")
@@ -39,7 +40,7 @@ struct KeysSection {
             keys.prefix(Self.mostShown).flatMap { key in Self.shown(key).map { row(key, $0) } })
         let omitted = keys.reduce(0) { $0 + $1.omitted }
         if omitted > 0 {
-            page.note("\(PageWriter.grouped(omitted)) more signing requests and certificates are in the export.")
+            page.note("\(omitted.grouped) more signing requests and certificates are in the export.")
         }
         page.note(
             "Served: from its certificate, or its arrival, until it was first deactivated, compromised or destroyed. Where a second person "
@@ -94,7 +95,7 @@ struct KeysSection {
             return "from before these records to \(end.map(\.day) ?? (isServing ? "now" : "before them"))"
         }
         let days = ((end ?? now).milliseconds - start.milliseconds) / 86_400_000
-        return "\(start.day) to \(end.map(\.day) ?? "now"), \(PageWriter.grouped(Int(days))) days"
+        return "\(start.day) to \(end.map(\.day) ?? "now"), \(Int(days).grouped) days"
     }
 
     static func word(_ step: KeyHistory.Step) -> String {

@@ -99,7 +99,7 @@ struct PageWriter {
     ) {
         table(head, rows.prefix(most).map(cells))
         let more = omitted + max(0, rows.count - most)
-        if more > 0 { note("\(Self.grouped(more)) more \(what) are in \(place).") }
+        if more > 0 { note("\(more.grouped) more \(what) are in \(place).") }
     }
 
     /// Two columns, the first the name.
@@ -119,7 +119,7 @@ struct PageWriter {
         case .time(let time): time.map { "<span class=\"t\">\(Self.escaped($0.shown))</span>" } ?? "–"
         case .code(let text): "<code>\(Self.escaped(text))</code>"
         case .strong(let text): "<strong>\(Self.escaped(text))</strong>"
-        case .count(let count): Self.grouped(count)
+        case .count(let count): count.grouped
         case .figure(let references, let condition): figure(references, condition)
         case .places(let places):
             places.isEmpty
@@ -135,19 +135,7 @@ struct PageWriter {
             return "1 <span class=\"place\">(\(Self.escaped(place.text)))</span>"
         }
         figures.append(Figure(references: references, condition: condition))
-        let count = Self.grouped(references.count)
-        return "<a href=\"#f\(figures.count)\">\(count)</a>"
-    }
-
-    /// `1,234,567`
-    static func grouped(_ number: Int) -> String {
-        var groups: [String] = []
-        var rest = Substring(String(number.magnitude))
-        while rest.count > 3 {
-            groups.insert(String(rest.suffix(3)), at: 0)
-            rest.removeLast(3)
-        }
-        return (number < 0 ? "-" : "") + ([String(rest)] + groups).joined(separator: ",")
+        return "<a href=\"#f\(figures.count)\">\(references.count.grouped)</a>"
     }
 }
 

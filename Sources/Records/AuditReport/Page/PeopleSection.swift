@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 
 /// What people did, with their reasons and their second persons.
 struct PeopleSection {
@@ -85,7 +86,7 @@ struct PeopleSection {
         }.sorted { ($0.1.time, $0.0.identifier) < ($1.1.time, $1.0.identifier) }
         page.paragraph(
             builder.endsOfApprovals.sorted { $0.key < $1.key }
-                .map { "\(PageWriter.grouped($0.value)) \(AdministrativeActs.Approval.word($0.key))" }.joined(
+                .map { "\($0.value.grouped) \(AdministrativeActs.Approval.word($0.key))" }.joined(
                     separator: ", "))
         page.table(
             ["Asked", "By", "For", "Key", "Reason", "End", "Decided by", "Records"],

@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 
 /// What the tokens themselves counted, beside the record: a part of *Use*.
 struct ReconciliationSection {
@@ -48,7 +49,7 @@ struct ReconciliationSection {
                     .key(comparison.key), .text(known?.merchant ?? "not a merchant's key"),
                     .count(comparison.counted), .count(comparison.recorded.least), .count(comparison.recorded.most),
                     comparison.unexplained > 0
-                        ? .strong(PageWriter.grouped(comparison.unexplained)) : .count(0),
+                        ? .strong(comparison.unexplained.grouped) : .count(0),
                     .count(comparison.missing),
                     .text(
                         shown.isEmpty

@@ -1,5 +1,6 @@
 import AuditChain
 import DaemonAPI
+import Encodings
 
 /// What the system is, and what it was in the period.
 struct SystemSection {
@@ -16,14 +17,14 @@ struct SystemSection {
         page.subheading("Hosts and versions, by the record")
         page.table(
             ["Node", "Version", "First start", "Record"],
-            sorted.flatMap { node in
+            builder.system.sortedNodes.flatMap { node in
                 node.versions.map {
                     [.name(node.node.name), .text($0.text), .time($0.time), .places([$0.place])]
                 }
             })
         page.table(
             ["Node", "Starts", "Stops"],
-            sorted.map { node in
+            builder.system.sortedNodes.map { node in
                 [
                     .name(node.node.name), .figure(node.starts, "event start of \(node.node.name)"),
                     .figure(node.stops, "event stop of \(node.node.name)"),
@@ -32,8 +33,6 @@ struct SystemSection {
         writeConfiguration(to: &page)
         page.requirements(Requirement.ofSystem)
     }
-
-    private var sorted: [SystemHistory.Node] { builder.system.nodes.values.sorted { $0.node < $1.node } }
 
     private func write(_ live: LiveState, to page: inout PageWriter) {
         let status = live.status
@@ -83,14 +82,14 @@ struct SystemSection {
         page.subheading("Configuration in force")
         page.table(
             ["Node", "From", "SHA-256 of the file", "Record"],
-            sorted.flatMap { node in
+            builder.system.sortedNodes.flatMap { node in
                 node.configurations.map { load in
                     [.name(node.node.name), .time(load.time), .code(load.text), .places([load.place])]
                 }
             })
-        let omitted = sorted.reduce(0) { $0 + $1.omitted }
+        let omitted = builder.system.sortedNodes.reduce(0) { $0 + $1.omitted }
         if omitted > 0 {
-            page.note("\(PageWriter.grouped(omitted)) more changes of version or configuration file are in the export.")
+            page.note("\(omitted.grouped) more changes of version or configuration file are in the export.")
         }
         let values = builder.system.values.filter { !$0.value.isEmpty }
         guard !values.isEmpty else {
@@ -106,7 +105,7 @@ struct SystemSection {
                 ]
             })
         if builder.system.omittedChanges > 0 {
-            page.note("\(PageWriter.grouped(builder.system.omittedChanges)) more changes are in the export.")
+            page.note("\(builder.system.omittedChanges.grouped) more changes are in the export.")
         }
         page.note("All settings that were in force last stand at the end of the page.")
     }

@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 
 /// What the keys were used for, by whom and when.
 struct UseSection {
@@ -59,15 +60,15 @@ struct UseSection {
                 ]
             })
         if uses.count > Self.mostRows {
-            page.note("\(PageWriter.grouped(uses.count - Self.mostRows)) more pairs are in the page's JSON.")
+            page.note("\((uses.count - Self.mostRows).grouped) more pairs are in the page's JSON.")
         }
         if builder.uses.isCut {
-            page.note("More than \(PageWriter.grouped(KeyUses.mostPairs)) pairs: the rest is counted together.")
+            page.note("More than \(KeyUses.mostPairs.grouped) pairs: the rest is counted together.")
         }
         if builder.uses.notCharted > 0 {
             page.note(
-                "\(PageWriter.grouped(builder.uses.notCharted)) uses are of keys or callers beyond the first "
-                    + "\(PageWriter.grouped(KeyUses.mostCharted)): they are in no chart of their own and in no habit.")
+                "\(builder.uses.notCharted.grouped) uses are of keys or callers beyond the first "
+                    + "\(KeyUses.mostCharted.grouped): they are in no chart of their own and in no habit.")
         }
         page.note(
             "“Opened again” is the same caller asking for the same transaction again in time, with the same reference: an answer "
@@ -102,9 +103,9 @@ struct UseSection {
     /// Those with the most first, as `shop 12, other 3`.
     private static func ordered(_ callers: [String: Int]) -> String {
         let ordered = callers.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-        let shown = ordered.prefix(mostCallers).map { "\($0.key) \(PageWriter.grouped($0.value))" }
+        let shown = ordered.prefix(mostCallers).map { "\($0.key) \($0.value.grouped)" }
         let more =
-            ordered.count > mostCallers ? ["\(PageWriter.grouped(ordered.count - mostCallers)) more callers"] : []
+            ordered.count > mostCallers ? ["\((ordered.count - mostCallers).grouped) more callers"] : []
         return shown.isEmpty ? "–" : (shown + more).joined(separator: ", ")
     }
 

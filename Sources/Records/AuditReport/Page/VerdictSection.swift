@@ -1,4 +1,5 @@
 import AuditChain
+import Encodings
 
 /// First: whether the records are whole, and how anybody repeats that.
 struct VerdictSection {
@@ -12,7 +13,7 @@ struct VerdictSection {
         writeEvents(to: &page)
         page.subheading("Repeat it without this program")
         page.paragraph(
-            "The export is \(export.file), \(PageWriter.grouped(export.bytes)) bytes. Its SHA-256 has to be:")
+            "The export is \(export.file), \(export.bytes.grouped) bytes. Its SHA-256 has to be:")
         page.commands("sha256sum \(export.file)", "\(export.digest.hex)  \(export.file)")
         page.paragraph(
             "Python and openssl follow every hash and check every signature; with --report they count all figures of this page "
@@ -35,7 +36,7 @@ struct VerdictSection {
         if export.isProved {
             page.raw(
                 "<div class=\"verdict good\"><strong>Intact.</strong> Every record of every node follows from the one before, and "
-                    + "signed checkpoints seal them to their ends. The figures below count \(PageWriter.grouped(records)) records.</div>\n"
+                    + "signed checkpoints seal them to their ends. The figures below count \(records.grouped) records.</div>\n"
             )
         } else {
             page.raw(
@@ -45,20 +46,20 @@ struct VerdictSection {
         }
         if builder.reconciliation.unexplained > 0 {
             page.raw(
-                "<div class=\"verdict bad\"><strong>\(PageWriter.grouped(builder.reconciliation.unexplained)) uses of keys in no "
+                "<div class=\"verdict bad\"><strong>\(builder.reconciliation.unexplained.grouped) uses of keys in no "
                     + "record.</strong> The tokens themselves counted more than this program can have caused: see "
                     + "<a href=\"#use\">Use</a>, at its end.</div>\n")
         }
         if let fault = export.verdict.fault { page.paragraph("Broken: \(fault.description)") }
         if let count = export.verdict.filteredRecords {
-            page.paragraph("The export was made with conditions, so \(PageWriter.grouped(count)) records stand alone.")
+            page.paragraph("The export was made with conditions, so \(count.grouped) records stand alone.")
         }
         if builder.unreadable > 0 {
-            page.paragraph("\(PageWriter.grouped(builder.unreadable)) lines are neither records nor checkpoints.")
+            page.paragraph("\(builder.unreadable.grouped) lines are neither records nor checkpoints.")
         }
-        for node in builder.system.nodes.values.sorted(by: { $0.node < $1.node }) where node.first > 1 {
+        for node in builder.system.sortedNodes where node.first > 1 {
             page.paragraph(
-                "Of node \(node.node.name) this export begins with record \(PageWriter.grouped(node.first)). What was before is not "
+                "Of node \(node.node.name) this export begins with record \(node.first.grouped). What was before is not "
                     + "counted on this page: who made a key, whose approval it had, and what was in force then may be among it. Where "
                     + "it was archived, \"Old records left the ledger\" below names the file, and audit report --archive reads it."
             )
@@ -72,17 +73,12 @@ struct VerdictSection {
         page.subheading("Each node's chain")
         page.table(
             ["Node", "Records", "In the period", "Sealed to", "Sealed at", "Not sealed", "Keys"],
-            builder.system.nodes.values.sorted { $0.node < $1.node }.map { node in
+            builder.system.sortedNodes.map { node in
                 let verdict = export.verdict.nodes.first { $0.node == node.node }
-                let range: ChainRange? =
-                    switch verdict?.finding {
-                    case .intact(let range), .unsealed(let range): range
-                    case .unverified(let range): range
-                    case .broken, nil: nil
-                    }
+                let range = verdict?.range
                 return [
                     .name(node.node.name),
-                    .text("\(PageWriter.grouped(node.first)) to \(PageWriter.grouped(node.last))"),
+                    .text("\(node.first.grouped) to \(node.last.grouped)"),
                     .count(node.inPeriod), range.map { .count($0.sealed) } ?? .none,
                     .time(range?.sealedAt), range.map { .count($0.unsealed) } ?? .none,
                     .text(verdict?.source?.description ?? "–"),
@@ -94,7 +90,7 @@ struct VerdictSection {
         let system = builder.system
         page.subheading("What happened to the record itself")
         var rows: [[PageWriter.Cell]] = []
-        for node in system.nodes.values.sorted(by: { $0.node < $1.node }) {
+        for node in system.sortedNodes {
             if !node.startsWithoutStop.isEmpty {
                 rows.append([
                     .text("Started without a stop before: the process was killed, or its host lost power"),
@@ -111,7 +107,7 @@ struct VerdictSection {
         }
         if !system.dropped.isEmpty {
             rows.append([
-                .text("Records of refusals that could not be written: \(PageWriter.grouped(system.droppedCount))"),
+                .text("Records of refusals that could not be written: \(system.droppedCount.grouped)"),
                 .text("all"), .none, .figure(system.dropped, "event records_dropped"),
             ])
         }

@@ -49,7 +49,6 @@ public struct KeyHistory: Sendable, Equatable {
         }
     }
 
-    public func last(_ state: String) -> Event? { events.last { $0.step == .state(state) } }
     public func first(_ state: String) -> Event? { events.first { $0.step == .state(state) } }
 
     /// The first that is stated of it; nil where all its records may be here.

@@ -26,7 +26,6 @@ public struct KeyUses: Sendable {
     public private(set) var uses: [Pair: Use] = [:]
     /// Refusals that records of `refusals` count in summary: by their code.
     public private(set) var floods: [String: Int] = [:]
-    public private(set) var floodRecords = RecordReferences()
     /// Released, repeated and signed on each day since 1970, by key, and by caller.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
@@ -70,7 +69,6 @@ public struct KeyUses: Sendable {
     }
 
     mutating func takeFlood(_ entry: AuditEntry) {
-        floodRecords.add(entry)
         for member in entry.details["counts"]?.objectValue?.members ?? [] {
             guard let count = member.value.numberValue?.int, count > 0 else { continue }
             floods[member.name] = (floods[member.name] ?? 0).addingReportingOverflow(count).partialValue

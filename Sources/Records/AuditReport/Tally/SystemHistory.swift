@@ -46,6 +46,7 @@ public struct SystemHistory: Sendable {
     }
 
     public private(set) var nodes: [AuditNode: Node] = [:]
+    var sortedNodes: [Node] { nodes.values.sorted { $0.node < $1.node } }
     public private(set) var restores: [Moment] = []
     public private(set) var acceptedClocks: [Moment] = []
     /// Keys that sign checkpoints, taken into service in the period.
@@ -55,7 +56,6 @@ public struct SystemHistory: Sendable {
     public private(set) var omittedArchives = 0
     public private(set) var dropped = RecordReferences()
     public private(set) var droppedCount = 0
-    public private(set) var pruned = RecordReferences()
     public private(set) var prunedCount = 0
     public private(set) var changes: [ConfigurationChange] = []
     public private(set) var omittedChanges = 0
@@ -114,16 +114,13 @@ public struct SystemHistory: Sendable {
                 "records \(archive.first) to \(archive.last), file \(archive.fileName(of: entry.node)), SHA-256 \(archive.digest.hex)",
                 entry, in: &archives, &omittedArchives)
         case .claimsPrune where inPeriod:
-            pruned.add(entry)
             prunedCount += max(0, entry.details["count"]?.numberValue?.int ?? 0)
-        default:
-            if entry.event == Self.valuesEvent { take(values: entry, of: &node, inPeriod: inPeriod) }
+        case .configurationValues: take(values: entry, of: &node, inPeriod: inPeriod)
+        default: break
         }
     }
 
     // MARK: Configuration
-
-    private static let valuesEvent = "configuration_values"
 
     /// A load is recorded in parts; what has changed is known with the last of them.
     private mutating func take(values entry: AuditEntry, of node: inout Node, inPeriod: Bool) {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuditChain
+import CommandOutput
 import Crypto
 import Foundation
 import StrictJSON
@@ -33,7 +34,7 @@ struct ArchiveFiles {
     /// - Parameters:
     ///   - node: whose are read; nil for all.
     ///   - take: gives false to end it.
-    func read(of node: AuditNode? = nil, _ take: ([UInt8]) -> Bool) throws(CommandFailure) {
+    func read(of node: AuditNode? = nil, _ take: ([UInt8]) -> Bool) throws {
         var isWanted = true
         for path in paths where isWanted {
             if let node, try Self.node(of: path) != node { continue }
@@ -45,23 +46,17 @@ struct ArchiveFiles {
     }
 
     /// Copies them into a file, one after the other.
-    func copy(to file: NewFile) throws(CommandFailure) {
+    func copy(to file: NewFile) throws {
         for path in paths {
-            var failure: CommandFailure?
             try InputFile.forEachBlock(of: path) { block in
-                do throws(CommandFailure) {
-                    try file.write(block)
-                } catch {
-                    failure = error
-                }
-                return failure == nil
+                try file.write(block)
+                return true
             }
-            if let failure { throw failure }
         }
     }
 
     /// Whose records a file has, by its first line; nil where that is none.
-    private static func node(of path: String) throws(CommandFailure) -> AuditNode? {
+    private static func node(of path: String) throws -> AuditNode? {
         var line: [UInt8] = []
         try InputFile.forEachBlock(of: path) { block in
             line += block
@@ -83,13 +78,11 @@ struct ArchiveFiles {
         }
 
         func write(into writer: inout JSONWriter) {
-            writer.beginObject()
             writer.member("file", path)
             writer.member("node", node.name)
             writer.member("first", archive.first)
             writer.member("last", archive.last)
             writer.member("sha256", archive.digest.hex)
-            writer.endObject()
         }
     }
 
@@ -97,7 +90,7 @@ struct ArchiveFiles {
     ///
     /// - Throws: where nothing says of a file that it is an archive: its records verified, and something else in it is not as it was
     ///   written.
-    func named(by archives: [AuditNode: [RecordArchive]]) throws(CommandFailure) -> [Named] {
+    func named(by archives: [AuditNode: [RecordArchive]]) throws -> [Named] {
         var found: [Named] = []
         for path in paths {
             var hash = SHA256()

@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuditChain
+import CommandOutput
 import DaemonAPI
 import Encodings
 import StrictJSON
@@ -90,13 +91,9 @@ struct AuditExportCommand: AsyncParsableCommand {
             guard let written = try await Interruption.cancelling({ try await write(to: out) }) else { return }
             lines = written
         } else if follow {
-            lines = try await Interruption.ending {
-                try await copy { part throws(CommandFailure) in
-                    try Console.output(part: part)
-                }
-            }
+            lines = try await Interruption.ending { try await copy { try Console.output(part: $0) } }
         } else {
-            lines = try await copy { part throws(CommandFailure) in try Console.output(part: part) }
+            lines = try await copy { try Console.output(part: $0) }
         }
         if follow {
             throw CommandFailure(.tryAgainLater, "The daemon has ended the export. Start it again to go on.")
@@ -121,22 +118,20 @@ struct AuditExportCommand: AsyncParsableCommand {
     }
 
     /// - Returns: nil when somebody has had enough of following.
-    private func write(to path: String) async throws(CommandFailure) -> WholeLines? {
+    private func write(to path: String) async throws -> WholeLines? {
         let file = try NewFile(path)
         var progress = ProgressLine()
+        defer { progress.clear() }
         var written = 0
         do {
-            let lines = try await copy { part throws(CommandFailure) in
+            let lines = try await copy { part in
                 try file.write(part)
                 written += part.count
                 if progress.isDue { progress.show("\((written >> 10).grouped) KiB exported") }
             }
-            progress.clear()
             try file.publish()
             return lines
-        } catch {
-            progress.clear()
-            guard follow, Task.isCancelled else { throw error }
+        } catch  where follow && Task.isCancelled {
             // It has whole lines, and was asked for.
             try file.publish()
             return nil
@@ -145,12 +140,12 @@ struct AuditExportCommand: AsyncParsableCommand {
 
     /// Gives the export to `take` in whole lines.
     private func copy(
-        to take: (_ part: [UInt8]) throws(CommandFailure) -> Void
-    ) async throws(CommandFailure) -> WholeLines {
+        to take: (_ part: [UInt8]) throws -> Void
+    ) async throws -> WholeLines {
         // Between two records there may be days.
         let answer = try await socket.connection.stream(.get(target), idle: follow ? nil : .seconds(60))
         var lines = WholeLines()
-        try await answer.forEachPiece { piece throws(CommandFailure) in
+        try await answer.forEachPiece { piece in
             let whole = lines.take(piece)
             if !whole.isEmpty { try take(whole) }
             return true
@@ -171,29 +166,19 @@ struct ExportReport {
     let nodes: [AuditPublicKeyAnswer.Node]
 
     var bytes: [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("file", file)
-        writer.member("sealed")
-        writer.bool(isSealed)
-        writer.member("nodes")
-        writer.beginArray()
-        for node in nodes {
-            writer.beginObject()
-            writer.member("node", node.node)
-            writer.member("own")
-            writer.bool(node.isOwn)
-            // Where another node's part ends; this node's ends with a checkpoint made for the export.
-            if !node.isOwn {
-                writer.member("sealed", node.sealedSequence ?? 0)
-                writer.member("last", node.lastSequence)
-                writer.member("sealedAt", node.sealedAt.map(RFC3339.string))
+        JSONWriter.object { json in
+            json.member("file", file)
+            json.member("sealed", isSealed)
+            json.member("nodes", objects: nodes) { node, json in
+                json.member("node", node.node)
+                json.member("own", node.isOwn)
+                // Where another node's part ends; this node's ends with a checkpoint made for the export.
+                guard !node.isOwn else { return }
+                json.member("sealed", node.sealedSequence ?? 0)
+                json.member("last", node.lastSequence)
+                json.member("sealedAt", node.sealedAt.map(RFC3339.string))
             }
-            writer.endObject()
         }
-        writer.endArray()
-        writer.endObject()
-        return writer.bytes
     }
 }
 

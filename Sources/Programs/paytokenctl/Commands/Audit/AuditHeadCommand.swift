@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuditChain
+import CommandOutput
 import DaemonAPI
 import StrictJSON
 
@@ -66,8 +67,8 @@ struct AuditHeadCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let kept = try directory.map { path throws(CommandFailure) in try KeptHeads(directory: path) }
-        let known = try compare.map { argument throws(CommandFailure) in try VerificationInputs.heads(argument) } ?? []
+        let kept = try directory.map { try KeptHeads(directory: $0) }
+        let known = try VerificationInputs.heads(compare)
         let heads = try await newest()
         var reports: [HeadReport] = []
         for head in heads {
@@ -91,7 +92,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         } else if let out {
             try KeptHeads.write(heads, to: out)
         } else {
-            return try Console.output(lines: heads)
+            return try Console.output(heads.map { String(decoding: $0.line, as: UTF8.self) + "\n" }.joined())
         }
         switch report.output {
         case .table: for head in reports { try Console.output(head.sentence + "\n") }
@@ -99,7 +100,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }
     }
 
-    private func newest() async throws(CommandFailure) -> [SignedCheckpoint] {
+    private func newest() async throws -> [SignedCheckpoint] {
         let connection = socket.connection
         let answer = try await connection.send(.get("/v1/audit/head" + QueryText.of(whose.query)))
         guard !answer.body.isEmpty else {
@@ -115,7 +116,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
     /// Verifies the record from one head to the other: only the records between them are read.
     private func requireContinuation(
         of earlier: SignedCheckpoint, by head: SignedCheckpoint, keptIn file: String
-    ) async throws(CommandFailure) {
+    ) async throws {
         let (old, new) = (earlier.checkpoint, head.checkpoint)
         guard new.sequence >= old.sequence else {
             throw Self.broken(old, file, "its newest checkpoint is of record \(new.sequence): the ledger was put back")
@@ -126,10 +127,10 @@ struct AuditHeadCommand: AsyncParsableCommand {
             .get("/v1/audit/public-key" + QueryText.of(node)), for: AuditPublicKeyAnswer.self
         ).answer
         var verification = ExportVerification(
-            keys: try VerificationInputs.keys(answer), heads: [earlier, head], size: nil)
+            keys: CheckpointKeys(try VerificationInputs.keys(answer.keys)), heads: [earlier, head], size: nil)
         let between = node + [("from", String(old.sequence + 1)), ("purpose", "verify")]
         let export = try await connection.stream(.get("/v1/audit/export" + QueryText.of(between)))
-        try await export.forEachPiece { piece throws(CommandFailure) in verification.consume(piece) }
+        try await export.forEachPiece { piece in verification.consume(piece) }
         guard case .intact = verification.verdict() else {
             throw Self.broken(old, file, verification.verdict().description)
         }
@@ -137,7 +138,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
 
     /// Nothing says that a record goes on from an earlier one whose head is kept nowhere: so the first head is that of a young
     /// record in an empty directory, or the operator says that it is the first. A node of another name has another record.
-    private func requireBeginning(of head: SignedCheckpoint, in kept: KeptHeads) async throws(CommandFailure) {
+    private func requireBeginning(of head: SignedCheckpoint, in kept: KeptHeads) async throws {
         let node = head.checkpoint.node
         guard !first else { return }
         guard kept.isEmpty else {
@@ -192,7 +193,7 @@ private struct HeadReport {
     let after: Int?
 
     /// Keeps it, unless the same is there already: a node that has sealed nothing since.
-    func file(in kept: KeptHeads) throws(CommandFailure) -> String {
+    func file(in kept: KeptHeads) throws -> String {
         if let same = try kept.newest(of: head.checkpoint.node), same.head == head { return same.file }
         return try kept.keep(head)
     }
@@ -204,27 +205,14 @@ private struct HeadReport {
     }
 
     static func json(_ reports: [HeadReport]) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("heads")
-        writer.beginArray()
-        for report in reports {
-            writer.beginObject()
-            writer.member("node", report.head.checkpoint.node.name)
-            writer.member("sequence", report.head.checkpoint.sequence)
-            writer.member("time", report.head.checkpoint.time.text)
-            writer.member("file", report.file)
-            writer.member("after", report.after)
-            writer.endObject()
+        JSONWriter.object { json in
+            json.member("heads", objects: reports) { report, json in
+                json.member("node", report.head.checkpoint.node.name)
+                json.member("sequence", report.head.checkpoint.sequence)
+                json.member("time", report.head.checkpoint.time.text)
+                json.member("file", report.file)
+                json.member("after", report.after)
+            }
         }
-        writer.endArray()
-        writer.endObject()
-        return writer.bytes
-    }
-}
-
-extension Console {
-    fileprivate static func output(lines heads: [SignedCheckpoint]) throws(CommandFailure) {
-        try output(heads.map { String(decoding: $0.line, as: UTF8.self) + "\n" }.joined())
     }
 }

@@ -39,22 +39,17 @@ struct AuditPublicKeyCommand: AsyncParsableCommand {
             try format.show(bytes, text)
             return
         }
-        let keys = try VerificationInputs.keys(answer)
         // The keys as this program has read them, so that nothing but keys is printed.
-        try format.show(bytes, Self.pem(answer.keys, keys))
-    }
-
-    private static func pem(_ shown: [AuditPublicKeyAnswer.Key], _ keys: CheckpointKeys) -> String {
-        shown.compactMap { AuditDigest(hex: $0.keyId).flatMap { keys[$0] }?.pem }.joined()
+        let pem = try VerificationInputs.keys(answer.keys).map(\.pem).joined()
+        try format.show(bytes, pem)
     }
 
     /// Each node's keys behind its name; what stands around PEM is ignored by whoever reads it.
-    private static func text(_ nodes: [AuditPublicKeyAnswer.Node]) throws(CommandFailure) -> String {
+    private static func text(_ nodes: [AuditPublicKeyAnswer.Node]) throws -> String {
         var text = ""
         for node in nodes {
             text += "# node \(Printable.text(node.node))\n"
-            guard !node.keys.isEmpty else { continue }
-            text += pem(node.keys, try VerificationInputs.keys(AuditPublicKeyAnswer(keys: node.keys)))
+            if !node.keys.isEmpty { text += try VerificationInputs.keys(node.keys).map(\.pem).joined() }
         }
         return text
     }

@@ -55,10 +55,7 @@ struct AuditListCommand: AsyncParsableCommand {
     func run() async throws {
         let (items, hasMore) = try await records()
         switch format.output {
-        case .json:
-            var writer = JSONWriter()
-            writer.value(.array(items))
-            try Console.output(json: writer.bytes)
+        case .json: try Console.output(json: JSONValue.array(items).compact)
         case .table where items.isEmpty: Console.error("No record matches.")
         case .table: try Console.output(AuditRecordTable.of(try items.map(Self.entry)), width)
         }
@@ -69,11 +66,9 @@ struct AuditListCommand: AsyncParsableCommand {
         }
     }
 
-    private static func entry(_ item: JSONValue) throws(CommandFailure) -> AuditEntry {
-        var writer = JSONWriter(capacity: 768)
-        writer.value(item)
+    private static func entry(_ item: JSONValue) throws -> AuditEntry {
         do {
-            return try AuditEntry(line: writer.bytes)
+            return try AuditEntry(line: item.compact)
         } catch {
             throw CommandFailure(
                 .unreachable,
@@ -83,7 +78,7 @@ struct AuditListCommand: AsyncParsableCommand {
     }
 
     /// As many as are wanted, page by page, and whether there are more.
-    private func records() async throws(CommandFailure) -> (items: [JSONValue], hasMore: Bool) {
+    private func records() async throws -> (items: [JSONValue], hasMore: Bool) {
         let connection = socket.connection
         var items: [JSONValue] = []
         var cursor: String?

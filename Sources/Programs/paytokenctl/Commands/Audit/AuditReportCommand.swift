@@ -59,24 +59,7 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     @OptionGroup var period: PeriodOptions
 
-    @Option(
-        help: ArgumentHelp("An export in JSON lines that was made before; default the daemon's.", valueName: "file"),
-        completion: .file())
-    var export: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "With --export: the checkpoints' public keys in PEM, of one node or of any; may be repeated.",
-            valueName: "[node=]file"), completion: .file())
-    var publicKey: [GivenKeyFile] = []
-
-    @Option(
-        help: ArgumentHelp("With --export: the node in whose record other nodes' keys are pinned.", valueName: "node"))
-    var pinnedBy: NodeName?
-
-    @Option(
-        help: ArgumentHelp("A checkpoint that was kept: a file of them, or the line itself.", valueName: "checkpoint"))
-    var head: String?
+    @OptionGroup var given: ExportOptions
 
     @Option(
         help: ArgumentHelp(
@@ -96,9 +79,8 @@ struct AuditReportCommand: AsyncParsableCommand {
     @OptionGroup var socket: AdminSocketOption
 
     func validate() throws {
-        if pinnedBy == .all { throw ValidationError("--pinned-by is one node's name.") }
-        guard export != nil else {
-            if !publicKey.isEmpty || pinnedBy != nil {
+        guard given.export != nil else {
+            if !given.publicKey.isEmpty || given.pinnedBy != nil {
                 throw ValidationError("--public-key and --pinned-by are for an export that --export names.")
             }
             return
@@ -108,11 +90,8 @@ struct AuditReportCommand: AsyncParsableCommand {
                 "--archive is for a daemon's record. Before an export, put the archives into its file: cat ARCHIVE … EXPORT."
             )
         }
-        if export == "-" { throw ValidationError("--export is read several times, so it cannot be standard input.") }
-        if publicKey.isEmpty {
-            throw ValidationError(
-                "--export is verified with --public-key FILE: an export does not say whom to trust. "
-                    + "`paytokenctl audit public-key` prints the daemon's.")
+        if given.export == "-" {
+            throw ValidationError("--export is read several times, so it cannot be standard input.")
         }
     }
 
@@ -129,9 +108,10 @@ struct AuditReportCommand: AsyncParsableCommand {
         let tokenUses = try TokenUseFiles.read(self.tokenUses + source.tokenUses)
         let verdict = try source.verify()
         var builder = ReportBuilder(period: period, tokenUses: tokenUses)
-        try Self.read(source.export, "1 of 2") { builder.survey(line: $0) }
+        try Self.read(source.export, "1 of 2", take: { builder.survey(line: $0) })
         var digest = SHA256()
-        try Self.read(source.export, "2 of 2", digest: &digest) { builder.count(line: $0) }
+        try Self.read(
+            source.export, "2 of 2", readBlock: { digest.update(data: $0) }, take: { builder.count(line: $0) })
         guard let sum = AuditDigest(bytes: Array(digest.finalize())) else {
             throw CommandFailure(.defect, "internal_error: the export has no digest.")
         }
@@ -162,7 +142,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         /// What the asked daemon's tokens say of their keys' uses: files beside the page.
         var tokenUses: [String] = []
 
-        func verify() throws(CommandFailure) -> NodesVerdict {
+        func verify() throws -> NodesVerdict {
             let report = try NodesVerification(trusted: trusted, heads: heads, wanted: .all)
                 .report(export: export, pinnedBy: pinning)
             guard let verdict = report.verdict else {
@@ -172,24 +152,20 @@ struct AuditReportCommand: AsyncParsableCommand {
         }
     }
 
-    private func source(_ period: ReportPeriod) async throws(CommandFailure) -> Source {
-        let heads = try head.map { argument throws(CommandFailure) in try VerificationInputs.heads(argument) } ?? []
-        guard let export else { return try await exported(comparing: heads, period) }
-        var trusted = TrustedKeys(given: try VerificationInputs.keys(publicKey.filter { $0.node == nil }))
-        for given in publicKey {
-            if let node = given.node { trusted.give(try VerificationInputs.keys(file: given.file), for: node) }
-        }
-        let pinning: AuditNode? = if case .one(let node)? = pinnedBy { node } else { nil }
+    private func source(_ period: ReportPeriod) async throws -> Source {
+        let heads = try VerificationInputs.heads(given.head)
+        guard let export = given.export else { return try await exported(comparing: heads, period) }
         return Source(
             export: export,
-            keyFiles: publicKey.map { given in (given.node.map { "\($0.name)=" } ?? "") + Self.name(given.file) },
-            trusted: trusted, heads: heads, pinning: pinning, live: nil)
+            keyFiles: given.publicKey.map { key in (key.node.map { "\($0.name)=" } ?? "") + Self.name(key.file) },
+            trusted: try VerificationInputs.trusted(given.publicKey), heads: heads, pinning: given.pinnedBy?.one,
+            live: nil)
     }
 
     /// Exports all nodes' records beside the page, with the asked node's key.
     private func exported(
         comparing heads: [SignedCheckpoint], _ period: ReportPeriod
-    ) async throws(CommandFailure) -> Source {
+    ) async throws -> Source {
         let connection = socket.connection
         let stem = out.hasSuffix(".html") ? String(out.dropLast(5)) : out
         let (records, keyFile) = (stem + ".jsonl", stem + ".pem")
@@ -197,19 +173,13 @@ struct AuditReportCommand: AsyncParsableCommand {
         // What comes while the export is made is in it or not, so tokens are asked for what was before.
         let begun = AuditTime(Date())
         // First what the token remembers, then the records: which are then at least as long.
-        let known = try await connection.send(.get("/v1/audit/public-key?node=all"), for: AuditPublicKeyAnswer.self)
-            .answer
-        guard let own = known.nodes?.first(where: \.isOwn), let node = AuditNode(own.node) else {
-            throw CommandFailure(
-                .unreachable,
-                "The daemon does not say which nodes there are. Have paytokend and paytokenctl the same version?")
-        }
-        let ownKeys = try VerificationInputs.keys(AuditPublicKeyAnswer(keys: own.keys))
+        let (known, own, node) = try await VerificationInputs.nodes(connection)
+        let ownKeys = try VerificationInputs.keys(own.keys)
         let remembered = try VerificationInputs.head(known)
         try archives.files.copy(to: recordsFile)
-        try await Self.export(from: connection, to: recordsFile)
-        try keys.write(
-            Array(own.keys.compactMap { AuditDigest(hex: $0.keyId).flatMap { ownKeys[$0] }?.pem }.joined().utf8))
+        try await connection.stream(.get("/v1/audit/export?node=all&format=jsonl&purpose=export"))
+            .copy(to: recordsFile, said: "exported")
+        try keys.write(Array(ownKeys.map(\.pem).joined().utf8))
         let status = try await connection.send(.get("/v1/status"), for: StatusAnswer.self).answer
         let described = await KeyAttributeQuestions(connection: connection)
             .answers(for: try await connection.allKeys().keys)
@@ -221,26 +191,13 @@ struct AuditReportCommand: AsyncParsableCommand {
         try recordsFile.publish()
         try keys.publish()
         var trusted = TrustedKeys()
-        trusted.believe(own: ownKeys, of: node)
+        trusted.believe(own: CheckpointKeys(ownKeys), of: node)
         return Source(
             export: records, keyFiles: ["\(node.name)=\(Self.name(keyFile))"], trusted: trusted,
             heads: heads + remembered, pinning: node, live: live, tokenUses: tokenUses)
     }
 
-    private static func export(from connection: DaemonConnection, to file: NewFile) async throws(CommandFailure) {
-        let answer = try await connection.stream(.get("/v1/audit/export?node=all&format=jsonl&purpose=export"))
-        var progress = ProgressLine()
-        var written = 0
-        try await answer.forEachPiece { piece throws(CommandFailure) in
-            try file.write(piece)
-            written += piece.count
-            if progress.isDue { progress.show("\((written >> 10).grouped) KiB exported") }
-            return true
-        }
-        progress.clear()
-    }
-
-    private static func otherLedger(_ file: String) throws(CommandFailure) -> OtherLedger {
+    private static func otherLedger(_ file: String) throws -> OtherLedger {
         // A hundred thousand keys have 50 MB.
         let bytes = try InputFile.read(file, atMost: 1 << 27)
         guard let items = (try? JSONValue(parsing: bytes))?.arrayValue else {
@@ -258,33 +215,15 @@ struct AuditReportCommand: AsyncParsableCommand {
     // MARK: Reading it
 
     private static func read(
-        _ export: String, _ which: String, _ take: (_ line: [UInt8]) -> Void
-    ) throws(CommandFailure) {
-        var unused = SHA256()
-        try read(export, which, digest: &unused, take)
-    }
-
-    private static func read(
-        _ export: String, _ which: String, digest: inout SHA256, _ take: (_ line: [UInt8]) -> Void
-    ) throws(CommandFailure) {
-        var progress = ProgressLine()
-        var lines = LineSplitter()
-        var (read, hash) = (0, digest)
+        _ export: String, _ which: String, readBlock: ([UInt8]) -> Void = { _ in },
+        take: (_ line: [UInt8]) -> Void
+    ) throws {
         let size = max(1, InputFile.size(export) ?? 1)
-        var isWhole = true
-        try InputFile.forEachBlock(of: export) { block in
-            hash.update(data: block)
-            isWhole = lines.take(block[...]) { line in
-                take(line)
-                return true
-            }
-            read += block.count
-            if progress.isDue { progress.show("counting, reading \(which): \(min(100, read * 100 / size)) %") }
-            return isWhole
-        }
-        progress.clear()
-        digest = hash
-        guard isWhole else {
+        let end = try InputFile.forEachLine(
+            of: export, progress: { "counting, reading \(which): \(min(100, $0 * 100 / size)) %" },
+            readBlock: readBlock,
+            take: take)
+        guard !end.isOverlong else {
             throw CommandFailure(.unreadable, "\(export) has a line that is longer than any record. It is no export.")
         }
     }
@@ -295,15 +234,14 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     /// - Parameter unexplained: uses of keys that tokens counted and no record has; nil where no token's count was given.
     private func tell(_ export: VerifiedExport, unexplained: Int?) throws {
-        var json = JSONWriter()
-        json.beginObject()
-        json.member("verdict", export.isProved ? "intact" : "not_proved")
-        json.member("report", out)
-        json.member("sha256", export.digest.hex)
-        json.member("usesInNoRecord", unexplained)
-        json.endObject()
+        let json = JSONWriter.object { json in
+            json.member("verdict", export.isProved ? "intact" : "not_proved")
+            json.member("report", out)
+            json.member("sha256", export.digest.hex)
+            json.member("usesInNoRecord", unexplained)
+        }
         try format.show(
-            json.bytes,
+            json,
             Table(
                 pairs: [
                     ("Page", out), ("Export", export.file), ("Export's SHA-256", export.digest.hex),

@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuditChain
+import CommandOutput
 import DaemonAPI
 
 struct AuditVerifyCommand: AsyncParsableCommand {
@@ -48,65 +49,36 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             the same of an export without any of this program's code.
             """)
 
-    @Option(
-        help: ArgumentHelp("An export in JSON lines, - for standard input; default the daemon's.", valueName: "file"),
-        completion: .file())
-    var export: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The checkpoints' public keys in PEM, of one node or of any; may be repeated. Default the daemon's, for its own record.",
-            valueName: "[node=]file"), completion: .file())
-    var publicKey: [GivenKeyFile] = []
-
+    @OptionGroup var given: ExportOptions
     @OptionGroup var archives: ArchiveOption
-
     @OptionGroup var whose: NodeOption
-
-    @Option(
-        help: ArgumentHelp(
-            "The node in whose record, in an export, other nodes' keys are pinned; it needs a given key.",
-            valueName: "node"),
-        completion: .node)
-    var pinnedBy: NodeName?
-
-    @Option(
-        help: ArgumentHelp("A checkpoint that was kept: a file of them, or the line itself.", valueName: "checkpoint"))
-    var head: String?
-
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
     func validate() throws {
-        if pinnedBy == .all { throw ValidationError("--pinned-by is one node's name.") }
-        if pinnedBy != nil, export == nil || export == "-" {
+        if given.pinnedBy != nil, given.export == nil || given.export == "-" {
             throw ValidationError(
                 "--pinned-by reads the export's file twice: name it with --export. Live, the asked daemon's pins count."
             )
         }
-        if export != nil, publicKey.isEmpty {
-            throw ValidationError(
-                "--export is verified with --public-key FILE: an export does not say whom to trust. "
-                    + "`paytokenctl audit public-key` prints the daemon's.")
-        }
-        if export == "-", publicKey.contains(where: { $0.file == "-" }) || head == "-" {
+        if given.export == "-", given.publicKey.contains(where: { $0.file == "-" }) || given.head == "-" {
             throw ValidationError("Only one of the files can be standard input.")
         }
     }
 
     func run() async throws {
-        guard whose.node == nil, pinnedBy == nil, publicKey.allSatisfy({ $0.node == nil }) else {
+        guard whose.node == nil, given.pinnedBy == nil, given.publicKey.allSatisfy({ $0.node == nil }) else {
             return try await verifyNodes()
         }
-        let keys = try VerificationInputs.keys(publicKey)
-        let heads = try head.map { argument in try VerificationInputs.heads(argument) } ?? []
+        let keys = try VerificationInputs.keys(given.publicKey)
+        let heads = try VerificationInputs.heads(given.head)
         var verification: ExportVerification
-        if let export, let keys {
+        if let export = given.export, let keys {
             verification = ExportVerification(
                 keys: keys, heads: heads, size: archives.archive.isEmpty ? InputFile.size(export) : nil,
                 beginning: archives.files.beginning(otherwise: .anywhere))
             try archives.files.read { verification.consume($0) }
-            try verify(export, &verification)
+            try VerificationInputs.read(export) { verification.consume($0) }
         } else {
             verification = try await verifyLive(keys, heads)
         }
@@ -115,43 +87,25 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         try show(verdict, lines: verification.lines, records: verification.records, archives: named)
     }
 
-    private func verify(_ export: String, _ verification: inout ExportVerification) throws(CommandFailure) {
-        var isCSV = false
-        try InputFile.forEachBlock(of: export) { block in
-            isCSV = isCSV || verification.lines == 0 && block.starts(with: AuditCSV.header.prefix(32))
-            return !isCSV && verification.consume(block)
-        }
-        guard !isCSV else { throw VerificationInputs.isCSV(export) }
-    }
-
-    private func verifyNodes() async throws(CommandFailure) {
-        var trusted = TrustedKeys(given: try VerificationInputs.keys(publicKey.filter { $0.node == nil }))
-        for given in publicKey {
-            if let node = given.node { trusted.give(try VerificationInputs.keys(file: given.file), for: node) }
-        }
-        let heads = try head.map { argument throws(CommandFailure) in try VerificationInputs.heads(argument) } ?? []
+    private func verifyNodes() async throws {
         let verification = NodesVerification(
-            trusted: trusted, heads: heads, wanted: whose.node ?? .all, archives: archives.files)
-        let report: NodesReport
-        if let export {
-            guard case .one(let pinning)? = pinnedBy else {
-                report = try verification.report(export: export, pinnedBy: nil)
-                return try report.show(format.output)
+            trusted: try VerificationInputs.trusted(given.publicKey), heads: try VerificationInputs.heads(given.head),
+            wanted: whose.node ?? .all, archives: archives.files)
+        let report =
+            if let export = given.export { try verification.report(export: export, pinnedBy: given.pinnedBy?.one) } else
+            {
+                try await verification.live(socket.connection)
             }
-            report = try verification.report(export: export, pinnedBy: pinning)
-        } else {
-            report = try await verification.live(socket.connection)
-        }
         try report.show(format.output)
     }
 
     private func verifyLive(
         _ keys: CheckpointKeys?, _ heads: [SignedCheckpoint]
-    ) async throws(CommandFailure) -> ExportVerification {
+    ) async throws -> ExportVerification {
         let connection = socket.connection
         // First what the token remembers, then the record: which is then at least as long.
         let known = try await connection.send(.get("/v1/audit/public-key"), for: AuditPublicKeyAnswer.self).answer
-        let trusted = if let keys { keys } else { try VerificationInputs.keys(known) }
+        let trusted = if let keys { keys } else { CheckpointKeys(try VerificationInputs.keys(known.keys)) }
         var verification = ExportVerification(
             keys: trusted, heads: heads + (try VerificationInputs.head(known)), size: nil,
             beginning: archives.files.beginning(otherwise: .behindArchive))
@@ -163,7 +117,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
 
     private func show(
         _ verdict: ChainVerdict, lines: Int, records: Int, archives: [ArchiveFiles.Named]
-    ) throws(CommandFailure) {
+    ) throws {
         switch format.output {
         case .table: try Console.output(([verdict.description] + archives.map(\.text)).joined(separator: "\n") + "\n")
         case .json:

@@ -1,4 +1,5 @@
 import AuditChain
+import CommandOutput
 import Foundation
 
 /// A directory of heads: checkpoints, each in a file of its own whose name says the node, the time in UTC and the sequence, as
@@ -9,7 +10,7 @@ struct KeptHeads {
     private let newest: [AuditNode: KeptHeadName]
 
     /// - Throws: where it cannot be read. What has another name than a head is left alone.
-    init(directory: String) throws(CommandFailure) {
+    init(directory: String) throws {
         let names: [String]
         do {
             names = try FileManager.default.contentsOfDirectory(atPath: directory)
@@ -32,7 +33,7 @@ struct KeptHeads {
     /// The newest head of a node, with its file; nil when none is kept.
     ///
     /// - Throws: when its file holds something else than its name says.
-    func newest(of node: AuditNode) throws(CommandFailure) -> (file: String, head: SignedCheckpoint)? {
+    func newest(of node: AuditNode) throws -> (file: String, head: SignedCheckpoint)? {
         guard let name = newest[node] else { return nil }
         let file = path(name)
         guard let heads = SignedCheckpoint.list(parsing: try InputFile.read(file)), heads.count == 1,
@@ -47,7 +48,7 @@ struct KeptHeads {
     }
 
     /// Keeps a head in a new file, and says which.
-    func keep(_ head: SignedCheckpoint) throws(CommandFailure) -> String {
+    func keep(_ head: SignedCheckpoint) throws -> String {
         let path = path(KeptHeadName(head.checkpoint))
         try Self.write([head], to: path)
         return path
@@ -55,7 +56,7 @@ struct KeptHeads {
 
     /// Readable by all whom the directory lets in: a head says how many records there are and no more, and who copies it to
     /// another host is better another account than the daemon's.
-    static func write(_ heads: [SignedCheckpoint], to path: String) throws(CommandFailure) {
+    static func write(_ heads: [SignedCheckpoint], to path: String) throws {
         let file = try NewFile(path, mode: 0o644)
         try file.write(heads.flatMap { $0.line + [0x0A] })
         try file.publish()

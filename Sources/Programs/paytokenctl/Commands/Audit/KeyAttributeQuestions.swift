@@ -1,3 +1,4 @@
+import CommandOutput
 import DaemonAPI
 import Encodings
 import Foundation
@@ -27,12 +28,12 @@ struct KeyAttributeQuestions {
                 faults[hash] = "The daemon lists it under a name that is no publicKeyHash."
                 continue
             }
-            do throws(CommandFailure) {
+            do {
                 let target = "/v1/keys/\(Hexadecimal.encode(bytes))"
                 keys[number].attributes = try await connection.send(.get(target), for: KeySummary.self)
                     .answer.attributes
             } catch {
-                faults[hash] = error.message ?? "The daemon gave no reason."
+                faults[hash] = (error as? CommandFailure)?.message ?? "The daemon gave no reason."
             }
         }
         progress.clear()

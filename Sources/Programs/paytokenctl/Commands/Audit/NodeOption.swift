@@ -1,5 +1,6 @@
 import ArgumentParser
 import AuditChain
+import CommandOutput
 import DaemonAPI
 
 /// `--node`: whose record.
@@ -27,12 +28,9 @@ enum NodeName: ExpressibleByArgument, Equatable, Sendable {
         self = .one(node)
     }
 
-    var text: String {
-        switch self {
-        case .one(let node): node.name
-        case .all: "all"
-        }
-    }
+    /// Nil for all.
+    var one: AuditNode? { if case .one(let node) = self { node } else { nil } }
+    var text: String { one?.name ?? "all" }
 }
 
 /// A file of public keys, for one node or for all: `FILE` or `NODE=FILE`.
@@ -51,12 +49,46 @@ struct GivenKeyFile: ExpressibleByArgument, Sendable {
     }
 }
 
+/// An export that was made before, and what it is verified with.
+struct ExportOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "An export in JSON lines, - for standard input where it is read once; default the daemon's.",
+            valueName: "file"), completion: .file())
+    var export: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The checkpoints' public keys in PEM, of one node or of any; may be repeated. Default the daemon's, for its own record.",
+            valueName: "[node=]file"), completion: .file())
+    var publicKey: [GivenKeyFile] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "The node in whose record, in an export, other nodes' keys are pinned; it needs a given key.",
+            valueName: "node"), completion: .node)
+    var pinnedBy: NodeName?
+
+    @Option(
+        help: ArgumentHelp("A checkpoint that was kept: a file of them, or the line itself.", valueName: "checkpoint"))
+    var head: String?
+
+    func validate() throws {
+        if pinnedBy == .all { throw ValidationError("--pinned-by is one node's name.") }
+        if export != nil, publicKey.isEmpty {
+            throw ValidationError(
+                "--export is verified with --public-key FILE: an export does not say whom to trust. "
+                    + "`paytokenctl audit public-key` prints the daemon's.")
+        }
+    }
+}
+
 /// Where other nodes' records end, as the daemon says.
 enum OtherNodesEnds {
     /// - Returns: the nodes that the option names.
     static func ask(
         _ node: NodeName, _ connection: DaemonConnection
-    ) async throws(CommandFailure) -> [AuditPublicKeyAnswer.Node] {
+    ) async throws -> [AuditPublicKeyAnswer.Node] {
         let target = "/v1/audit/public-key" + QueryText.of([("node", node.text)])
         return try await connection.send(.get(target), for: AuditPublicKeyAnswer.self).answer.nodes ?? []
     }

@@ -11,12 +11,12 @@ struct NodesVerification {
     let wanted: NodeName
     var archives = ArchiveFiles(paths: [])
 
-    private var only: AuditNode? { if case .one(let node) = wanted { node } else { nil } }
+    private var only: AuditNode? { wanted.one }
 
     // MARK: An export
 
     /// - Parameter pinning: whose record pins keys; the file is read twice then.
-    func report(export: String, pinnedBy pinning: AuditNode?) throws(CommandFailure) -> NodesReport {
+    func report(export: String, pinnedBy pinning: AuditNode?) throws -> NodesReport {
         var trusted = trusted
         var report = NodesReport()
         if let pinning {
@@ -26,22 +26,30 @@ struct NodesVerification {
                     "Nothing says whose signatures are right in the record of \(pinning.name), so its pins prove nothing. Give its "
                         + "key: --public-key \(pinning.name)=FILE")
             }
-            var verifier = NodesVerifier(
-                trusted, heads: heads, only: pinning, readsPins: true,
-                beginning: archives.beginning(otherwise: .anywhere))
-            try archives.read { Self.take($0, &verifier) }
-            try read(export, into: &verifier)
+            let verifier = try verified(export, trusted, only: pinning, readsPins: true)
             trusted.believe(verifier.pins, of: pinning)
             // What it is pinned by is part of the verdict.
-            if let only, only != pinning { report.add(verifier.verdict(), verifier, onlyIfFaulty: true) }
+            if let only, only != pinning { report.add(verifier, onlyIfFaulty: true) }
         }
-        var verifier = NodesVerifier(
-            trusted, heads: heads, only: only, beginning: archives.beginning(otherwise: .anywhere))
-        try archives.read { Self.take($0, &verifier) }
-        try read(export, into: &verifier)
-        report.add(verifier.verdict(), verifier)
+        report.add(try verified(export, trusted, only: only))
         try report.name(archives)
         return report
+    }
+
+    private func verified(
+        _ export: String, _ trusted: TrustedKeys, only node: AuditNode?, readsPins: Bool = false
+    ) throws -> NodesVerifier {
+        var verifier = NodesVerifier(
+            trusted, heads: heads, only: node, readsPins: readsPins,
+            beginning: archives.beginning(otherwise: .anywhere))
+        var progress = ProgressLine()
+        defer { progress.clear() }
+        try archives.read { Self.take($0, &verifier) }
+        try VerificationInputs.read(export) { block in
+            if progress.isDue { progress.show("\(verifier.records.grouped) records verified") }
+            return Self.take(block, &verifier)
+        }
+        return verifier
     }
 
     private static func take(_ block: [UInt8], _ verifier: inout NodesVerifier) -> Bool {
@@ -49,31 +57,12 @@ struct NodesVerification {
         return !verifier.isOver
     }
 
-    private func read(_ export: String, into verifier: inout NodesVerifier) throws(CommandFailure) {
-        var isCSV = false
-        var progress = ProgressLine()
-        try InputFile.forEachBlock(of: export) { block in
-            isCSV = isCSV || verifier.lines == 0 && block.starts(with: AuditCSV.header.prefix(32))
-            verifier.consume(block[...])
-            if progress.isDue { progress.show("\(verifier.records.grouped) records verified") }
-            return !isCSV && !verifier.isOver
-        }
-        progress.clear()
-        guard !isCSV else { throw VerificationInputs.isCSV(export) }
-    }
-
     // MARK: Live
 
-    func live(_ connection: DaemonConnection) async throws(CommandFailure) -> NodesReport {
+    func live(_ connection: DaemonConnection) async throws -> NodesReport {
         // First what the token remembers and where the records end, then the records: which are then at least as long.
-        let known = try await connection.send(.get("/v1/audit/public-key?node=all"), for: AuditPublicKeyAnswer.self)
-            .answer
+        let (known, own, ownNode) = try await VerificationInputs.nodes(connection)
         let nodes = known.nodes ?? []
-        guard let own = nodes.first(where: \.isOwn), let ownNode = AuditNode(own.node) else {
-            throw CommandFailure(
-                .unreachable,
-                "The daemon does not say which nodes there are. Have paytokend and paytokenctl the same version?")
-        }
         if let only, !nodes.contains(where: { $0.node == only.name }) {
             throw CommandFailure(
                 .no,
@@ -84,7 +73,7 @@ struct NodesVerification {
         var report = NodesReport()
         if trusted.keys(of: ownNode) == nil {
             trusted.believe(
-                own: try VerificationInputs.keys(AuditPublicKeyAnswer(keys: own.keys)), of: ownNode)
+                own: CheckpointKeys(try VerificationInputs.keys(own.keys)), of: ownNode)
         }
         let beginning = archives.beginning(otherwise: .behindArchive)
         // Its pins are needed for every node that no key is given for.
@@ -97,7 +86,7 @@ struct NodesVerification {
             try archives.read(of: ownNode) { Self.take($0, &verifier) }
             try await read(nil, connection, into: &verifier)
             trusted.believe(verifier.pins, of: ownNode)
-            report.add(verifier.verdict(), verifier, onlyIfFaulty: only != nil && only != ownNode)
+            report.add(verifier, onlyIfFaulty: only != nil && only != ownNode)
         }
         let others = Set(nodes.filter { !$0.isOwn }.compactMap { AuditNode($0.node) })
             .union(trusted.pinnedNodes).union(trusted.boundNodes).subtracting([ownNode])
@@ -106,7 +95,7 @@ struct NodesVerification {
             var verifier = NodesVerifier(trusted, heads: heads, only: node, others: .refused, beginning: beginning)
             try archives.read(of: node) { Self.take($0, &verifier) }
             if info != nil { try await read(node, connection, into: &verifier) }
-            report.add(verifier.verdict(), verifier, lastSequence: info?.lastSequence)
+            report.add(verifier, lastSequence: info?.lastSequence)
         }
         try report.name(archives)
         return report
@@ -114,15 +103,14 @@ struct NodesVerification {
 
     private func read(
         _ node: AuditNode?, _ connection: DaemonConnection, into verifier: inout NodesVerifier
-    ) async throws(CommandFailure) {
+    ) async throws {
         let query = (node.map { [("node", $0.name)] } ?? []) + [("purpose", "verify")]
         let answer = try await connection.stream(.get("/v1/audit/export" + QueryText.of(query)))
         var progress = ProgressLine()
         var running = verifier
         try await answer.forEachPiece { piece in
-            running.consume(piece[...])
             if progress.isDue { progress.show("\(running.records.grouped) records verified") }
-            return !running.isOver
+            return Self.take(piece, &running)
         }
         verifier = running
         progress.clear()
@@ -157,9 +145,8 @@ struct NodesReport {
     /// - Parameters:
     ///   - onlyIfFaulty: it was verified for its pins, and not asked for.
     ///   - last: where the record ends in the ledger, with what is not sealed.
-    mutating func add(
-        _ verdict: NodesVerdict, _ verifier: NodesVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false
-    ) {
+    mutating func add(_ verifier: NodesVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false) {
+        let verdict = verifier.verdict()
         if !onlyIfFaulty { self.verdict = verdict }
         archives.merge(verifier.archives) { $0 + $1 }
         lines += verifier.lines
@@ -167,17 +154,13 @@ struct NodesReport {
         if let fault = verdict.fault { faults.append(fault) }
         filteredRecords = verdict.filteredRecords ?? filteredRecords
         for node in verdict.nodes where !onlyIfFaulty || !node.isIntact {
-            let range: ChainRange? =
-                switch node.finding {
-                case .intact(let range), .unsealed(let range): range
-                case .broken, .unverified: nil
-                }
+            let range: ChainRange? = if case .unverified = node.finding { nil } else { node.range }
             parts.append(Part(verdict: node, later: range.flatMap { range in last.map { $0 - range.last } }))
         }
     }
 
     /// Looks the files up in what the records say, where these are intact.
-    mutating func name(_ archives: ArchiveFiles) throws(CommandFailure) {
+    mutating func name(_ archives: ArchiveFiles) throws {
         if faults.isEmpty, parts.allSatisfy(\.verdict.isIntact) { files = try archives.named(by: self.archives) }
     }
 
@@ -188,7 +171,7 @@ struct NodesReport {
     }
 
     /// Shows it, and throws unless every record is intact.
-    func show(_ output: OutputFormat) throws(CommandFailure) {
+    func show(_ output: OutputFormat) throws {
         switch output {
         case .table: try Console.output(text + "\n")
         case .json: try Console.output(json: json)
@@ -236,47 +219,29 @@ struct NodesReport {
     }
 
     private var json: [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("verdict", word)
-        writer.member("lines", lines)
-        writer.member("records", records)
-        if let fault = faults.first { VerdictJSON.write(fault, into: &writer) }
-        writer.member("nodes")
-        writer.beginArray()
-        for part in parts { Self.write(part, into: &writer) }
-        writer.endArray()
-        VerdictJSON.write(files, into: &writer)
-        writer.endObject()
-        return writer.bytes
+        JSONWriter.object { json in
+            json.member("verdict", word)
+            json.member("lines", lines)
+            json.member("records", records)
+            if let fault = faults.first { VerdictJSON.write(fault, into: &json) }
+            json.member("nodes", objects: parts, Self.write)
+            VerdictJSON.write(files, into: &json)
+        }
     }
 
-    private static func write(_ part: Part, into writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.member("node", part.verdict.node.name)
-        writer.member("verdict", word(part.verdict.finding))
-        switch part.verdict.finding {
-        case .intact(let range), .unsealed(let range): write(range, into: &writer)
-        case .unverified(let range?): write(range, into: &writer)
-        case .unverified(nil): break
-        case .broken(let fault): VerdictJSON.write(fault, into: &writer)
-        }
-        writer.member("later", part.later)
+    private static func write(_ part: Part, into json: inout JSONWriter) {
+        json.member("node", part.verdict.node.name)
+        json.member("verdict", word(part.verdict.finding))
+        if case .broken(let fault) = part.verdict.finding { VerdictJSON.write(fault, into: &json) }
+        if let range = part.verdict.range { VerdictJSON.write(range, into: &json) }
+        json.member("later", part.later)
         switch part.verdict.source {
-        case .given?: writer.member("key", "given")
-        case .own?: writer.member("key", "own")
+        case .given?: json.member("key", "given")
+        case .own?: json.member("key", "own")
         case .pinned(let node)?:
-            writer.member("key", "pinned")
-            writer.member("pinnedBy", node.name)
+            json.member("key", "pinned")
+            json.member("pinnedBy", node.name)
         case nil: break
         }
-        writer.endObject()
-    }
-
-    private static func write(_ range: ChainRange, into writer: inout JSONWriter) {
-        writer.member("first", range.start + 1)
-        writer.member("last", range.last)
-        writer.member("sealed", range.sealed)
-        writer.member("sealedAt", range.sealedAt?.text)
     }
 }

@@ -1,10 +1,12 @@
 import AuditChain
 import AuditReport
+import CommandOutput
 import DaemonAPI
+import Encodings
 
 /// `--token-uses`: what tokens say of their keys' uses.
 enum TokenUseFiles {
-    static func read(_ paths: [String]) throws(CommandFailure) -> [TokenUseLog] {
+    static func read(_ paths: [String]) throws -> [TokenUseLog] {
         var logs: [(path: String, log: TokenUseLog)] = []
         for path in paths {
             let log = try read(path)
@@ -23,60 +25,45 @@ enum TokenUseFiles {
     static func ask(
         _ connection: DaemonConnection, for tokens: [String], from since: AuditTime, until: AuditTime,
         beside stem: String
-    ) async throws(CommandFailure) -> [String] {
+    ) async throws -> [String] {
         var paths: [String] = []
         for token in tokens {
             let query = QueryText.of([("since", since.text), ("until", until.text)])
             let answer: StreamedAnswer
-            do throws(CommandFailure) {
+            do {
                 answer = try await connection.stream(.get("/v1/tokens/\(token)/uses" + query), idle: .seconds(3600))
-            } catch {
+            } catch let failure as CommandFailure where failure.message?.hasPrefix("not_found:") == true {
                 // No token of the name has a use_log.
-                if error.message?.hasPrefix("not_found:") == true { continue }
-                throw error
+                continue
             }
             let path = "\(stem).uses-\(token).jsonl"
             let file = try NewFile(path)
-            try await answer.forEachPiece { piece throws(CommandFailure) in
-                try file.write(piece)
-                return true
-            }
+            try await answer.copy(to: file, said: "of a token's uses read")
             try file.publish()
             paths.append(path)
         }
         return paths
     }
 
-    private static func read(_ path: String) throws(CommandFailure) -> TokenUseLog {
-        var (log, lines, fault) = (TokenUseLog?.none, LineSplitter(), TokenUseLogError?.none)
-        var progress = ProgressLine()
-        var isWhole = true
-        var read = 0
-        try InputFile.forEachBlock(of: path) { block in
-            read += block.count
-            isWhole = lines.take(block[...]) { line in
-                do throws(TokenUseLogError) {
-                    if log == nil { log = try TokenUseLog(header: line) } else { try log?.take(line: line) }
-                } catch {
-                    fault = error
-                }
-                return fault == nil
-            }
-            if progress.isDue { progress.show("\((read >> 10).grouped) KiB of a token's uses read") }
-            return isWhole && fault == nil
-        }
-        progress.clear()
+    private static func read(_ path: String) throws -> TokenUseLog {
         func refusal(_ reason: String) -> CommandFailure {
             CommandFailure(.unreadable, "\(InputFile.name(path)) does not say how a token's keys were used: \(reason).")
         }
-        if let fault { throw refusal(fault.description) }
-        guard isWhole, !lines.holdsPart else { throw refusal("a line is too long, or its last one was cut off") }
-        guard let log else { throw refusal("it is empty") }
-        do throws(TokenUseLogError) {
+        do {
+            var log: TokenUseLog?
+            let end = try InputFile.forEachLine(
+                of: path, progress: { "\(($0 >> 10).grouped) KiB of a token's uses read" },
+                take: { line in
+                    if log == nil { log = try TokenUseLog(header: line) } else { try log?.take(line: line) }
+                })
+            guard !end.isOverlong, !end.holdsPart else {
+                throw refusal("a line is too long, or its last one was cut off")
+            }
+            guard let log else { throw refusal("it is empty") }
             try log.finish()
-        } catch {
+            return log
+        } catch let error as TokenUseLogError {
             throw refusal(error.description)
         }
-        return log
     }
 }

@@ -1,11 +1,13 @@
 import AuditChain
+import CommandOutput
 import DaemonAPI
+import Encodings
 import StrictJSON
 
 /// What an export is verified with: the checkpoints' public keys, and checkpoints that were kept elsewhere.
 enum VerificationInputs {
     /// The public keys in a PEM file.
-    static func keys(file: String) throws(CommandFailure) -> CheckpointKeys {
+    static func keys(file: String) throws -> CheckpointKeys {
         let text = String(decoding: try InputFile.read(file), as: UTF8.self)
         guard let keys = CheckpointKeys(pem: text) else {
             throw CommandFailure(
@@ -17,7 +19,7 @@ enum VerificationInputs {
     }
 
     /// Those of several files; nil for none.
-    static func keys(_ files: [GivenKeyFile]) throws(CommandFailure) -> CheckpointKeys? {
+    static func keys(_ files: [GivenKeyFile]) throws -> CheckpointKeys? {
         var all: CheckpointKeys?
         for given in files {
             let keys = try keys(file: given.file)
@@ -26,8 +28,18 @@ enum VerificationInputs {
         return all
     }
 
-    /// Checkpoints that were kept: a line itself, or a file of them.
-    static func heads(_ argument: String) throws(CommandFailure) -> [SignedCheckpoint] {
+    /// Which keys are believed for which node, by what was given.
+    static func trusted(_ files: [GivenKeyFile]) throws -> TrustedKeys {
+        var trusted = TrustedKeys(given: try keys(files.filter { $0.node == nil }))
+        for given in files {
+            if let node = given.node { trusted.give(try keys(file: given.file), for: node) }
+        }
+        return trusted
+    }
+
+    /// Checkpoints that were kept: a line itself, or a file of them; none for nil.
+    static func heads(_ argument: String?) throws -> [SignedCheckpoint] {
+        guard let argument else { return [] }
         let isLine = argument.hasPrefix("{")
         guard let heads = SignedCheckpoint.list(parsing: isLine ? Array(argument.utf8) : try InputFile.read(argument))
         else {
@@ -41,25 +53,25 @@ enum VerificationInputs {
         return heads
     }
 
-    /// The daemon's own.
-    static func keys(_ answer: AuditPublicKeyAnswer) throws(CommandFailure) -> CheckpointKeys {
-        guard !answer.keys.isEmpty else {
+    /// Keys as the daemon gives them, in their order.
+    static func keys(_ given: [AuditPublicKeyAnswer.Key]) throws -> [CheckpointKey] {
+        guard !given.isEmpty else {
             throw CommandFailure(
                 .tryAgainLater,
                 "hsm_unavailable: the daemon has no audit key yet. It is made in the token the first time that the "
                     + "daemon opens it with this ledger; `paytokenctl status` says what is missing.")
         }
-        let keys = answer.keys.compactMap { CheckpointKey(pem: $0.publicKey) }
-        guard keys.map(\.keyId.hex) == answer.keys.map(\.keyId) else {
+        let keys = given.compactMap { CheckpointKey(pem: $0.publicKey) }
+        guard keys.map(\.keyId.hex) == given.map(\.keyId) else {
             throw CommandFailure(
                 .unreachable,
-                "The daemon's audit keys are not understood. Have paytokend and paytokenctl the same version?")
+                "The daemon's audit keys are not understood. \(otherVersion)")
         }
-        return CheckpointKeys(keys)
+        return keys
     }
 
     /// What the HSM token remembers, as the daemon says.
-    static func head(_ answer: AuditPublicKeyAnswer) throws(CommandFailure) -> [SignedCheckpoint] {
+    static func head(_ answer: AuditPublicKeyAnswer) throws -> [SignedCheckpoint] {
         guard let line = answer.head else {
             Console.error("The HSM token remembers no checkpoint, so an end that was cut off would not be found.")
             return []
@@ -67,20 +79,42 @@ enum VerificationInputs {
         guard let heads = SignedCheckpoint.list(parsing: Array(line.utf8)) else {
             throw CommandFailure(
                 .unreachable,
-                "The checkpoint that the HSM token remembers is not understood. Have paytokend and paytokenctl the same version?"
-            )
+                "The checkpoint that the HSM token remembers is not understood. \(otherVersion)")
         }
         return heads
+    }
+
+    /// All nodes as the daemon knows them, and its own among them.
+    static func nodes(
+        _ connection: DaemonConnection
+    ) async throws -> (answer: AuditPublicKeyAnswer, own: AuditPublicKeyAnswer.Node, node: AuditNode) {
+        let answer = try await connection.send(.get("/v1/audit/public-key?node=all"), for: AuditPublicKeyAnswer.self)
+            .answer
+        guard let own = answer.nodes?.first(where: \.isOwn), let node = AuditNode(own.node) else {
+            throw CommandFailure(.unreachable, "The daemon does not say which nodes there are. \(otherVersion)")
+        }
+        return (answer, own, node)
+    }
+
+    static let otherVersion = "Have paytokend and paytokenctl the same version?"
+
+    /// Reads an export from its beginning, until `take` wants no more.
+    static func read(_ export: String, _ take: (_ block: [UInt8]) -> Bool) throws {
+        var isFirst = true
+        try InputFile.forEachBlock(of: export) { block in
+            if isFirst, block.starts(with: AuditCSV.header.prefix(32)) {
+                throw CommandFailure(
+                    .unreadable,
+                    "\(InputFile.name(export)) is CSV, which is for reading and cannot be verified. Export JSON lines: "
+                        + "paytokenctl audit export --out record.jsonl")
+            }
+            isFirst = false
+            return take(block)
+        }
     }
 }
 
 extension VerificationInputs {
-    static func isCSV(_ export: String) -> CommandFailure {
-        CommandFailure(
-            .unreadable,
-            "\(InputFile.name(export)) is CSV, which is for reading and cannot be verified. Export JSON lines: "
-                + "paytokenctl audit export --out record.jsonl")
-    }
 
     static var isFiltered: CommandFailure {
         CommandFailure(
@@ -143,31 +177,22 @@ enum VerdictJSON {
     static func bytes(
         _ verdict: ChainVerdict, lines: Int, records: Int, archives: [ArchiveFiles.Named] = []
     ) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.beginObject()
-        writer.member("verdict")
-        writer.string(word(verdict))
-        writer.member("lines")
-        writer.number(lines)
-        writer.member("records")
-        writer.number(records)
-        switch verdict {
-        case .intact(let ranges), .unsealed(let ranges): write(ranges, into: &writer)
-        case .filtered: break
-        case .broken(let fault): write(fault, into: &writer)
+        JSONWriter.object { json in
+            json.member("verdict", word(verdict))
+            json.member("lines", lines)
+            json.member("records", records)
+            switch verdict {
+            case .intact(let ranges), .unsealed(let ranges): write(ranges, into: &json)
+            case .filtered: break
+            case .broken(let fault): write(fault, into: &json)
+            }
+            write(archives, into: &json)
         }
-        write(archives, into: &writer)
-        writer.endObject()
-        return writer.bytes
     }
 
     /// `,"archives":[{"file":…,"node":…,"first":…,"last":…,"sha256":…}]`; nothing without one.
     static func write(_ archives: [ArchiveFiles.Named], into writer: inout JSONWriter) {
-        guard !archives.isEmpty else { return }
-        writer.member("archives")
-        writer.beginArray()
-        for archive in archives { archive.write(into: &writer) }
-        writer.endArray()
+        if !archives.isEmpty { writer.member("archives", objects: archives) { $0.write(into: &$1) } }
     }
 
     private static func word(_ verdict: ChainVerdict) -> String {
@@ -180,42 +205,30 @@ enum VerdictJSON {
     }
 
     private static func write(_ ranges: [ChainRange], into writer: inout JSONWriter) {
-        writer.member("nodes")
-        writer.beginArray()
-        for range in ranges {
-            writer.beginObject()
-            writer.member("node")
-            writer.string(range.node.name)
-            writer.member("first")
-            writer.number(range.start + 1)
-            writer.member("last")
-            writer.number(range.last)
-            writer.member("sealed")
-            writer.number(range.sealed)
-            writer.member("sealedAt")
-            if let time = range.sealedAt { writer.string(time.text) } else { writer.null() }
-            writer.endObject()
+        writer.member("nodes", objects: ranges) { range, json in
+            json.member("node", range.node.name)
+            write(range, into: &json)
+            if range.sealedAt == nil {
+                json.member("sealedAt")
+                json.null()
+            }
         }
-        writer.endArray()
+    }
+
+    static func write(_ range: ChainRange, into writer: inout JSONWriter) {
+        writer.member("first", range.start + 1)
+        writer.member("last", range.last)
+        writer.member("sealed", range.sealed)
+        writer.member("sealedAt", range.sealedAt?.text)
     }
 
     static func write(_ fault: ChainBreak, into writer: inout JSONWriter) {
-        writer.member("fault")
-        writer.beginObject()
-        if let line = fault.line {
-            writer.member("line")
-            writer.number(line)
+        writer.member("fault") { json in
+            json.member("line", fault.line)
+            json.member("node", fault.position?.node.name)
+            json.member("kind", fault.position?.kind.rawValue)
+            json.member("sequence", fault.position?.sequence)
+            json.member("message", fault.description)
         }
-        if let position = fault.position {
-            writer.member("node")
-            writer.string(position.node.name)
-            writer.member("kind")
-            writer.string(position.kind.rawValue)
-            writer.member("sequence")
-            writer.number(position.sequence)
-        }
-        writer.member("message")
-        writer.string(fault.description)
-        writer.endObject()
     }
 }

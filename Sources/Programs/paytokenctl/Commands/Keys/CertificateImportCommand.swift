@@ -1,4 +1,5 @@
 import ArgumentParser
+import CommandOutput
 import DaemonAPI
 import Encodings
 import Foundation
@@ -37,13 +38,8 @@ struct CertificateArgument: ParsableArguments {
     var allowExpired = false
 
     /// Reads the file, and says what of it a person should know.
-    func request() throws(CommandFailure) -> CertificateImportRequest {
-        let certificate: CertificateFile
-        do throws(KeyFileError) {
-            certificate = try CertificateFile(path: file)
-        } catch {
-            throw CommandFailure(error)
-        }
+    func request() throws -> CertificateImportRequest {
+        let certificate = try CertificateFile(path: file)
         if let note = certificate.note { Console.error(note) }
         return CertificateImportRequest(
             certificate: Base64.encode(certificate.der), allowExpired: allowExpired)

@@ -138,14 +138,14 @@ struct RequestFileOption: ParsableArguments {
     var out: String?
 
     /// The file is made first: a request is not asked for that has nowhere to go.
-    func newFile(_ dryRun: DryRunOption) throws(CommandFailure) -> NewFile? {
+    func newFile(_ dryRun: DryRunOption) throws -> NewFile? {
         guard let out else { return nil }
         let file = try NewFile(out)
         if dryRun.isDryRun { file.discard() }
         return file
     }
 
-    func write(_ request: String, to file: NewFile?) throws(CommandFailure) {
+    func write(_ request: String, to file: NewFile?) throws {
         guard let file, let out else { return try Console.output(request) }
         try file.write(Array(request.utf8))
         try file.publish()

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CLinux
+import CommandOutput
 import DaemonAPI
 import Encodings
 import Foundation
@@ -117,21 +118,17 @@ struct KeyImportCommand: AsyncParsableCommand {
         ) { MerchantKeyTable.one($0).text }
     }
 
-    private func readFiles() throws(CommandFailure) -> MerchantKeyFiles {
-        do throws(KeyFileError) {
-            if let pkcs12 {
-                return try MerchantKeyFiles(pkcs12: pkcs12, passwordFile: passwordFile, certificate: certificate)
-            }
-            return try MerchantKeyFiles(
-                privateKey: privateKey ?? "", passwordFile: passwordFile, certificate: certificate ?? "")
-        } catch {
-            throw CommandFailure(error)
+    private func readFiles() throws -> MerchantKeyFiles {
+        if let pkcs12 {
+            return try MerchantKeyFiles(pkcs12: pkcs12, passwordFile: passwordFile, certificate: certificate)
         }
+        return try MerchantKeyFiles(
+            privateKey: privateKey ?? "", passwordFile: passwordFile, certificate: certificate ?? "")
     }
 
     private func seal(
         _ key: borrowing PrivateKeyFile, _ certificate: CertificateFile, to importKey: [UInt8]
-    ) throws(CommandFailure) -> SealedPrivateKey {
+    ) throws -> SealedPrivateKey {
         do {
             return try KeySealing.seal(privateKey: key.pkcs8, certificate: certificate.der, to: importKey)
         } catch {
@@ -142,7 +139,7 @@ struct KeyImportCommand: AsyncParsableCommand {
     /// The tokens to import into, and their workers' public keys.
     static func recipients(
         in hsmTokens: [HSMTokenStatus], named names: [String]
-    ) throws(CommandFailure) -> [(name: String, importKey: [UInt8])] {
+    ) throws -> [(name: String, importKey: [UInt8])] {
         let all = hsmTokens.map(\.name).joined(separator: ", ")
         guard !names.isEmpty || hsmTokens.count == 1 else {
             throw CommandFailure(

@@ -40,10 +40,7 @@ struct KeyListCommand: AsyncParsableCommand {
         let order = Self.order(keys)
         (keys, items) = (order.map { keys[$0] }, order.map { items[$0] })
         switch format.output {
-        case .json:
-            var writer = JSONWriter()
-            writer.value(.array(items))
-            try Console.output(json: writer.bytes)
+        case .json: try Console.output(json: JSONValue.array(items).compact)
         case .table:
             if keys.isEmpty {
                 Console.error(expiring == nil ? "There are no keys." : "No certificate ends within that time.")

@@ -1,0 +1,53 @@
+package import DaemonAPI
+import Encodings
+package import SecretMemory
+
+/// How a command ends when it does not succeed: what standard error gets, and the exit status.
+package struct CommandFailure: CommandEnding, Equatable {
+    package let status: ExitStatus
+    /// Nothing where the output has said it all.
+    package let message: String?
+    /// Further lines below the message.
+    package let more: [String]
+
+    package var failure: CommandFailure { self }
+
+    package init(_ status: ExitStatus, _ message: String?, more: [String] = []) {
+        self.status = status
+        self.message = message
+        self.more = more
+    }
+
+    /// `code: message (details)`, as the daemon gave them.
+    package init(refusal: RefusalAnswer, httpStatus: Int) {
+        let details = refusal.details.map { " (\($0))" } ?? ""
+        self.init(refusal.exitStatus(httpStatus: httpStatus), "\(refusal.code): \(refusal.message)\(details)")
+    }
+
+    /// A change that waits for a second person.
+    ///
+    /// - Parameter note: what else the person who asked should know.
+    package init(_ pending: PendingAnswer, note: String? = nil) {
+        self.init(
+            .tryAgainLater,
+            "pending: a second person must permit this before \(RFC3339.string(pending.expires)): paytokenctl approval approve "
+                + pending.approval, more: note.map { [$0] } ?? [])
+    }
+
+    /// - Parameter program: whose socket it is.
+    package init(_ error: UnixSocketClientError, of program: String) {
+        self.init(error.exitStatus, error.sentence(of: program))
+    }
+}
+
+/// An error that says how the command ends, where no command catches it.
+package protocol CommandEnding: Error {
+    var failure: CommandFailure { get }
+}
+
+extension SecretFileError: CommandEnding {
+    package var failure: CommandFailure {
+        if case .accessibleToOthers = reason { return CommandFailure(.notPermitted, description) }
+        return CommandFailure(.unreadable, description)
+    }
+}

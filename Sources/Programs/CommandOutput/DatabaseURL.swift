@@ -1,0 +1,21 @@
+import ArgumentParser
+package import PostgreSQLClient
+
+extension PostgreSQLURL {
+    /// Reads a URL that is an argument. What is wrong is said without the URL, which may hold a password.
+    ///
+    /// - Parameter options: how to give a password instead.
+    package init(argument: String, insteadOfPassword options: String) throws {
+        do {
+            try self.init(argument)
+        } catch .secret(let parameter) {
+            throw ValidationError(
+                "The URL must not contain a \(parameter), which others have seen in the list of processes by now: change it. Use "
+                    + "\(options).")
+        } catch .fixed(let parameter) {
+            throw ValidationError("The URL must not set \(parameter).")
+        } catch {
+            throw ValidationError("The URL \(error).")
+        }
+    }
+}

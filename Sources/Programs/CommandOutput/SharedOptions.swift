@@ -1,0 +1,51 @@
+package import ArgumentParser
+
+package enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
+    case table
+    case json
+}
+
+package struct OutputOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("How results are shown: table, or json for programs.", valueName: "table|json"))
+    package var output: OutputFormat = .table
+
+    package init() {}
+
+    /// Shows a result: for programs the daemon's own bytes, for people the text.
+    package func show(_ json: [UInt8], _ text: @autoclosure () -> String) throws {
+        switch output {
+        case .json: try Console.output(json: json)
+        case .table: try Console.output(text())
+        }
+    }
+}
+
+/// `--reason`, of every command whose reason is recorded.
+package struct ReasonOption: ParsableArguments {
+    package static var help: ArgumentHelp {
+        ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text")
+    }
+
+    @Option(help: ReasonOption.help)
+    package var reason: String
+
+    package init() {}
+
+    package func validate() throws { try Self.check(reason) }
+
+    package static func check(_ reason: String) throws {
+        guard (1...200).contains(reason.unicodeScalars.count) else {
+            throw ValidationError("--reason has 1 to 200 characters.")
+        }
+    }
+}
+
+/// `--wide`, of every list.
+package struct WideOption: ParsableArguments {
+    @Flag(
+        name: .customLong("wide"),
+        help: "Shows every column in full, however narrow the terminal is, as files and pipes always get it.")
+    package var isWide = false
+
+    package init() {}
+}

@@ -1,0 +1,55 @@
+import CommandOutput
+import KeyFiles
+import Ledger
+
+// How a command ends on what the parts that it uses throw.
+
+extension KeyFileError: CommandEnding {
+    var failure: CommandFailure {
+        switch kind {
+        case .exposed: CommandFailure(.notPermitted, message)
+        case .mismatched: CommandFailure(.no, "certificate_unsuitable: \(message)")
+        default: CommandFailure(.unreadable, message)
+        }
+    }
+}
+
+/// A server, a database or a file that does not serve for what its owner wants.
+extension LedgerOpeningError: CommandEnding {
+    var failure: CommandFailure {
+        switch self {
+        case .unreachable, .notNow, .inUse, .nodeInUse: CommandFailure(.tryAgainLater, description)
+        case .newerSchema, .nodesServe: CommandFailure(.no, description)
+        case .notALedger(let server):
+            CommandFailure(
+                .no,
+                "The schema paytokend on \(server) is not a ledger's, and nothing was changed. Use another database.")
+        case .noDirectory: CommandFailure(.unreadable, description)
+        case .notPrivate: CommandFailure(.notPermitted, description)
+        default: CommandFailure(.configuration, description)
+        }
+    }
+}
+
+extension LedgerMoveError: CommandEnding {
+    var failure: CommandFailure {
+        switch self {
+        case .noFile: CommandFailure(.unreadable, description)
+        case .anotherAccount: CommandFailure(.notPermitted, description)
+        case .file(let reason), .database(let reason): reason.failure
+        case .olderFile, .restored, .brokenChain, .nodeKnown, .elsewhere, .key, .accepted:
+            CommandFailure(.no, description)
+        case .nodeInUse, .overtaken, .brokenOff: CommandFailure(.tryAgainLater, description)
+        }
+    }
+}
+
+extension LedgerFileRestoreError: CommandEnding {
+    var failure: CommandFailure {
+        switch self {
+        case .file(let reason): reason.failure
+        case .broken: CommandFailure(.no, description)
+        case .brokenOff: CommandFailure(.tryAgainLater, description)
+        }
+    }
+}
