@@ -86,7 +86,6 @@ extension ReturnValue {
     public static let sessionHandleInvalid = ReturnValue(rawValue: CKR_SESSION_HANDLE_INVALID)
     public static let sessionReadOnly = ReturnValue(rawValue: CKR_SESSION_READ_ONLY)
     public static let signatureInvalid = ReturnValue(rawValue: CKR_SIGNATURE_INVALID)
-    public static let signatureLengthRange = ReturnValue(rawValue: CKR_SIGNATURE_LEN_RANGE)
     public static let tokenNotPresent = ReturnValue(rawValue: CKR_TOKEN_NOT_PRESENT)
     public static let tokenNotRecognized = ReturnValue(rawValue: CKR_TOKEN_NOT_RECOGNIZED)
     public static let tokenWriteProtected = ReturnValue(rawValue: CKR_TOKEN_WRITE_PROTECTED)

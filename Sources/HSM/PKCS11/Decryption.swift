@@ -35,9 +35,7 @@ extension Session {
     private mutating func finishDecryption(
         of ciphertext: [UInt8], into plaintext: inout SecretBytes
     ) throws(CallError) -> Int {
-        guard let decrypt = unsafe module.functions.C_Decrypt else {
-            throw CallError(call: "C_Decrypt", cause: .missing)
-        }
+        let decrypt = try unsafe module.require("C_Decrypt", module.functions.C_Decrypt)
         var length = CK_ULONG(plaintext.count)
         let result = unsafe ciphertext.withMutableCopy { ciphertext, count in
             unsafe plaintext.withUnsafeMutableBytes { buffer in

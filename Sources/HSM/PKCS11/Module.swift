@@ -101,8 +101,12 @@ public final class Module: @unchecked Sendable {
     func call<Function>(
         _ name: String, _ function: Function?, _ body: (Function) -> CK_RV
     ) throws(CallError) {
+        try Self.check(name, body(require(name, function)))
+    }
+
+    func require<Function>(_ name: String, _ function: Function?) throws(CallError) -> Function {
         guard let function else { throw CallError(call: name, cause: .missing) }
-        try Self.check(name, body(function))
+        return function
     }
 
     static func check(_ name: String, _ value: CK_RV) throws(CallError) {

@@ -57,9 +57,7 @@ extension Session {
         _ template: Template, secrets: borrowing SecretAttributes
     ) throws(CallError) -> ObjectHandle {
         var object: CK_OBJECT_HANDLE = 0
-        guard let create = unsafe module.functions.C_CreateObject else {
-            throw CallError(call: "C_CreateObject", cause: .missing)
-        }
+        let create = try unsafe module.require("C_CreateObject", module.functions.C_CreateObject)
         try Module.check(
             "C_CreateObject",
             unsafe secrets.withCAttributes(besides: template) { unsafe create(handle, $0, $1, &object) })

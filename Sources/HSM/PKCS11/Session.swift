@@ -91,7 +91,7 @@ extension Session {
     ///
     /// CKR_PIN_INCORRECT must not be answered by trying again: tokens lock after a few wrong PINs.
     public mutating func logIn(_ user: UserType, pin: borrowing SecretBytes) throws(CallError) {
-        guard let logIn = unsafe module.functions.C_Login else { throw CallError(call: "C_Login", cause: .missing) }
+        let logIn = try unsafe module.require("C_Login", module.functions.C_Login)
         try Module.check(
             "C_Login", unsafe pin.withMutablePointer { unsafe logIn(handle, user.cValue, $0, $1) })
     }
@@ -134,9 +134,7 @@ extension Slot {
         var padded = Array(label.utf8)
         guard padded.count <= 32 else { throw CallError(call: "C_InitToken", cause: .returned(.dataLengthRange)) }
         padded.append(contentsOf: repeatElement(UInt8(ascii: " "), count: 32 - padded.count))
-        guard let initialize = unsafe module.functions.C_InitToken else {
-            throw CallError(call: "C_InitToken", cause: .missing)
-        }
+        let initialize = try unsafe module.require("C_InitToken", module.functions.C_InitToken)
         try Module.check(
             "C_InitToken",
             unsafe securityOfficerPIN.withMutablePointer { unsafe initialize(identifier, $0, $1, &padded) })
@@ -146,9 +144,7 @@ extension Slot {
 extension Session {
     /// C_InitPIN: sets the normal user's PIN. The security officer is logged in, and the session is read-write.
     public mutating func initializePIN(_ pin: borrowing SecretBytes) throws(CallError) {
-        guard let initialize = unsafe module.functions.C_InitPIN else {
-            throw CallError(call: "C_InitPIN", cause: .missing)
-        }
+        let initialize = try unsafe module.require("C_InitPIN", module.functions.C_InitPIN)
         try Module.check("C_InitPIN", unsafe pin.withMutablePointer { unsafe initialize(handle, $0, $1) })
     }
 }

@@ -4,13 +4,7 @@ public import SecretMemory
 /// Attributes for creating, finding, copying or changing objects (PKCS#11 v2.40 base §3.4), laid out once and ready
 /// to be used many times.
 public struct Template: Sendable, ExpressibleByArrayLiteral {
-    private struct Entry {
-        let type: UInt
-        let offset: Int
-        let count: Int
-    }
-
-    private var entries: [Entry] = []
+    private var entries: [TemplateEntry] = []
     /// The values one after another, each at a multiple of 8: a library may read a CK_ULONG where it lies.
     private var values: [UInt8] = []
 
@@ -30,7 +24,7 @@ public struct Template: Sendable, ExpressibleByArrayLiteral {
         case .number(let number): unsafe withUnsafeBytes(of: number) { unsafe values.append(contentsOf: $0) }
         case .bytes(let bytes): values.append(contentsOf: bytes)
         }
-        entries.append(Entry(type: attribute.type.rawValue, offset: offset, count: values.count - offset))
+        entries.append(TemplateEntry(type: attribute.type.rawValue, offset: offset, count: values.count - offset))
     }
 
     /// Lends the attributes as the standard's array. Values are copied first: a library that writes into a template
@@ -54,13 +48,7 @@ public struct Template: Sendable, ExpressibleByArrayLiteral {
 /// The secret attributes of an object to be created: a private key's numbers. Kept in secret memory until the value
 /// ends.
 public struct SecretAttributes: ~Copyable, Sendable {
-    private struct Entry {
-        let type: UInt
-        let offset: Int
-        let count: Int
-    }
-
-    private var entries: [Entry] = []
+    private var entries: [TemplateEntry] = []
     private var values: SecretBytes
     private var used = 0
 
@@ -77,7 +65,7 @@ public struct SecretAttributes: ~Copyable, Sendable {
         unsafe values.withUnsafeMutableBytes { target in
             unsafe value.withUnsafeBytes { unsafe target[start...].copyBytes(from: $0) }
         }
-        entries.append(Entry(type: type.rawValue, offset: start, count: value.byteCount))
+        entries.append(TemplateEntry(type: type.rawValue, offset: start, count: value.byteCount))
         used += value.byteCount
     }
 
@@ -108,4 +96,11 @@ public struct SecretAttributes: ~Copyable, Sendable {
             }
         }
     }
+}
+
+/// An attribute's place among a template's values.
+private struct TemplateEntry: Sendable {
+    let type: UInt
+    let offset: Int
+    let count: Int
 }

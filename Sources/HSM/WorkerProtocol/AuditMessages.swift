@@ -2,19 +2,17 @@
 /// non-extractable, for signatures only. It is no merchant key and is never listed among them.
 public struct AuditKeyDescription: Sendable, Equatable, Message {
     /// CKA_ID: 16 bytes, chosen by the daemon before the key is made.
-    public var identifier: [UInt8]
+    public var identifier: [UInt8] = []
     /// The uncompressed point, 65 bytes (SEC 1 §2.3.3), as the token's public key object has it. Anyone with the PIN
     /// can put another object there: it is to be compared with the one that was recorded when the key was made.
-    public var publicPoint: [UInt8]
+    public var publicPoint: [UInt8] = []
 
     public init(identifier: [UInt8], publicPoint: [UInt8]) {
         self.identifier = identifier
         self.publicPoint = publicPoint
     }
 
-    init() {
-        self.init(identifier: [], publicPoint: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.octets(&identifier, atMost: FieldBound.auditKeyIdentifier)
@@ -28,19 +26,17 @@ public struct AuditKeyDescription: Sendable, Equatable, Message {
 /// A checkpoint to be signed.
 public struct CheckpointSigning: Sendable, Equatable, Message {
     /// The audit key's CKA_ID, 16 bytes.
-    public var identifier: [UInt8]
+    public var identifier: [UInt8] = []
     /// The bytes of the value of `checkpoint`, at most 4096: a JSON object whose first member is `node`. The worker
     /// refuses everything else, so that this key's signature never means something else.
-    public var message: [UInt8]
+    public var message: [UInt8] = []
 
     public init(identifier: [UInt8], message: [UInt8]) {
         self.identifier = identifier
         self.message = message
     }
 
-    init() {
-        self.init(identifier: [], message: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.octets(&identifier, atMost: FieldBound.auditKeyIdentifier)
@@ -51,18 +47,16 @@ public struct CheckpointSigning: Sendable, Equatable, Message {
 /// The newest checkpoint of a node, for the token to keep as a data object.
 public struct HeadToRemember: Sendable, Equatable, Message {
     /// The node whose chain ends with this checkpoint.
-    public var node: String
+    public var node: String = ""
     /// The checkpoint's whole line without its line feed, 1 to 4096 bytes.
-    public var line: [UInt8]
+    public var line: [UInt8] = []
 
     public init(node: String, line: [UInt8]) {
         self.node = node
         self.line = line
     }
 
-    init() {
-        self.init(node: "", line: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.text(&node, atMost: FieldBound.node)

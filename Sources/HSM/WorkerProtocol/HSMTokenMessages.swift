@@ -3,29 +3,29 @@ public import KeyTypes
 /// Everything a worker needs to open its one token. PINs are not in it, only where to read them.
 public struct HSMTokenOpening: Sendable, Equatable, Message {
     /// ``WorkerProtocolVersion/current`` of the sender; another one is refused.
-    public var protocolVersion: UInt16
+    public var protocolVersion: UInt16 = WorkerProtocolVersion.current
     /// The daemon's version; a worker of another version refuses to serve.
-    public var programVersion: String
+    public var programVersion: String = ""
     /// Absolute path of the PKCS#11 library.
-    public var modulePath: String
+    public var modulePath: String = ""
     /// RFC 7512 URI naming the token by label and serial number.
-    public var tokenURI: String
+    public var tokenURI: String = ""
     /// Absolute path of the file with the user PIN.
-    public var pinFile: String
+    public var pinFile: String = ""
     /// Working sessions, besides the anchor session that holds the login.
-    public var sessions: UInt16
+    public var sessions: UInt16 = 0
     /// Library-specific initialisation string (NSS); empty for none.
-    public var initializationString: String
+    public var initializationString: String = ""
     /// Tier C: the transaction's symmetric key may be read into the worker's memory.
-    public var allowExtractableSecret: Bool
+    public var allowExtractableSecret: Bool = false
     /// How long the daemon waits for one answer, in milliseconds, before it ends the worker: a token that throttles is
     /// waited for within that time.
-    public var callTimeout: UInt32
+    public var callTimeout: UInt32 = 10_000
     /// Absolute path of the file that keeps, as keyed digests, the PINs that this token has refused; it is made when it
     /// is not there. Empty for none: a refusal is then forgotten when the worker ends.
-    public var refusedLogins: String
+    public var refusedLogins: String = ""
     /// Names of system calls that the worker denies itself before it loads the library; empty for none.
-    public var deniedSystemCalls: [String]
+    public var deniedSystemCalls: [String] = []
 
     public init(
         protocolVersion: UInt16 = WorkerProtocolVersion.current, programVersion: String, modulePath: String,
@@ -46,11 +46,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
         self.deniedSystemCalls = deniedSystemCalls
     }
 
-    init() {
-        self.init(
-            programVersion: "", modulePath: "", tokenURI: "", pinFile: "", sessions: 0, initializationString: "",
-            allowExtractableSecret: false)
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.integer(&protocolVersion)
@@ -76,31 +72,31 @@ public enum WorkerProtocolVersion {
 
 /// The token that a worker has opened, and what it can do.
 public struct HSMTokenDescription: Sendable, Equatable, Message {
-    public var label: String
-    public var serialNumber: String
-    public var manufacturer: String
-    public var model: String
+    public var label: String = ""
+    public var serialNumber: String = ""
+    public var manufacturer: String = ""
+    public var model: String = ""
     /// CK_TOKEN_INFO's hardwareVersion, as `major.minor` in decimals.
-    public var hardwareVersion: String
+    public var hardwareVersion: String = ""
     /// CK_TOKEN_INFO's firmwareVersion.
-    public var firmwareVersion: String
+    public var firmwareVersion: String = ""
     /// The library's own description and version, for people.
-    public var library: String
-    public var sessions: UInt16
+    public var library: String = ""
+    public var sessions: UInt16 = 0
     /// The strongest tier that passed its known-answer test; nil when the token cannot serve that version.
     public var tierECv1: ProtectionTier?
     public var tierRSAv1: ProtectionTier?
     /// What it signs TLS handshakes with.
-    public var tlsSignatures: TLSSignatures
+    public var tlsSignatures: TLSSignatures = TLSSignatures()
     /// Why a version cannot be served or a TLS signature not be made, one sentence for a person each.
-    public var shortcomings: [String]
+    public var shortcomings: [String] = []
     /// True when a version has no tier because tier C is left and `allow_extractable_secret` is false.
-    public var needsExtractableSecret: Bool
+    public var needsExtractableSecret: Bool = false
     /// The worker's own public key for imports, made anew at each start: P-256, uncompressed point, 65 bytes.
-    public var importKey: [UInt8]
+    public var importKey: [UInt8] = []
     /// How much of the worker's secret memory is not locked, since the limit on locked memory is used up: bytes, at most
     /// ``FieldBound/unlockedSecrets``.
-    public var unlockedSecrets: UInt32
+    public var unlockedSecrets: UInt32 = 0
 
     public init(
         label: String, serialNumber: String, manufacturer: String, model: String, hardwareVersion: String = "",
@@ -125,11 +121,7 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
         self.unlockedSecrets = unlockedSecrets
     }
 
-    init() {
-        self.init(
-            label: "", serialNumber: "", manufacturer: "", model: "", library: "", sessions: 0, tierECv1: nil,
-            tierRSAv1: nil, shortcomings: [], importKey: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.text(&label, atMost: FieldBound.name)
@@ -181,14 +173,14 @@ public enum RestorationScheme: UInt8, Sendable, Equatable, CaseIterable {
 /// One payment token's data to be opened.
 public struct Decryption: Sendable, Equatable, Message {
     /// 32 bytes, SHA-256 of the merchant key's SubjectPublicKeyInfo: the private key's CKA_ID.
-    public var publicKeyHash: [UInt8]
-    public var scheme: RestorationScheme
+    public var publicKeyHash: [UInt8] = []
+    public var scheme: RestorationScheme = .ecV1
     /// EC_v1: the ephemeral public key as an uncompressed point, 65 bytes (SEC 1 §2.3.3). RSA_v1: the wrapped key.
-    public var keyMaterial: [UInt8]
+    public var keyMaterial: [UInt8] = []
     /// EC_v1: OtherInfo of the one-step KDF (SP 800-56A §5.8.2.1), without the counter. RSA_v1: empty.
-    public var otherInfo: [UInt8]
+    public var otherInfo: [UInt8] = []
     /// Ciphertext with its 16-byte GCM tag at the end.
-    public var ciphertext: [UInt8]
+    public var ciphertext: [UInt8] = []
 
     public init(
         publicKeyHash: [UInt8], scheme: RestorationScheme, keyMaterial: [UInt8], otherInfo: [UInt8],
@@ -201,9 +193,7 @@ public struct Decryption: Sendable, Equatable, Message {
         self.ciphertext = ciphertext
     }
 
-    init() {
-        self.init(publicKeyHash: [], scheme: .ecV1, keyMaterial: [], otherInfo: [], ciphertext: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)

@@ -56,9 +56,7 @@ public struct PrivateKeyAttributes: Sendable, Equatable, Message {
         self.bits = bits
     }
 
-    init() {
-        self.init(sensitive: nil)
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.flag(&sensitive)

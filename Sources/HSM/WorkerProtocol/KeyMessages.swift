@@ -3,18 +3,18 @@ public import KeyTypes
 /// One private key object of the token and what belongs to it.
 public struct KeyDescription: Sendable, Equatable, Message {
     /// The private key's CKA_ID as it stands in the token; a hint, compared with the recomputed hash at load.
-    public var identifier: [UInt8]
+    public var identifier: [UInt8] = []
     /// CKA_LABEL; a hint.
-    public var label: String
-    public var algorithm: KeyAlgorithm
+    public var label: String = ""
+    public var algorithm: KeyAlgorithm = .ec
     /// What the private key's attributes permit: `identity` when it signs and does nothing else.
-    public var use: KeyUse
+    public var use: KeyUse = .processing
     /// SubjectPublicKeyInfo in DER, built from the token's public key; empty when there is none.
-    public var subjectPublicKeyInfo: [UInt8]
+    public var subjectPublicKeyInfo: [UInt8] = []
     /// CKO_CERTIFICATE objects with the same CKA_ID, DER, in the token's order.
-    public var certificates: [[UInt8]]
+    public var certificates: [[UInt8]] = []
     /// CKA_SENSITIVE is true and CKA_EXTRACTABLE false.
-    public var isProtected: Bool
+    public var isProtected: Bool = false
     /// Why the key is not to be served, for people: the identifier is not the hash, the pair failed its test …
     public var inconsistency: String?
 
@@ -32,11 +32,7 @@ public struct KeyDescription: Sendable, Equatable, Message {
         self.inconsistency = inconsistency
     }
 
-    init() {
-        self.init(
-            identifier: [], label: "", algorithm: .ec, subjectPublicKeyInfo: [], certificates: [], isProtected: false,
-            inconsistency: nil)
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.octets(&identifier, atMost: FieldBound.identifier)
@@ -54,17 +50,17 @@ public struct KeyDescription: Sendable, Equatable, Message {
 /// A private key on its way into the token, sealed so that only the worker can read it.
 public struct PrivateKeyImport: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
-    public var merchantIdentifier: String
+    public var merchantIdentifier: String = ""
     /// By the certificate's kind.
-    public var use: KeyUse
+    public var use: KeyUse = .processing
     /// The certificate in DER. Its public key must be the private key's.
-    public var certificate: [UInt8]
+    public var certificate: [UInt8] = []
     /// HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, to
     /// ``HSMTokenDescription/importKey``: the encapsulated key, 65 bytes.
-    public var encapsulatedKey: [UInt8]
+    public var encapsulatedKey: [UInt8] = []
     /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed under that key with `info` = "paytokend key import v1"
     /// and the certificate's DER as associated data: KeySealing does it at both ends.
-    public var sealedPrivateKey: [UInt8]
+    public var sealedPrivateKey: [UInt8] = []
 
     public init(
         merchantIdentifier: String, use: KeyUse = .processing, certificate: [UInt8], encapsulatedKey: [UInt8],
@@ -77,9 +73,7 @@ public struct PrivateKeyImport: Sendable, Equatable, Message {
         self.sealedPrivateKey = sealedPrivateKey
     }
 
-    init() {
-        self.init(merchantIdentifier: "", certificate: [], encapsulatedKey: [], sealedPrivateKey: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.text(&merchantIdentifier, atMost: FieldBound.name)
@@ -93,11 +87,11 @@ public struct PrivateKeyImport: Sendable, Equatable, Message {
 /// A certificate for a private key that the token has already.
 public struct CertificateToStore: Sendable, Equatable, Message {
     /// 32 bytes: the CKA_ID of the private key that the certificate belongs to.
-    public var publicKeyHash: [UInt8]
+    public var publicKeyHash: [UInt8] = []
     /// CKA_LABEL: the merchant identifier.
-    public var merchantIdentifier: String
+    public var merchantIdentifier: String = ""
     /// The certificate in DER.
-    public var certificate: [UInt8]
+    public var certificate: [UInt8] = []
 
     public init(publicKeyHash: [UInt8], merchantIdentifier: String, certificate: [UInt8]) {
         self.publicKeyHash = publicKeyHash
@@ -105,9 +99,7 @@ public struct CertificateToStore: Sendable, Equatable, Message {
         self.certificate = certificate
     }
 
-    init() {
-        self.init(publicKeyHash: [], merchantIdentifier: "", certificate: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
@@ -123,12 +115,12 @@ public struct CertificateToStore: Sendable, Equatable, Message {
 /// random bytes, so that what an interruption leaves behind is recognised and finished instead of made anew.
 public struct KeyGeneration: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
-    public var merchantIdentifier: String
-    public var algorithm: KeyAlgorithm
-    public var use: KeyUse
+    public var merchantIdentifier: String = ""
+    public var algorithm: KeyAlgorithm = .ec
+    public var use: KeyUse = .processing
     /// Makes nothing, but finishes what an earlier generation for this merchant left unfinished; `keyNotFound` when
     /// there is nothing of that kind. For reading back after a worker's end.
-    public var onlyFinishes: Bool
+    public var onlyFinishes: Bool = false
 
     public init(
         merchantIdentifier: String, algorithm: KeyAlgorithm, use: KeyUse = .processing, onlyFinishes: Bool = false
@@ -139,9 +131,7 @@ public struct KeyGeneration: Sendable, Equatable, Message {
         self.onlyFinishes = onlyFinishes
     }
 
-    init() {
-        self.init(merchantIdentifier: "", algorithm: .ec)
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.text(&merchantIdentifier, atMost: FieldBound.name)
@@ -173,19 +163,17 @@ public struct KeyGeneration: Sendable, Equatable, Message {
 /// A PKCS#10 request to be signed by the merchant key that it is for.
 public struct RequestSigning: Sendable, Equatable, Message {
     /// The key's CKA_ID, 32 bytes.
-    public var publicKeyHash: [UInt8]
+    public var publicKeyHash: [UInt8] = []
     /// CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB, whose public key is that key's. The worker
     /// refuses everything else, so that a merchant key's signature never means something else.
-    public var information: [UInt8]
+    public var information: [UInt8] = []
 
     public init(publicKeyHash: [UInt8], information: [UInt8]) {
         self.publicKeyHash = publicKeyHash
         self.information = information
     }
 
-    init() {
-        self.init(publicKeyHash: [], information: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)

@@ -3,12 +3,12 @@ public import TLSHandshake
 /// What a TLS client has to sign with its certificate's key.
 public struct TLSSigning: Sendable, Equatable, Message {
     /// The identity key's CKA_ID, 32 bytes.
-    public var publicKeyHash: [UInt8]
-    public var algorithm: TLSSignatureAlgorithm
+    public var publicKeyHash: [UInt8] = []
+    public var algorithm: TLSSignatureAlgorithm = .pssSHA256
     /// Unhashed, at most 32 KiB: the content of a TLS 1.3 client CertificateVerify, or a whole TLS 1.2 transcript up to the
     /// ClientKeyExchange. The worker refuses everything else, so that an identity key's signature never means something
     /// else.
-    public var input: [UInt8]
+    public var input: [UInt8] = []
 
     public init(publicKeyHash: [UInt8], algorithm: TLSSignatureAlgorithm, input: [UInt8]) {
         self.publicKeyHash = publicKeyHash
@@ -16,9 +16,7 @@ public struct TLSSigning: Sendable, Equatable, Message {
         self.input = input
     }
 
-    init() {
-        self.init(publicKeyHash: [], algorithm: .pssSHA256, input: [])
-    }
+    init() {}
 
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError) {
         try coder.octets(&publicKeyHash, atMost: FieldBound.identifier)
@@ -42,9 +40,9 @@ public enum PSSSignatures: UInt8, Sendable, Equatable, CaseIterable {
 
 /// What a token signs TLS handshakes with.
 public struct TLSSignatures: Sendable, Equatable, Message {
-    public var pss: PSSSignatures
+    public var pss: PSSSignatures = .none
     /// Whether RSASSA-PKCS1-v1_5 with SHA-256 works.
-    public var pkcs1: Bool
+    public var pkcs1: Bool = false
 
     public init(pss: PSSSignatures, pkcs1: Bool) {
         self.pss = pss
@@ -52,9 +50,7 @@ public struct TLSSignatures: Sendable, Equatable, Message {
     }
 
     /// A token that signs nothing.
-    public init() {
-        self.init(pss: .none, pkcs1: false)
-    }
+    public init() {}
 
     /// In the order of preference.
     public var algorithms: [TLSSignatureAlgorithm] {

@@ -17,14 +17,6 @@ public struct AdministrationNews: Sendable, Equatable {
     public var isEmpty: Bool { keys?.isEmpty == true && approvals.isEmpty }
 }
 
-/// How a node learns what others did. No release depends on it: each is decided in the store.
-public protocol AdministrationFollowing: Sendable {
-    /// What has changed, this node's own changes among it, within about a second. The first says that anything may have; so does the one
-    /// after the store could not be reached. It ends when the ledger is closed, and at once where one node alone uses the ledger.
-    /// Whoever iterates must be the only one.
-    func administrationNews() -> AsyncStream<AdministrationNews>
-}
-
 extension OneNodeLedger {
     public func administrationNews() -> AsyncStream<AdministrationNews> {
         AsyncStream { $0.finish() }

@@ -93,35 +93,3 @@ public struct AdministrativeChange: Sendable {
         self.records = records
     }
 }
-
-/// What people do to keys and approvals.
-public protocol Administration: Sendable {
-    /// Makes the change, or nothing of it.
-    ///
-    /// - Returns: the records' sequences, in their order.
-    /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve,
-    ///   `auditKeyConflict` when the audit key was not planned, `timesConflict` when what was forgotten is not as planned,
-    ///   `holdsConflict` and `windowOff` when a restored ledger cannot be accepted so, `archive` when it is not the next one.
-    @discardableResult
-    func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
-
-    /// Approvals, those still open first, then the newest first, at most `limit`. Those that have ended are here until
-    /// ``forgetApprovals(expiredBefore:keeping:)`` removes them.
-    func approvals(limit: Int) async throws(LedgerFailure) -> [Approval]
-
-    /// Nil when there is none of this name.
-    func approval(_ identifier: ApprovalIdentifier) async throws(LedgerFailure) -> Approval?
-
-    /// Notes and records what was not decided in time.
-    ///
-    /// - Returns: how many there were.
-    @discardableResult
-    func expireApprovals(now: Date) async throws(LedgerFailure) -> Int
-
-    /// Removes those that have ended and could not have been decided since `time`, and of the others that have ended the
-    /// oldest beyond `count`. The record keeps what became of each.
-    ///
-    /// - Returns: how many there were.
-    @discardableResult
-    func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int
-}

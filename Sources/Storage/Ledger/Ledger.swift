@@ -23,9 +23,7 @@ public import PaymentToken
 ///
 /// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
 /// (``backup(to:)``) when it has made no progress for that long. Every call throws `overloaded` when too many wait already.
-public protocol Ledger: AuditTrail, AuditKeyRecords, Administration, AdministrationFollowing, KeyHolderRecords,
-    RestoreRecords, NodeRecords, RecordArchives
-{
+public protocol Ledger: AuditTrail, AuditKeyRecords, KeyHolderRecords, NodeRecords {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }
 
@@ -102,6 +100,86 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, Administration, Administrat
     /// Waits for what is under way, at most `ledger.timeout`, and gives the store back. Calls made later fail as
     /// `unavailable`.
     func close() async
+
+    // MARK: What people do to keys and approvals
+    //
+    // What people do to keys and approvals.
+
+    /// Makes the change, or nothing of it.
+    ///
+    /// - Returns: the records' sequences, in their order.
+    /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve,
+    ///   `auditKeyConflict` when the audit key was not planned, `timesConflict` when what was forgotten is not as planned,
+    ///   `holdsConflict` and `windowOff` when a restored ledger cannot be accepted so, `archive` when it is not the next one.
+    @discardableResult
+    func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
+
+    /// Approvals, those still open first, then the newest first, at most `limit`. Those that have ended are here until
+    /// ``forgetApprovals(expiredBefore:keeping:)`` removes them.
+    func approvals(limit: Int) async throws(LedgerFailure) -> [Approval]
+
+    /// Nil when there is none of this name.
+    func approval(_ identifier: ApprovalIdentifier) async throws(LedgerFailure) -> Approval?
+
+    /// Notes and records what was not decided in time.
+    ///
+    /// - Returns: how many there were.
+    @discardableResult
+    func expireApprovals(now: Date) async throws(LedgerFailure) -> Int
+
+    /// Removes those that have ended and could not have been decided since `time`, and of the others that have ended the
+    /// oldest beyond `count`. The record keeps what became of each.
+    ///
+    /// - Returns: how many there were.
+    @discardableResult
+    func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int
+
+    // MARK: How a node learns what others did; no release depends on it
+    //
+    // How a node learns what others did. No release depends on it: each is decided in the store.
+
+    /// What has changed, this node's own changes among it, within about a second. The first says that anything may have; so does the one
+    /// after the store could not be reached. It ends when the ledger is closed, and at once where one node alone uses the ledger.
+    /// Whoever iterates must be the only one.
+    func administrationNews() -> AsyncStream<AdministrationNews>
+
+    // MARK: Restored ledgers
+    //
+    // What all nodes have to know of a ledger that may be older than it was.
+
+    /// Whether other nodes use this ledger too. Then HSM tokens may have audit keys and heads of nodes that are none of ours.
+    var isShared: Bool { get }
+
+    /// Whether the ledger may release, read anew.
+    func standing() async throws(LedgerFailure) -> LedgerStanding
+
+    /// Has every node hold from now on. Durable when it answers; again it replaces this node's former finding.
+    func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure)
+
+    /// Compares this node's chain with what its HSM token remembers of it, on the server that takes the writes, and notes that
+    /// it has compared there when they agree. Nil: the token remembers nothing.
+    func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison
+
+    /// The widest of this node's signing-time windows in force; nil while one is off. Before it is told no restored ledger is
+    /// accepted.
+    func note(widestWindow: Duration?) async throws(LedgerFailure)
+
+    // MARK: Archives of this node's record
+    //
+    // Beginnings of this node's record that were written to files of their own, and their removal.
+    //
+    // An archive is recorded by ``apply(_:)`` with ``AdministrativeChange/archive``. It counts from the checkpoint on that
+    // seals its record: until then nothing is removed, and exports begin where they did. Its last record and that one's checkpoint
+    // stay: with them begins what is left.
+
+    /// The archive whose record no checkpoint seals yet; nil when there is none.
+    func unsealedArchive() async throws(LedgerFailure) -> RecordArchive?
+
+    /// Removes records and checkpoints before the last record of ``ChainReading/lastArchive()``, the oldest first.
+    ///
+    /// - Parameter limit: how many records in this one transaction, so that releases come between.
+    /// - Returns: how many records there were; 0 when none is left.
+    func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int
 }
 
 /// What the writer did, for metrics and logs. It is told on the writer's thread, or on the one that

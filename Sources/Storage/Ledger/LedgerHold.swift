@@ -113,26 +113,6 @@ extension LedgerHold.Finding {
     }
 }
 
-/// What all nodes have to know of a ledger that may be older than it was.
-public protocol RestoreRecords: Sendable {
-    /// Whether other nodes use this ledger too. Then HSM tokens may have audit keys and heads of nodes that are none of ours.
-    var isShared: Bool { get }
-
-    /// Whether the ledger may release, read anew.
-    func standing() async throws(LedgerFailure) -> LedgerStanding
-
-    /// Has every node hold from now on. Durable when it answers; again it replaces this node's former finding.
-    func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure)
-
-    /// Compares this node's chain with what its HSM token remembers of it, on the server that takes the writes, and notes that
-    /// it has compared there when they agree. Nil: the token remembers nothing.
-    func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison
-
-    /// The widest of this node's signing-time windows in force; nil while one is off. Before it is told no restored ledger is
-    /// accepted.
-    func note(widestWindow: Duration?) async throws(LedgerFailure)
-}
-
 extension AdministrativeChange {
     /// A ledger that is older than what is remembered goes on in service.
     ///

@@ -1,21 +1,5 @@
-public import AuditChain
+import AuditChain
 import Foundation
-
-/// Beginnings of this node's record that were written to files of their own, and their removal.
-///
-/// An archive is recorded by ``Administration/apply(_:)`` with ``AdministrativeChange/archive``. It counts from the checkpoint on that
-/// seals its record: until then nothing is removed, and exports begin where they did. Its last record and that one's checkpoint
-/// stay: with them begins what is left.
-public protocol RecordArchives: ChainReading {
-    /// The archive whose record no checkpoint seals yet; nil when there is none.
-    func unsealedArchive() async throws(LedgerFailure) -> RecordArchive?
-
-    /// Removes records and checkpoints before the last record of ``ChainReading/lastArchive()``, the oldest first.
-    ///
-    /// - Parameter limit: how many records in this one transaction, so that releases come between.
-    /// - Returns: how many records there were; 0 when none is left.
-    func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int
-}
 
 /// Why a part of the record was not archived.
 public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible {

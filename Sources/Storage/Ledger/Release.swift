@@ -221,13 +221,15 @@ extension ReleaseVerdict {
     }
 }
 
-/// What a transaction of the store decided of a ``Release``.
-struct ReleaseDecision: Sendable {
-    let verdict: ReleaseVerdict
+/// What a transaction of the store decided.
+struct Decision<Verdict: Sendable>: Sendable {
+    let verdict: Verdict
     let line: AuditLine?
     /// There is no further repeat of this transaction.
     var isUsedUp = false
 }
+
+typealias ReleaseDecision = Decision<ReleaseVerdict>
 
 /// Transactions whose repeats are used up, as far as this process has seen it happen: whoever goes on repeating one is
 /// refused before the HSM is asked, without a look into the database for all other requests.

@@ -36,11 +36,7 @@ public enum SignatureVerdict: Sendable, Equatable {
 
 public typealias RecordedSignature = Recorded<SignatureVerdict>
 
-/// What a transaction of the store decided of a ``SignatureUse``.
-struct SignatureDecision: Sendable {
-    let verdict: SignatureVerdict
-    let line: AuditLine?
-}
+typealias SignatureDecision = Decision<SignatureVerdict>
 
 extension SignatureUse {
     /// - Parameter key: as the ledger has it; nil when it does not know the key.

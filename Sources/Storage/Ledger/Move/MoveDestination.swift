@@ -51,17 +51,11 @@ final class MoveDestination {
             func run(_ sql: String, _ values: [PostgreSQLValue] = []) throws -> [PostgreSQLRow] {
                 try connection.exchange([PostgreSQLStatement(sql, values)], until: .now + Self.patience)[0].rows
             }
-            let (schema, known) = (PostgreSQLTables.schema, PostgreSQLTables.version)
+            let schema = PostgreSQLTables.schema
             let found = try run("SELECT schema_version, pg_backend_pid() FROM \(schema).ledger_state").first
             guard let found else { throw LedgerOpeningError.notALedger(path: url.server) }
             guard try found.integer(1) == connection.serverProcess else { throw PostgreSQLSession.pooled(url) }
-            let version = Int(try found.integer(0))
-            guard version <= known else {
-                throw LedgerOpeningError.newerSchema(path: url.server, found: version, known: known)
-            }
-            guard version == known else {
-                throw LedgerOpeningError.olderSchema(server: url.server, found: version, known: known)
-            }
+            try PostgreSQLSchema.requireVersion(Int(try found.integer(0)), url)
             try PostgreSQLSchema.requireOwner(run, url)
             for setting in [
                 "search_path = \(schema), pg_temp", "lock_timeout = '30s'", "client_min_messages = warning",
@@ -75,17 +69,13 @@ final class MoveDestination {
             identity = try row.text(0)
             insecureSettings = PostgreSQLURL.insecureSettings(of: connection.parameters)
             self.connection = connection
-        } catch let error as LedgerOpeningError {
-            throw .database(error)
         } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
             throw .database(
                 .cannotOpen(
                     path: url.server,
                     reason: "its schema \(PostgreSQLTables.schema) belongs to another role: log in as that one."))
-        } catch let error as PostgreSQLFailure {
-            throw .database(LedgerOpeningError(error, server: url.server))
         } catch {
-            throw .database(.cannotOpen(path: url.server, reason: LedgerFailure(error).description))
+            throw .database(LedgerOpeningError(of: error, server: url.server))
         }
     }
 

@@ -117,12 +117,8 @@ public final class PostgreSQLLedger: StoredLedger {
             }
             lease = try PostgreSQLNodeLease.take(settings, connection)
             slot = PostgreSQLSlot(writing, connection)
-        } catch let error as LedgerOpeningError {
-            throw error
-        } catch let error as PostgreSQLFailure {
-            throw LedgerOpeningError(error, server: server)
         } catch {
-            throw .cannotOpen(path: server, reason: LedgerFailure(error).description)
+            throw LedgerOpeningError(of: error, server: server)
         }
         let reading = [
             ("default_transaction_read_only", "on"),

@@ -55,8 +55,6 @@ public enum PostgreSQLSchema {
             throw .unreachable(
                 server: url.server,
                 reason: "the server warned at the commit, so that it is not known to be safe; repeat it.")
-        } catch let error as LedgerOpeningError {
-            throw error
         } catch let error as PostgreSQLSchemaChange.LimitNotPermitted {
             throw .cannotOpen(path: url.server, reason: error.reason)
         } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
@@ -69,10 +67,8 @@ public enum PostgreSQLSchema {
             throw .cannotOpen(
                 path: url.server,
                 reason: "there is no role of the name that is to be granted: make it first (createuser).")
-        } catch let error as PostgreSQLFailure {
-            throw LedgerOpeningError(error, server: url.server)
         } catch {
-            throw .cannotOpen(path: url.server, reason: LedgerFailure(error).description)
+            throw LedgerOpeningError(of: error, server: url.server)
         }
     }
 
@@ -126,6 +122,16 @@ public enum PostgreSQLSchema {
     }
 
     /// Whoever owns the schema can drop its tables, so that must be nobody but the account that looks after it.
+    static func requireVersion(_ found: Int, _ url: PostgreSQLURL) throws {
+        let known = PostgreSQLTables.version
+        guard found <= known else {
+            throw LedgerOpeningError.newerSchema(path: url.server, found: found, known: known)
+        }
+        guard found == known else {
+            throw LedgerOpeningError.olderSchema(server: url.server, found: found, known: known)
+        }
+    }
+
     static func requireOwner(
         _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
     ) throws {

@@ -111,13 +111,7 @@ final class PostgreSQLSession: Sendable {
             }
             // A pooler has sessions of its own with the server, and hands out numbers of its own, by which it finds them.
             guard try facts.integer(6) == connection.serverProcess else { throw Self.pooled(url) }
-            let known = PostgreSQLTables.version
-            guard found <= known else {
-                throw LedgerOpeningError.newerSchema(path: url.server, found: Int(found), known: known)
-            }
-            guard found == known else {
-                throw LedgerOpeningError.olderSchema(server: url.server, found: Int(found), known: known)
-            }
+            try PostgreSQLSchema.requireVersion(Int(found), url)
             let read = try Self.read(facts, connection)
             guard !requiresStandby || !read.insecureSettings.contains(.databaseSynchronousCommit) else {
                 throw LedgerOpeningError.cannotOpen(
@@ -131,12 +125,8 @@ final class PostgreSQLSession: Sendable {
                 systemIdentifier: read.systemIdentifier, timeline: Int64(read.timeline))
             opened(read)
             return connection
-        } catch let error as LedgerOpeningError {
-            throw error
-        } catch let error as PostgreSQLFailure {
-            throw LedgerOpeningError(error, server: url.server)
         } catch {
-            throw .cannotOpen(path: url.server, reason: LedgerFailure(error).description)
+            throw LedgerOpeningError(of: error, server: url.server)
         }
     }
 
@@ -176,6 +166,16 @@ final class PostgreSQLSession: Sendable {
 }
 
 extension LedgerOpeningError {
+    /// Of whatever went wrong while the ledger on a server was opened.
+    init(of error: any Error, server: String) {
+        self =
+            switch error {
+            case let error as LedgerOpeningError: error
+            case let error as PostgreSQLFailure: LedgerOpeningError(error, server: server)
+            default: .cannotOpen(path: server, reason: LedgerFailure(error).description)
+            }
+    }
+
     init(_ failure: PostgreSQLOpeningFailure, server: String) {
         self =
             failure.isPassing

@@ -143,7 +143,7 @@ struct LedgerFileExchange {
         return directory.count > 1 && directory.hasSuffix("/") ? String(directory.dropLast()) : directory
     }
 
-    private static func exists(_ path: String) -> Bool {
+    static func exists(_ path: String) -> Bool {
         var status = stat()
         return unsafe lstat(path, &status) == 0
     }

@@ -51,7 +51,7 @@ enum SQLiteBackup {
         isAwaited: @escaping () -> Bool = { true }
     ) throws(LedgerBackupError) -> BackupFile {
         guard path.hasPrefix("/") else { throw .notAbsolute(path: path) }
-        guard !exists(path) else { throw .exists(path: path) }
+        guard !LedgerFileExchange.exists(path) else { throw .exists(path: path) }
         let partial = path + ".partial"
         try makePrivate(partial)
         defer { unsafe unlink(partial) }
@@ -116,11 +116,6 @@ enum SQLiteBackup {
         }
         try copy.close()
         return sequence
-    }
-
-    private static func exists(_ path: String) -> Bool {
-        var status = stat()
-        return unsafe lstat(path, &status) == 0
     }
 
     private static func makePrivate(_ path: String) throws(LedgerBackupError) {

@@ -132,21 +132,16 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
             }
             guard let prepared else { throw LedgerOpeningError.notALedger(path: path) }
             node = prepared
-        } catch let error as LedgerOpeningError {
-            lock.release()
-            throw error
-        } catch let error as DatabaseFileError {
-            lock.release()
-            throw LedgerOpeningError(error)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
-            lock.release()
-            throw .notALedger(path: path)
-        } catch let error as DatabaseError where error.isPassing {
-            lock.release()
-            throw .notNow(path: path, reason: LedgerFailure(error).description)
         } catch {
             lock.release()
-            throw .cannotOpen(path: path, reason: LedgerFailure(error).description)
+            throw switch error {
+            case let error as LedgerOpeningError: error
+            case let error as DatabaseFileError: LedgerOpeningError(error)
+            case let error as DatabaseError where error.resultCode == .SQLITE_NOTADB: .notALedger(path: path)
+            case let error as DatabaseError where error.isPassing:
+                .notNow(path: path, reason: LedgerFailure(error).description)
+            default: .cannotOpen(path: path, reason: LedgerFailure(error).description)
+            }
         }
         self.lock = Mutex(lock)
         self.node = node.name
