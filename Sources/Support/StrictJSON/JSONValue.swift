@@ -3,8 +3,8 @@
 // Who calls it: whoever parses what an untrusted caller wrote (payment tokens, requests), records and logs. What it guarantees:
 // exactly one value, no repeated member name, valid UTF-8, bounded depth, time linear in the bytes; numbers keep their text.
 //
-// Where to start: `JSONValue(parsing:limits:)` here, `JSONWriter`. JSONParser.swift has the grammar, JSONNumber.swift the exact
-// decimals by which amounts are compared.
+// Where to start: `JSONValue(parsing:limits:)` here, `JSONWriter`. JSONParser.swift has the grammar, `JSONNumber` the exact decimals
+// by which amounts are compared.
 
 /// One JSON value (RFC 8259), read without loss: numbers keep their text, objects their order.
 ///
@@ -154,5 +154,155 @@ extension String {
     /// Names that differ mostly differ in length, which is compared first.
     fileprivate func hasSameBytes(as other: String) -> Bool {
         utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+    }
+}
+
+/// A JSON number as it was written: no precision is lost, `1099`, `1099.0` and `1.099e3` stay apart until compared.
+public struct JSONNumber: Sendable, Equatable {
+    /// The literal, by RFC 8259 §6's grammar.
+    public let text: String
+
+    /// An integer.
+    public init(_ integer: Int) {
+        text = String(integer)
+    }
+
+    /// A literal, or nil when it is not what RFC 8259 §6 calls a number.
+    public init?(text: String) {
+        let bytes = [UInt8](text.utf8)
+        guard Self.end(in: bytes, from: 0) == bytes.count else { return nil }
+        self.text = text
+    }
+
+    /// For the parser, which has found the literal's end by the grammar.
+    init(wellFormed text: String) {
+        self.text = text
+    }
+
+    /// The exact value, or nil when it is beyond what `ExactDecimal` carries.
+    public var decimal: ExactDecimal? {
+        ExactDecimal(text)
+    }
+
+    /// The value when the literal is an integer without fraction and exponent that fits, else nil.
+    public var int: Int? {
+        Int(text)
+    }
+
+    /// Where the number that starts at `start` ends, or nil when none starts there (RFC 8259 §6):
+    ///
+    ///     number = [ minus ] int [ frac ] [ exp ]
+    ///     int    = zero / ( digit1-9 *DIGIT )
+    ///     frac   = decimal-point 1*DIGIT
+    ///     exp    = e [ minus / plus ] 1*DIGIT
+    static func end(in bytes: [UInt8], from start: Int) -> Int? {
+        var position = start
+        func digits() -> Bool {
+            let first = position
+            while position < bytes.count, isDigit(bytes[position]) { position += 1 }
+            return position > first
+        }
+        if position < bytes.count, bytes[position] == UInt8(ascii: "-") { position += 1 }
+        if position < bytes.count, bytes[position] == UInt8(ascii: "0") {
+            position += 1
+        } else if !digits() {
+            return nil
+        }
+        if position < bytes.count, bytes[position] == UInt8(ascii: ".") {
+            position += 1
+            guard digits() else { return nil }
+        }
+        if position < bytes.count, bytes[position] | 0x20 == UInt8(ascii: "e") {
+            position += 1
+            if position < bytes.count, bytes[position] == UInt8(ascii: "+") || bytes[position] == UInt8(ascii: "-") {
+                position += 1
+            }
+            guard digits() else { return nil }
+        }
+        return position
+    }
+
+    static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+    }
+}
+
+/// A decimal number of at most 64 significant digits, exact: `1099`, `1099.0` and `1.099e3` are equal.
+///
+/// Amounts are compared with it, never with binary floating point. It has equality and no order, because nothing here
+/// may ask whether an amount is "about" another.
+public struct ExactDecimal: Sendable, Hashable {
+    /// The most significant digits that are carried; no currency comes near.
+    public static let maximumDigits = 64
+    /// The largest power of ten, up or down, that is carried.
+    public static let maximumExponent = 1000
+
+    /// Whether it is below zero; zero itself is not.
+    public let isNegative: Bool
+    /// The significant digits' values (0–9), the first and the last not zero; empty for zero.
+    public let digits: [UInt8]
+    /// The power of ten by which `digits`, taken as an integer, is multiplied; 0 for zero.
+    public let exponent: Int
+
+    /// Reads a JSON number literal (RFC 8259 §6). Nil when `text` is anything else, or has more significant digits or
+    /// a larger exponent than this type carries.
+    public init?(_ text: String) {
+        let bytes = [UInt8](text.utf8)
+        guard JSONNumber.end(in: bytes, from: 0) == bytes.count else { return nil }
+
+        var digits: [UInt8] = []
+        var fractionDigits = 0
+        var inFraction = false
+        var position = bytes[0] == UInt8(ascii: "-") ? 1 : 0
+        while position < bytes.count, bytes[position] | 0x20 != UInt8(ascii: "e") {
+            if bytes[position] == UInt8(ascii: ".") {
+                inFraction = true
+            } else {
+                if inFraction { fractionDigits += 1 }
+                digits.append(bytes[position] - UInt8(ascii: "0"))
+            }
+            position += 1
+        }
+
+        var written = 0
+        var beyond = false
+        if position < bytes.count {
+            position += 1
+            let down = bytes[position] == UInt8(ascii: "-")
+            for byte in bytes[position...] where JSONNumber.isDigit(byte) {
+                written = written * 10 + Int(byte - UInt8(ascii: "0"))
+                // Enough to know that nothing brings it back within bounds.
+                if written > 1_000_000 {
+                    beyond = true
+                    break
+                }
+            }
+            if down { written = -written }
+        }
+
+        var trailingZeros = 0
+        while let last = digits.last, last == 0 {
+            digits.removeLast()
+            trailingZeros += 1
+        }
+        digits.removeFirst(digits.prefix { digit in digit == 0 }.count)
+        guard !digits.isEmpty else {
+            (self.isNegative, self.digits, self.exponent) = (false, [], 0)
+            return
+        }
+        let exponent = written - fractionDigits + trailingZeros
+        guard !beyond, digits.count <= Self.maximumDigits, abs(exponent) <= Self.maximumExponent else { return nil }
+        (self.isNegative, self.digits, self.exponent) = (bytes[0] == UInt8(ascii: "-"), digits, exponent)
+    }
+
+    /// An integer.
+    public init(_ integer: Int) {
+        var digits = Array(String(integer.magnitude).utf8.map { byte in byte - UInt8(ascii: "0") })
+        var exponent = 0
+        while let last = digits.last, last == 0 {
+            digits.removeLast()
+            exponent += 1
+        }
+        (self.isNegative, self.digits, self.exponent) = (integer < 0, digits, digits.isEmpty ? 0 : exponent)
     }
 }

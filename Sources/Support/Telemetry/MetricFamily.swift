@@ -249,3 +249,10 @@ package struct MetricsText {
         return result
     }
 }
+
+extension Duration {
+    /// For metrics, whose base unit of time is the second.
+    package var inSeconds: Double {
+        Double(components.seconds) + Double(components.attoseconds) / 1e18
+    }
+}
