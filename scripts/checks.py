@@ -36,7 +36,7 @@ class Report:
     """What is said, what is counted, and the file with all that programs wrote."""
 
     def __init__(self):
-        self.counts, self.failures, self.totals = collections.Counter(), [], []
+        self.counts, self.failures, self.skips, self.totals = collections.Counter(), [], [], []
         self.log = tempfile.NamedTemporaryFile("wb", prefix="paytokend-test.", suffix=".log", delete=False)
         self.began = self.said = time.monotonic()
 
@@ -66,6 +66,10 @@ class Report:
         self.failures.append(name)
         self.counts["failed"] += count
 
+    def skip(self, text):
+        self.line("skip", text)
+        self.skips.append(text)
+
     def close(self):
         """The summary; returns the exit status."""
         seconds = int(time.monotonic() - self.began)
@@ -76,6 +80,8 @@ class Report:
         if passed + failed == 0:
             self.say("scripts/test: no test was run: nothing is called so, or all of it was skipped")
             failed += 1
+        for text in self.skips:
+            self.say(f"SKIPPED: {text}")
         for name in self.failures:
             self.say(f"FAILED: {name}")
         if failed:
@@ -115,7 +121,7 @@ def run(report, command, counted=True):
         # Without what a build says of what went well.
         report.fail(f"{name}: {ended(status)}", took, [line for line in said if not line.startswith("[")])
     elif said and " skipped: " in said[-1] and counted:
-        report.line("skip", said[-1])
+        report.skip(said[-1])
         report.counts["skipped"] += 1
     else:
         report.line("ok", name, took)
@@ -214,7 +220,7 @@ class SwiftTests:
         elif kind == "testSkipped":
             self.count(test, "skipped")
             if test in self.suites or not any(suite in self.skipped_suites() for suite in self.of_suites(test)):
-                self.report.line("skip", f"{test.partition('.')[0]}: {messages[0]['text'] if messages else self.title(test)}")
+                self.report.skip(f"{test.partition('.')[0]}: {messages[0]['text'] if messages else self.title(test)}")
         elif kind == "testEnded":
             took = payload["instant"]["absolute"] - self.running.pop(test, payload["instant"]["absolute"])
             self.end(test, took, "failed" if symbol == "fail" else "passed")

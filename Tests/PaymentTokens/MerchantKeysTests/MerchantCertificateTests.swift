@@ -119,7 +119,7 @@ struct MerchantCertificateTests {
 
     @Test(
         "Real Payment Processing Certificates are read with the merchant and hash of their tokens",
-        .enabled("PAYTOKEND_INTEROP_FIXTURES is not set") { Fixtures.directory != nil })
+        .enabled("set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens") { Fixtures.directory != nil })
     func realCertificates() throws {
         var read = 0
         for paymentToken in try Fixtures.paymentTokens() {

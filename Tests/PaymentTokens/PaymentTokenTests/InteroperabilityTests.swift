@@ -9,7 +9,7 @@ import Testing
 
 @Suite(
     "Real tokens",
-    .enabled(if: Fixtures.directory != nil, "PAYTOKEND_INTEROP_FIXTURES names no folder of real tokens"))
+    .enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"))
 struct InteroperabilityTests {
     @Test("Every real token's signature verifies up to Apple Root CA - G3 at its signing time")
     func signatures() async throws {

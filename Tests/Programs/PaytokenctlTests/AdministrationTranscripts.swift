@@ -332,7 +332,7 @@ struct AdministrationTranscripts {
 
     @Test(
         "a socket that the user may not open ends in 77",
-        .enabled("root is needed to become nobody, who must reach the program") {
+        .enabled("run it as root, with programs that every account can reach") {
             guard getuid() == 0 else { return false }
             return try await asNobody(["--version"]).status == 0
         })

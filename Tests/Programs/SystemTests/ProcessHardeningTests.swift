@@ -119,7 +119,7 @@ import TokenForge
 
     @Test(
         "a gateway that crashes leaves no core, where another program leaves one",
-        .enabled(if: coresAreFiles, "the kernel sends cores elsewhere"))
+        .enabled(if: coresAreFiles, "run it where the kernel writes cores to files: sysctl kernel.core_pattern=core"))
     func gatewayCore() async throws {
         func started(in directory: FreshDirectory) -> [String] {
             ["/bin/sh", "-c", #"ulimit -c unlimited && cd "$0" && exec "$@""#, directory.path]

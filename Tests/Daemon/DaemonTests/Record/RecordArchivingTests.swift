@@ -261,7 +261,8 @@ struct RecordArchivingTests {
     }
 
     @Test(
-        "A file system with little room is left to the ledger", .enabled("needs mount") { await SmallDisk.isPermitted })
+        "A file system with little room is left to the ledger",
+        .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 1024)
         let archiving = try archiving(in: disk.path)

@@ -128,7 +128,7 @@ struct StoreReadinessTests {
 
     @Test(
         "on a disk that is so full that no payment is taken the gateway is not ready, and a probe leaves no row",
-        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+        .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 512)
         let store = try SQLitePaymentStore(path: disk.path + "/payments.sqlite")
@@ -158,7 +158,8 @@ struct StoreReadinessTests {
 
     @Test(
         "on a full disk the store opens after a clean stop and after a crash, tells what it knows, and takes payments when there is room",
-        .enabled("needs root and mount") { await SmallDisk.isPermitted }, arguments: [true, false])
+        .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted },
+        arguments: [true, false])
     func startOnFullDisk(afterCrash: Bool) async throws {
         let disk = try await SmallDisk(kibibytes: 512)
         let path = disk.path + "/payments.sqlite"

@@ -87,7 +87,7 @@ struct BackupTests {
 
     @Test(
         "A backup that does not fit leaves nothing behind, and the ledger goes on",
-        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+        .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 64)
         let fixture = try await LedgerFixture()

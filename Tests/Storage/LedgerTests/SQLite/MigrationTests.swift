@@ -123,7 +123,7 @@ struct MigrationTests {
 
     @Test(
         "When the copy cannot be made the ledger is left as it is and not opened",
-        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+        .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func noRoomForTheCopy() async throws {
         let disk = try await SmallDisk(kibibytes: 512)
         let directory = try FreshDirectory()

@@ -28,7 +28,7 @@ struct UnavailableTests {
 
     @Test(
         "On a full disk nothing is released, and all goes on when there is room again",
-        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+        .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 1024)
         let fixture = try await LedgerFixture(at: disk.path + "/ledger.sqlite")
@@ -90,7 +90,7 @@ struct UnavailableTests {
 
     @Test(
         "On a full disk a ledger does not open now, which is no error of the configuration",
-        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+        .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func openingOnFullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 256)
         try disk.fill()
@@ -107,7 +107,7 @@ struct UnavailableTests {
 
     @Test(
         "On a full disk a whole batch fails without a release, its replays keep their code, and later the chain goes on",
-        .enabled("needs root and mount") { await SmallDisk.isPermitted })
+        .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDiskInBatches() async throws {
         let disk = try await SmallDisk(kibibytes: 1024)
         let fixture = try await LedgerFixture(at: disk.path + "/ledger.sqlite")
