@@ -189,6 +189,14 @@ let folders: [[Target]] = [
     folder(
         "Sources/Daemon",
         [
+            /// Calls to the HSM tokens' worker processes: who waits, which worker is asked, and when one is started or replaced.
+            .target(
+                name: "WorkerSupervision",
+                dependencies: [
+                    "CLinux", "FairShares", "KeyTypes", "PaymentToken", "ProductVersion", "SecretMemory",
+                    "TLSHandshake",
+                    "Telemetry", "WorkerProtocol", nioCore, nioPosix, logging, crypto,
+                ]),
             /// Everything above but the HSM's side, put together.
             .target(
                 name: "Daemon",
@@ -200,9 +208,9 @@ let folders: [[Target]] = [
                     "WorkerProtocol",
                     "PaymentToken",
                     "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLClient", "DaemonAPI", "HostSystem", "Telemetry",
-                    "ConfigurationFile", "FairShares", "HTTPListener", nioCore, nioPosix, logging, signals, x509,
+                    "ConfigurationFile", "HTTPListener", "WorkerSupervision", nioCore, nioPosix, logging, signals, x509,
                     crypto,
-                ])
+                ]),
         ]),
     folder(
         "Sources/Gateway",
@@ -404,16 +412,23 @@ let folders: [[Target]] = [
         "Tests/Daemon",
         [
             .testTarget(
+                name: "WorkerSupervisionTests",
+                dependencies: [
+                    "KeySealing", "KeyTypes", "MerchantKeys", "PaymentToken", "SecretMemory", "TestSupport",
+                    "TokenForge", "WorkerProtocol",
+                    "WorkerSupervision", logging, crypto,
+                ]),
+            .testTarget(
                 name: "DaemonTests",
                 dependencies: [
+                    "WorkerSupervision",
                     "KeyTypes",
                     "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
                     "HostSystem",
-                    "KeySealing", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
-                    "SecretMemory",
+                    "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
                     "StrictJSON", "Telemetry", "WorkerProtocol", "TestSupport", "TokenForge", logging,
                     nioCore, nioEmbedded, nioHTTP1, nioPosix, crypto, grdb,
-                ])
+                ]),
         ]),
     folder(
         "Tests/Gateway",

@@ -24,7 +24,7 @@ CHECKS = [["scripts/check-structure"], ["scripts/check-documents"], ["scripts/ch
           ["scripts/test-restore", "--skip-build"], ["scripts/test-install", "--if-possible"],
           ["scripts/bench", "--short", "--debug", "--skip-build"]]
 # What runs many programs by itself: beside hundreds of other tests on two cores each would wait for all the rest.
-ALONE = ["HSMWorkerTests", "DaemonTests", "SystemTests"]
+ALONE = ["HSMWorkerTests", "DaemonTests|WorkerSupervisionTests", "SystemTests"]
 TESTS = [[word for name in ALONE for word in ("--skip", name)], *[["--filter", name] for name in ALONE]]
 # What the Swift runtime and `swift test` say of a crash.
 CRASHES = ["Fatal error", "Program crashed", "unexpected signal"]

@@ -1,7 +1,9 @@
 import AccessControl
 import ConfigurationFile
 import DaemonAPI
+import HTTPListener
 import PaymentToken
+import WorkerSupervision
 
 /// A peer whom a rule matched, and what that rule lets it do.
 struct Caller: Sendable, Equatable {
@@ -46,5 +48,12 @@ struct Caller: Sendable, Equatable {
     func allows(merchant identifier: String) -> Bool {
         guard let merchants else { return true }
         return merchants.contains { $0.matches(identifier) }
+    }
+}
+
+extension Requester {
+    /// - Parameter origin: the request's connection; nil where the call is made though the peer has left.
+    init(_ caller: Caller, from origin: RequestOrigin? = nil) {
+        self.init(caller: caller.name, client: caller.client?.text, hasLeft: { origin?.hasLeft ?? false })
     }
 }

@@ -4,6 +4,7 @@ import Ledger
 import Logging
 import Refusals
 import WorkerProtocol
+import WorkerSupervision
 
 /// Replaces the key in the HSM token that signs the checkpoints, which nobody does alone. What the former key signed stays
 /// valid: an auditor then has both public keys.

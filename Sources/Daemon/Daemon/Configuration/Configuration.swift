@@ -3,6 +3,7 @@ import ConfigurationFile
 import Foundation
 import PaymentToken
 import Telemetry
+import WorkerSupervision
 
 /// Everything the configuration file says, typed, defaulted and checked; names are resolved, paths absolute.
 ///

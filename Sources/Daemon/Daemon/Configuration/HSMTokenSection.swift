@@ -4,6 +4,7 @@ import Encodings
 import Foundation
 import Glibc
 import SecretMemory
+import WorkerSupervision
 
 extension HSMTokenSettings {
     static let keys = [

@@ -5,6 +5,7 @@ import HostSystem
 import Ledger
 import PaymentToken
 import Telemetry
+import WorkerSupervision
 
 extension Configuration {
     /// What the record says of this configuration (`configuration_values`): each setting under its section's and its own

@@ -1,6 +1,7 @@
 import Ledger
 import Refusals
 import WorkerProtocol
+import WorkerSupervision
 
 // What the ledger and the HSM's workers fail at, as a caller hears it. Nowhere else does such a failure become a refusal;
 // the failure's own sentence names SQL, files and PKCS#11 calls and belongs in the log.

@@ -9,6 +9,7 @@ import PaymentToken
 import Refusals
 import StrictJSON
 import WorkerProtocol
+import WorkerSupervision
 
 /// Verifies and decrypts payment tokens. Both functions read from top to bottom as the steps of Apple's "Payment token
 /// format reference" do; the first failure wins.

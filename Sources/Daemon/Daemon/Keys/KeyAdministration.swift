@@ -5,6 +5,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import WorkerProtocol
+import WorkerSupervision
 
 // Merchant keys: the index of them (KeyCatalogue), and all that the security team does with them.
 //

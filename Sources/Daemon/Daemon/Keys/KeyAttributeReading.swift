@@ -1,6 +1,7 @@
 import DaemonAPI
 import PaymentToken
 import WorkerProtocol
+import WorkerSupervision
 
 /// Who can be asked for a private key's attributes.
 protocol KeyAttributeSource: Sendable {

@@ -5,6 +5,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import WorkerProtocol
+import WorkerSupervision
 
 // Keys that are made inside an HSM token, and the requests for their certificates.
 extension KeyAdministration {

@@ -7,6 +7,7 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 import WorkerProtocol
+import WorkerSupervision
 
 // Keys and certificates that come from files.
 extension KeyAdministration {

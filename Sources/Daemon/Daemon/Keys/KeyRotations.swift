@@ -5,6 +5,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import WorkerSupervision
 
 /// Guided rotations: a new key and its request, its certificate, and the old key's end. Between these steps nothing is
 /// remembered but the keys themselves, so each may be done by other means too (key generate, key retire).

@@ -5,6 +5,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import WorkerProtocol
+import WorkerSupervision
 
 /// A key as the API shows it.
 struct KeySummaries: Sendable {

@@ -3,6 +3,7 @@ import Ledger
 import PaymentToken
 import Refusals
 import Telemetry
+import WorkerSupervision
 
 /// The daemon's metrics, each under its public name, which is contract.
 ///

@@ -3,6 +3,7 @@ import Encodings
 import Ledger
 import Refusals
 import WorkerProtocol
+import WorkerSupervision
 
 /// The key in the HSM token that signs checkpoints: its identifier there, and its public half.
 struct AuditSigningKey: Sendable {

@@ -5,6 +5,7 @@ import Ledger
 import Logging
 import Refusals
 import Synchronization
+import WorkerSupervision
 
 /// Seals the record: has the HSM token sign where the chain ends, keeps the signature in the ledger, and has the HSM token
 /// remember the newest.

@@ -1,6 +1,7 @@
 import AuditChain
 import Ledger
 import Refusals
+import WorkerSupervision
 
 /// What the ledger and the HSM token show of each other, read for one comparison.
 struct LedgerEvidence: Sendable {

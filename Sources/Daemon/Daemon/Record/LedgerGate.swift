@@ -5,6 +5,7 @@ import Logging
 import Refusals
 import Synchronization
 import WorkerProtocol
+import WorkerSupervision
 
 /// The write gate of the ledger: nothing is released or changed before the ledger has been compared with what the HSM token
 /// remembers. A ledger that was lost or rolled back has forgotten claims, and in it keys decrypt that were suspended or

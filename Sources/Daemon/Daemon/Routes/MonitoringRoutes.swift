@@ -11,6 +11,7 @@ import ProductVersion
 import Refusals
 import Telemetry
 import WorkerProtocol
+import WorkerSupervision
 
 /// `GET /healthz`, `/readyz`, `/metrics` and `/v1/status`.
 struct MonitoringRoutes: Sendable {

@@ -2,6 +2,7 @@ import AuditChain
 import HTTPListener
 import Logging
 import Refusals
+import WorkerSupervision
 
 /// `GET /v1/tokens/{name}/uses`: what a token's own counter or log says, as the configured command prints it. The look is recorded
 /// before the command runs. A caller that leaves ends the command.

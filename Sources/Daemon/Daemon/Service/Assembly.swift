@@ -7,6 +7,7 @@ import MerchantKeys
 import NIOCore
 import PaymentToken
 import WorkerProtocol
+import WorkerSupervision
 
 /// The daemon's parts, put together from a configuration: the only file that names all concrete types.
 struct Assembly: Sendable {

@@ -10,6 +10,7 @@ import NIOPosix
 import SecretMemory
 import Telemetry
 import UnixSignals
+import WorkerSupervision
 
 /// What the program `paytokend` does, from its configuration file to its exit status.
 public enum DaemonProgram {

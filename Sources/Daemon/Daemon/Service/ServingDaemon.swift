@@ -5,6 +5,7 @@ import Logging
 import NIOPosix
 import ProductVersion
 import Refusals
+import WorkerSupervision
 
 /// A daemon that serves: the listener, and what runs beside it until it is stopped.
 ///

@@ -8,6 +8,7 @@ import PaymentToken
 import Refusals
 import TLSHandshake
 import WorkerProtocol
+import WorkerSupervision
 
 /// Signs TLS handshakes with merchants' identity keys, for whoever asks Apple for a merchant session.
 ///

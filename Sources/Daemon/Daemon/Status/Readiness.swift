@@ -6,6 +6,7 @@ import MerchantKeys
 import Refusals
 import Synchronization
 import WorkerProtocol
+import WorkerSupervision
 
 /// Whether a payment token would be decrypted now, and if not, why. A certificate's expiry is no reason: Apple stops
 /// encrypting to it, that is all.

@@ -1,6 +1,5 @@
 import Foundation
 import MerchantKeys
-import SecretMemory
 
 /// Certificates that have ended or end soon, for `status`: two sentences, however many there are. They stop nothing.
 enum ExpiryWarnings {
@@ -42,28 +41,5 @@ extension KeyEntry {
         case .preActivation, .active, .suspended: true
         case .deactivated, .compromised, .destroyed: false
         }
-    }
-}
-
-/// Secrets that lie in memory which the kernel may swap, since the limit on locked memory is used up: in this process,
-/// and in the workers as they last said.
-struct UnlockedMemory: Sendable {
-    let hsmTokens: HSMTokenPool
-
-    static let warning =
-        "secrets are not locked in memory and may be swapped to a disk; raise the limit on locked memory "
-        + "(LimitMEMLOCK= in the unit, ulimit -l)"
-
-    /// Bytes, over all processes.
-    var total: Int {
-        hsmTokens.all.reduce(SecretBytes.unlockedByteCount) { $0 + $1.unlockedSecrets }
-    }
-
-    /// A sentence for each process that has any.
-    var warnings: [String] {
-        let own = SecretBytes.unlockedByteCount
-        return (own > 0 ? ["paytokend: \(Self.warning): \(own) bytes"] : [])
-            + hsmTokens.all.filter { $0.unlockedSecrets > 0 }
-            .map { "token \($0.name): \(Self.warning): \($0.unlockedSecrets) bytes" }
     }
 }

@@ -7,6 +7,7 @@ import StrictJSON
 import TestSupport
 import Testing
 import TokenForge
+import WorkerSupervision
 
 @testable import ConfigurationFile
 @testable import Daemon

@@ -4,6 +4,7 @@ import Glibc
 import PaymentToken
 import TestSupport
 import Testing
+import WorkerSupervision
 
 @testable import ConfigurationFile
 @testable import Daemon

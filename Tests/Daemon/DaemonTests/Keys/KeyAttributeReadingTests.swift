@@ -1,8 +1,6 @@
 import DaemonAPI
 import PaymentToken
-import TestSupport
 import Testing
-import TokenForge
 import WorkerProtocol
 
 @testable import Daemon
@@ -98,30 +96,5 @@ import WorkerProtocol
         #expect(answer.map(\.token) == ["a", "c", "d"])
         #expect(answer.map { $0.values == nil } == [true, true, false])
         #expect(answer[0].message == failure.message && answer[1].message?.contains("not open") == true)
-    }
-
-    @Test("a token that says of a key in service that it is extractable: the answer says so")
-    func extractable() async throws {
-        let directory = try await TokenDirectory()
-        let hsmToken = try ScriptedToken(directory)
-        var settings = HSMTokenSettings.softHSM(directory)
-        (settings.module, settings.uri, settings.environment) = (
-            hsmToken.libraryPath, hsmToken.uri, hsmToken.environment
-        )
-        let worker = HSMToken(settings, executable: try .built(), logger: .silent)
-        await worker.start()
-        try await worker.importMerchantKey()
-        let reading = KeyAttributeReading([worker])
-        let hash = try #require(PublicKeyHash(bytes: SharedForge.ecMerchant.merchant.publicKeyHash))
-        let before = try #require(await reading.attributes(of: hash, in: ["primary"]).first)
-        #expect(before.values?.extractable == false && before.values?.shortcomings == [], "\(before)")
-        // CKA_EXTRACTABLE.
-        try hsmToken.play("template C_GetAttributeValue 0x162 1")
-        let after = try #require(await reading.attributes(of: hash, in: ["primary"]).first)
-        #expect(after.values?.extractable == true, "\(after)")
-        #expect(after.values?.shortcomings.first?.hasPrefix("CKA_EXTRACTABLE is true") == true, "\(after)")
-        await worker.shutdown()
-        let away = await reading.attributes(of: hash, in: ["primary"])
-        #expect(away.count == 1 && away.allSatisfy { $0.values == nil && $0.message != nil }, "\(away)")
     }
 }

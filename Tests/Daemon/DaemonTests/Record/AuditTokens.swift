@@ -3,6 +3,7 @@ import Foundation
 import Synchronization
 import TestSupport
 import WorkerProtocol
+import WorkerSupervision
 
 @testable import Daemon
 

@@ -16,6 +16,7 @@ import WorkerProtocol
 @testable import Daemon
 @testable import HTTPListener
 @testable import Telemetry
+@testable import WorkerSupervision
 
 /// The payments socket's paths over a real ledger, with one active merchant key. The worker is replaced by what says
 /// which plaintext a token has.

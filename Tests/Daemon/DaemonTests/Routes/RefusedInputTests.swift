@@ -6,6 +6,7 @@ import WorkerProtocol
 
 @testable import Daemon
 @testable import HTTPListener
+@testable import WorkerSupervision
 
 /// What a caller hears of an input that ended two workers.
 @Suite struct RefusedInputTests {

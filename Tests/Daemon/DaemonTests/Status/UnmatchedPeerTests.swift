@@ -4,6 +4,7 @@ import Ledger
 import MerchantKeys
 import TestSupport
 import Testing
+import WorkerSupervision
 
 @testable import Daemon
 
@@ -21,11 +22,12 @@ import Testing
             HSMTokenSettings(
                 name: "primary", module: "/none", uri: "pkcs11:token=none", pinFile: "/none", sessions: 1,
                 callTimeout: .seconds(10), recycleAfter: 1, allowExtractableSecret: false, environment: [:],
-                initArgs: ""), executable: .built(), logger: .silent)
+                initArgs: ""), executable: WorkerExecutable(path: Program.built("paytokend-hsm")),
+            logger: RecordFixture.quiet)
         let readiness = Readiness(
             hsmTokens: HSMTokenPool(first: hsmToken, others: []), ledger: ledger, gate: record.gate,
             catalogue: KeyCatalogue(
-                index: KeyIndex(), ledger: ledger, hsmTokens: ["primary"], clock: .system, logger: .silent),
+                index: KeyIndex(), ledger: ledger, hsmTokens: ["primary"], clock: .system, logger: RecordFixture.quiet),
             clock: .system, ledgerClock: LedgerClock(ledger: ledger, clock: .system) { .seconds(300) },
             faults: record.faults)
         let before = commits.current

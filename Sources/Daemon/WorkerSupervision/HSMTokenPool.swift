@@ -1,23 +1,23 @@
-import KeyTypes
-import PaymentToken
+package import KeyTypes
+package import PaymentToken
 import Synchronization
-import TLSHandshake
-import WorkerProtocol
+package import TLSHandshake
+package import WorkerProtocol
 
 /// The configured HSM tokens. Work goes to those that hold its key and serve now, to the one with the fewest calls under
 /// way first: so a slow one gets less, and one that hangs nothing more than it has already.
 ///
 /// The pool chooses the token; ``CallQueue/call(_:terms:orAt:_:)`` decides whether a call that a token fails is made once
 /// more, and asks the pool for another token.
-final class HSMTokenPool: Sendable {
+package final class HSMTokenPool: Sendable {
     /// In the configuration's order, `first` included.
-    let all: [HSMToken]
-    let first: HSMToken
+    package let all: [HSMToken]
+    package let first: HSMToken
     /// Where the next look begins, so that tokens with equally little to do are chosen one after the other.
     private let offset = Atomic<Int>(0)
 
     /// - Parameter first: the first of the configuration, which has the audit key and remembers the last checkpoint.
-    init(first: HSMToken, others: some Sequence<HSMToken>) {
+    package init(first: HSMToken, others: some Sequence<HSMToken>) {
         self.first = first
         all = [first] + others
     }
@@ -25,23 +25,23 @@ final class HSMTokenPool: Sendable {
     // MARK: Life
 
     /// Begins to open every token and returns at once.
-    func start() async {
+    package func start() async {
         for hsmToken in all { await hsmToken.start() }
     }
 
     /// Tries refused PINs again.
-    func retry() {
+    package func retry() {
         for hsmToken in all { hsmToken.retry() }
     }
 
     /// Answers all calls under way, and later ones, with `hsmTokenUnavailable`, and kills the workers: for a daemon that
     /// has waited long enough for its end.
-    func giveUp() {
+    package func giveUp() {
         for hsmToken in all { hsmToken.giveUp() }
     }
 
     /// Lets the calls under way end, then the workers; all tokens at the same time.
-    func shutdown() async {
+    package func shutdown() async {
         await withTaskGroup(of: Void.self) { group in
             for hsmToken in all { group.addTask { await hsmToken.shutdown() } }
         }
@@ -50,7 +50,7 @@ final class HSMTokenPool: Sendable {
     /// Removes a key from every token that can be reached.
     /// - Returns: the names of all tokens, which do not show it any more.
     /// - Throws: the first failure, after all tokens have been asked: one that is away may still hold the key.
-    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String] {
+    package func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String] {
         var first: WorkerFailure?
         for hsmToken in all {
             do throws(WorkerFailure) {
@@ -70,7 +70,7 @@ final class HSMTokenPool: Sendable {
     ///   - holders: names of the tokens that show the key.
     ///   - requester: callers are served round robin.
     /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, everything else is not.
-    func decrypt(
+    package func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester = Requester()
     ) async throws(WorkerFailure) -> OpenedTransaction {
         let hsmToken = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
@@ -107,7 +107,7 @@ final class HSMTokenPool: Sendable {
     /// - Parameters:
     ///   - holders: names of the tokens that show the key.
     /// - Returns: the signature, as long as the modulus, and the token's name.
-    func sign(
+    package func sign(
         _ signing: TLSSigning, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String) {
         func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
@@ -127,7 +127,7 @@ final class HSMTokenPool: Sendable {
     }
 
     /// What a key in these tokens signs with now: what each of them that serves has, in the order of preference.
-    func tlsAlgorithms(of holders: [String]) -> [TLSSignatureAlgorithm] {
+    package func tlsAlgorithms(of holders: [String]) -> [TLSSignatureAlgorithm] {
         let serving = all.filter { holders.contains($0.name) && $0.isServing }.map(\.tlsAlgorithms)
         return TLSSignatureAlgorithm.allCases.filter { algorithm in
             !serving.isEmpty && serving.allSatisfy { $0.contains(algorithm) }
@@ -169,21 +169,23 @@ final class HSMTokenPool: Sendable {
 }
 
 /// One transaction's data as a token opened it.
-struct OpenedTransaction: Sendable {
+package struct OpenedTransaction: Sendable {
     /// As it was encrypted.
-    let plaintext: [UInt8]
+    package let plaintext: [UInt8]
     /// The tier that opened it.
-    let tier: ProtectionTier
+    package let tier: ProtectionTier
     /// The HSM token's name in the configuration.
-    let hsmToken: String
+    package let hsmToken: String
+
+    package init(plaintext: [UInt8], tier: ProtectionTier, hsmToken: String) {
+        (self.plaintext, self.tier, self.hsmToken) = (plaintext, tier, hsmToken)
+    }
 }
 
 extension HSMToken {
     /// The tier at which payment tokens of this version are opened now; nil when they are not.
-    func tier(for scheme: RestorationScheme) -> ProtectionTier? { condition.tier(for: scheme) }
-}
+    package func tier(for scheme: RestorationScheme) -> ProtectionTier? { condition.tier(for: scheme) }
 
-extension HSMToken {
     /// What it signs TLS handshakes with now.
     var tlsAlgorithms: [TLSSignatureAlgorithm] {
         if case .ready(let description) = condition { description.tlsSignatures.algorithms } else { [] }
@@ -192,7 +194,7 @@ extension HSMToken {
 
 extension HSMTokenCondition {
     /// The tier at which an HSM token in this condition opens payment tokens of this version; nil when it does not.
-    func tier(for scheme: RestorationScheme) -> ProtectionTier? {
+    package func tier(for scheme: RestorationScheme) -> ProtectionTier? {
         guard case .ready(let description) = self else { return nil }
         return switch scheme {
         case .ecV1: description.tierECv1

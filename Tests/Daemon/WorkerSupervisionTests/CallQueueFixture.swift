@@ -2,7 +2,7 @@ import Synchronization
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// A worker that only writes down what it was sent.
 final class FakeWorker: Sendable {

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// What becomes of a call whose HSM token fails it: where it is made again, which input is refused, and what its caller is
 /// told by its deadline. The workers only write down what they were sent.

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 @Suite("The command that prints a token's own uses")
 struct UseLogProgramTests {
@@ -57,19 +57,22 @@ struct UseLogProgramTests {
 
     @Test("Stopped in the middle, it and what it started are gone and reaped, and its lease is given back")
     func stopped() async throws {
-        let use = SingleUse()
-        let lease = try #require(use.take())
+        final class Lease: Sendable {}
+        var lease: Lease? = Lease()
+        weak let kept = lease
         // The program prints its own identifier and that of what it started, which keeps the output open.
         let run = try started("sleep 600 & echo $$ $!; exec sleep 600", timeout: .seconds(3600))
         var pieces = run.pieces(keeping: lease).makeAsyncIterator()
+        lease = nil
         let first = try #require(try await pieces.next())
         let processes = String(decoding: first, as: UTF8.self).split(whereSeparator: \.isWhitespace).compactMap {
             Int32($0)
         }
-        #expect(processes.count == 2 && processes.allSatisfy(exists))
+        #expect(processes.count == 2 && processes.allSatisfy(exists) && kept != nil)
         run.stop()
         await #expect(throws: UseLogRun.Failure.stopped) { _ = try await pieces.next() }
         #expect(!exists(processes[0]))
+        try await wait(for: "the lease to be given back") { kept == nil }
         // Its parent being gone, init reaps the other.
         try await wait(for: "what it started to be gone") { !exists(processes[1]) || isZombie(processes[1]) }
     }

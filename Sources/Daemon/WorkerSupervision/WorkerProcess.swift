@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 
 /// How a worker's process ended.
-enum WorkerExit: Sendable, Equatable, CustomStringConvertible {
+package enum WorkerExit: Sendable, Equatable, CustomStringConvertible {
     case status(Int32)
     case signal(Int32)
 
@@ -12,7 +12,7 @@ enum WorkerExit: Sendable, Equatable, CustomStringConvertible {
         self = signal == 0 ? .status((waitStatus >> 8) & 0xFF) : .signal(signal)
     }
 
-    var description: String {
+    package var description: String {
         switch self {
         case .status(let status): "it ended with status \(status)"
         case .signal(let signal): "it was ended by signal \(signal)"
@@ -135,7 +135,7 @@ func withCStrings<Result>(
 
 /// The worker's program, opened once: every worker of this daemon runs the same one, also when an upgrade has
 /// replaced the file meanwhile.
-final class WorkerExecutable: Sendable {
+package final class WorkerExecutable: Sendable {
     static let name = "paytokend-hsm"
 
     /// The path it was opened at; for people.
@@ -143,7 +143,7 @@ final class WorkerExecutable: Sendable {
     let descriptor: CInt
 
     /// - Throws: ``WorkerExecutableError`` with the reason when the file cannot be opened or is not executable.
-    init(path: String) throws(WorkerExecutableError) {
+    package init(path: String) throws(WorkerExecutableError) {
         guard FileManager.default.isExecutableFile(atPath: path) else {
             throw WorkerExecutableError(message: "\(path) is not an executable file")
         }
@@ -160,7 +160,7 @@ final class WorkerExecutable: Sendable {
     }
 
     /// The program that was installed with this one: in the same directory, else in `../libexec/paytokend`.
-    static func installed() throws(WorkerExecutableError) -> WorkerExecutable {
+    package static func installed() throws(WorkerExecutableError) -> WorkerExecutable {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
             throw WorkerExecutableError(message: "/proc/self/exe cannot be read; is /proc mounted?")
         }
@@ -177,7 +177,7 @@ final class WorkerExecutable: Sendable {
     }
 }
 
-struct WorkerExecutableError: Error, Sendable, Equatable {
+package struct WorkerExecutableError: Error, Sendable, Equatable {
     /// One sentence for a person.
-    let message: String
+    package let message: String
 }

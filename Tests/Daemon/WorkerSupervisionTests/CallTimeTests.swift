@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// From when a call's time counts, how many calls a worker holds, and what becomes of those that wait for a worker. Times
 /// are given, not measured.

@@ -1,4 +1,4 @@
-import WorkerProtocol
+package import WorkerProtocol
 
 /// What the key-usage record needs of a token: a key that signs checkpoints, and a place that remembers the newest.
 ///
@@ -6,7 +6,7 @@ import WorkerProtocol
 ///
 /// They throw ``WorkerFailure``: `auditRefused` when the token works but does not do this (read-only, no data objects,
 /// no such mechanism), `keyNotFound` when there is no such audit key, else as a decryption does.
-protocol AuditHSMToken: Sendable {
+package protocol AuditHSMToken: Sendable {
     /// The audit keys that the token shows, at most 64; more are an error. A private key without its public key is
     /// not among them.
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription]
@@ -36,31 +36,31 @@ protocol AuditHSMToken: Sendable {
 }
 
 extension HSMToken: AuditHSMToken {
-    func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {
+    package func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {
         try await call(.listAuditKeys) {
             if case .auditKeys(let keys) = $0 { keys } else { nil }
         }
     }
 
-    func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
+    package func createAuditKey(identifier: [UInt8]) async throws(WorkerFailure) -> AuditKeyDescription {
         try await call(.createAuditKey(identifier: identifier)) {
             if case .auditKey(let key) = $0, key.identifier == identifier { key } else { nil }
         }
     }
 
-    func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+    package func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
         try await call(.signCheckpoint(CheckpointSigning(identifier: identifier, message: message))) {
             if case .signature(let der) = $0 { der } else { nil }
         }
     }
 
-    func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] {
+    package func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]] {
         try await call(.listHeads) {
             if case .heads(let lines) = $0 { lines } else { nil }
         }
     }
 
-    func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
+    package func rememberHead(_ line: [UInt8], node: String) async throws(WorkerFailure) {
         try await call(.rememberHead(HeadToRemember(node: node, line: line))) { $0 == .done ? () : nil }
     }
 }

@@ -2,12 +2,13 @@ import Crypto
 import Foundation
 import Logging
 import MerchantKeys
+import PaymentToken
 import Synchronization
 import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// A token through its supervised worker: the real program, SoftHSM in a fresh directory.
 @Suite struct HSMTokenTests {
@@ -309,6 +310,22 @@ import WorkerProtocol
         #expect(told.restartReasons.first == .hsmToken)
         #expect(exits.all.first == "it ended with status 0")
         await worker.shutdown()
+    }
+
+    @Test("a token that says of a key in service that it is extractable: the next answer says so")
+    func extractable() async throws {
+        let real = try await TokenDirectory()
+        let hsmToken = try ScriptedToken(real)
+        let worker = try await serving(real) {
+            ($0.module, $0.uri, $0.environment) = (hsmToken.libraryPath, hsmToken.uri, hsmToken.environment)
+        }
+        let hash = try #require(PublicKeyHash(bytes: SharedForge.ecMerchant.merchant.publicKeyHash))
+        #expect(try await worker.attributes(of: hash).map(\.extractable) == [false])
+        // CKA_EXTRACTABLE.
+        try hsmToken.play("template C_GetAttributeValue 0x162 1")
+        #expect(try await worker.attributes(of: hash).map(\.extractable) == [true])
+        await worker.shutdown()
+        await #expect(throws: WorkerFailure.self) { try await worker.attributes(of: hash) }
     }
 
     @Test("a token that is absent is looked for until it is there")

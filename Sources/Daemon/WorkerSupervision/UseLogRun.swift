@@ -7,8 +7,8 @@ import Synchronization
 ///
 /// ``read(_:)`` runs it to its end, on the thread that calls it. However it ends, by then the program and its process group are
 /// gone, it is reaped and its pipes are closed. A member that left the group lives on.
-final class UseLogRun: Sendable {
-    enum Failure: Error, Equatable, CustomStringConvertible {
+package final class UseLogRun: Sendable {
+    package enum Failure: Error, Equatable, CustomStringConvertible {
         case notStarted
         case tooLong(limit: Int)
         case timedOut(Duration)
@@ -16,7 +16,7 @@ final class UseLogRun: Sendable {
         /// By ``stop()``.
         case stopped
 
-        var description: String {
+        package var description: String {
             switch self {
             case .notStarted: "it cannot be started"
             case .tooLong(let limit): "it printed more than \(limit >> 20) MiB"
@@ -44,7 +44,7 @@ final class UseLogRun: Sendable {
 
     /// Starts it in a process group of its own, with nothing of this process's but its three standard files and, as descriptor 3,
     /// its own file.
-    init(
+    package init(
         _ program: UseLogProgram, _ executable: TrustedExecutable, variables: [String: String]
     ) throws(Failure) {
         timeout = program.timeout
@@ -65,7 +65,7 @@ final class UseLogRun: Sendable {
     }
 
     /// Ends the program, from any thread. Does nothing once it has ended.
-    func stop() {
+    package func stop() {
         state.withLock { $0.isStopped = true }
         wake.signal()
     }
@@ -74,7 +74,7 @@ final class UseLogRun: Sendable {
     ///
     /// - Parameter lease: kept until then.
     /// - Returns: its output, read no faster than ``took()`` says that it is taken. Without a reader the run is stopped.
-    func pieces(keeping lease: some Sendable) -> AsyncThrowingStream<[UInt8], any Error> {
+    package func pieces(keeping lease: some Sendable) -> AsyncThrowingStream<[UInt8], any Error> {
         let (stream, continuation) = AsyncThrowingStream.makeStream(of: [UInt8].self)
         continuation.onTermination = { [weak self] _ in self?.stop() }
         let thread = Thread { [self] in
@@ -96,7 +96,7 @@ final class UseLogRun: Sendable {
     }
 
     /// A piece was taken out of the stream.
-    func took() {
+    package func took() {
         state.withLock { $0.pieces -= 1 }
         wake.signal()
     }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// Signatures have a bounded share of a token's sessions: one of four, and one at least.
 @Suite("The share of sessions that signatures have")

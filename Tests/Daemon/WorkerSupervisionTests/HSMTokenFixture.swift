@@ -8,7 +8,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 extension Logger {
     static let silent = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

@@ -4,11 +4,13 @@ import Telemetry
 
 /// Inputs that were in flight at two workers' deaths: refused for a while by every token, so that one of them cannot
 /// keep the tokens from everybody else. Bounded: the oldest gives way.
-final class RefusedInputs: Sendable {
-    static let period = Duration.seconds(600)
+package final class RefusedInputs: Sendable {
+    package static let period = Duration.seconds(600)
     static let capacity = 64
 
     private let entries = Mutex<[(digest: SHA256Digest, until: ContinuousClock.Instant)]>([])
+
+    package init() {}
 
     var isEmpty: Bool { entries.withLock { $0.isEmpty } }
 

@@ -1,4 +1,3 @@
-import HTTPListener
 import WorkerProtocol
 
 /// Why a call was not answered, and how far it had come: whether it is made once more, and where, depends on both.
@@ -21,20 +20,19 @@ struct CallFailure: Error, Sendable, Equatable {
 }
 
 /// The caller that an HSM call is made for.
-struct Requester: Sendable {
+package struct Requester: Sendable {
     /// The name that audit records have: callers are served round robin. nil for administration and the daemon's own
     /// calls, which together are one caller.
     var caller: String?
     /// Whom the caller works for; nil for itself. Counts for fairness only: the caller's turns go round these names.
     var client: String?
     /// Returns true once the caller has closed its connection. Its calls are then not made, unless a worker has them.
-    var hasLeft: @Sendable () -> Bool = { false }
-}
+    var hasLeft: @Sendable () -> Bool
 
-extension Requester {
-    /// - Parameter origin: the request's connection; nil where the call is made though the peer has left.
-    init(_ caller: Caller, from origin: RequestOrigin? = nil) {
-        self.init(caller: caller.name, client: caller.client?.text, hasLeft: { origin?.hasLeft ?? false })
+    package init(
+        caller: String? = nil, client: String? = nil, hasLeft: @escaping @Sendable () -> Bool = { false }
+    ) {
+        (self.caller, self.client, self.hasLeft) = (caller, client, hasLeft)
     }
 }
 

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// A package manager replaces the worker's program under a daemon that runs.
 @Suite("A worker's program that is replaced")

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// The queue between the daemon's calls and its workers, with workers that only write down what they were sent.
 @Suite struct CallQueueTests {

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// Callers share a token: one that floods delays the others by a round and not by its whole flood.
 @Suite struct FairSharesTests {

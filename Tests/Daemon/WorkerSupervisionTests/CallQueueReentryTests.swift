@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// Resumes tasks inside `enqueue`, as an executor may: a caller then goes on before the queue's function has returned.
 private final class InlineExecutor: TaskExecutor {

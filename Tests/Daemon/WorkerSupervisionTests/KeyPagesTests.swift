@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 @Suite("A listing's pages, as the daemon asks for them")
 struct KeyPagesTests {

@@ -1,10 +1,10 @@
-import KeyTypes
-import Logging
-import NIOCore
+package import KeyTypes
+package import Logging
+package import NIOCore
 import NIOPosix
-import PaymentToken
+package import PaymentToken
 import Synchronization
-import WorkerProtocol
+package import WorkerProtocol
 
 /// One HSM token: a PKCS#11 token of the configuration, served by one `paytokend-hsm` process at a time.
 ///
@@ -16,12 +16,12 @@ import WorkerProtocol
 ///
 /// What the folder guarantees: no call blocks a thread, none waits without a bound, and a library that hangs, crashes or
 /// lies costs the calls in flight at most; those are made once more where that is safe.
-final class HSMToken: Sendable {
-    let name: String
+package final class HSMToken: Sendable {
+    package let name: String
     let callTimeout: Duration
 
     /// An element each time the token has been opened and serves, for one reader; of several the newest waits for it.
-    let openings: AsyncStream<Void>
+    package let openings: AsyncStream<Void>
     let calls: CallQueue
     let signatures: SignatureShare
     private let supervisor: WorkerSupervisor
@@ -35,7 +35,7 @@ final class HSMToken: Sendable {
     ///   - refusedInputs: Inputs that no worker gets; tokens that hold the same keys share it.
     ///   - memoryGrowth: By so many bytes may a worker grow before a fresh one takes over.
     ///   - eventLoop: Where the worker's answers arrive.
-    init(
+    package init(
         _ settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger,
         events: WorkerEvents = WorkerEvents(), refusedInputs: RefusedInputs = RefusedInputs(),
         memoryGrowth: Int = WorkerSupervisor.memoryGrowth,
@@ -71,15 +71,15 @@ final class HSMToken: Sendable {
         }
     }
 
-    var condition: HSMTokenCondition { supervisor.condition }
+    package var condition: HSMTokenCondition { supervisor.condition }
 
     /// How many calls wait for the token or are with its worker; nil while no worker serves.
     var load: Int? { calls.load }
 
-    var isServing: Bool { load != nil }
+    package var isServing: Bool { load != nil }
 
     /// Bytes of secrets that its processes could not lock in memory.
-    var unlockedSecrets: Int { calls.unlockedSecrets }
+    package var unlockedSecrets: Int { calls.unlockedSecrets }
 
     /// The process that serves now.
     var processIdentifier: Int32? { supervisor.processIdentifier }
@@ -110,7 +110,7 @@ final class HSMToken: Sendable {
     }
 
     /// What the token shows of one key now; empty when it shows none.
-    func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
+    package func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
         try await call(.describeKey(publicKeyHash: hash.bytes)) {
             if case .keys(let keys) = $0 { keys } else { nil }
         }
@@ -118,7 +118,7 @@ final class HSMToken: Sendable {
 
     /// What the token says now of the private keys with this CKA_ID; none where it shows none. A person waits for it, so it
     /// ends at the deadline that a payment's call has.
-    func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
+    package func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
         let terms = CallTerms(deadline: .now + HSMTokenPool.deadline(callTimeout: callTimeout))
         let outcome = await calls.call(.readAttributes(publicKeyHash: hash.bytes), terms: terms) {
             answer -> [PrivateKeyAttributes]? in
@@ -131,17 +131,17 @@ final class HSMToken: Sendable {
     }
 
     /// Stores a private key. Not repeated when the worker ends meanwhile: the outcome is then read with ``listKeys()``.
-    func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
+    package func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
         try await done(.importPrivateKey(keyImport))
     }
 
     /// Stores a certificate beside its private key. Not repeated when the worker ends meanwhile.
-    func importCertificate(_ certificate: CertificateToStore) async throws(WorkerFailure) {
+    package func importCertificate(_ certificate: CertificateToStore) async throws(WorkerFailure) {
         try await done(.importCertificate(certificate))
     }
 
     /// Removes a key's objects; nothing where there are none. The worker has looked whether they are gone.
-    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
+    package func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
         try await done(.destroyKey(publicKeyHash: hash.bytes))
     }
 
@@ -160,7 +160,7 @@ final class HSMToken: Sendable {
     /// - Returns: The key, with its publicKeyHash as identifier and its SubjectPublicKeyInfo.
     /// - Throws: `importRefused` with the token's reason; `hsmTokenUnavailable` when the outcome cannot be read, or when
     ///   the token shows that nothing was made.
-    func generateKey(
+    package func generateKey(
         _ algorithm: KeyAlgorithm, use: KeyUse, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription {
         var generation = KeyGeneration(merchantIdentifier: merchantIdentifier, algorithm: algorithm, use: use)
@@ -205,7 +205,7 @@ final class HSMToken: Sendable {
     ///   - information: CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB.
     /// - Returns: ECDSA with SHA-256 in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with SHA-256: verified.
     /// - Throws: `keyNotFound`; `importRefused` for bytes that are no request of that key.
-    func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
+    package func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
         try await call(.signRequest(RequestSigning(publicKeyHash: publicKeyHash, information: information))) {
             if case .requestSignature(let signature) = $0 { signature } else { nil }
         }
@@ -228,7 +228,7 @@ final class HSMToken: Sendable {
 }
 
 /// Whether a token can be used now.
-enum HSMTokenCondition: Sendable, Equatable {
+package enum HSMTokenCondition: Sendable, Equatable {
     /// A worker is being started, for the first time or after one that ended.
     case starting
     case ready(HSMTokenDescription)
@@ -237,40 +237,60 @@ enum HSMTokenCondition: Sendable, Equatable {
 }
 
 /// One entry of the configuration's `tokens`: a PKCS#11 token and how its worker process uses it.
-struct HSMTokenSettings: Sendable, Equatable {
+package struct HSMTokenSettings: Sendable, Equatable {
     /// The name in metrics, records and `--token`.
-    var name: String
+    package var name: String
     /// Absolute path of the PKCS#11 library.
-    var module: String
+    package var module: String
     /// RFC 7512 URI naming the token by label and serial number, without a pin-source.
-    var uri: String
+    package var uri: String
     /// Absolute path of the file with the user PIN.
-    var pinFile: String
+    package var pinFile: String
     /// Working sessions, besides the one that holds the login.
-    var sessions: Int
+    package var sessions: Int
     /// A call that takes longer ends the worker.
-    var callTimeout: Duration
+    package var callTimeout: Duration
     /// After so many operations a fresh worker takes over.
-    var recycleAfter: Int
+    package var recycleAfter: Int
     /// Tier C: one transaction's symmetric key may be read into the worker's memory.
-    var allowExtractableSecret: Bool
+    package var allowExtractableSecret: Bool
     /// The worker's environment variables, besides the few it always has.
-    var environment: [String: String]
+    package var environment: [String: String]
     /// Library-specific initialisation string (NSS); empty for none.
-    var initArgs: String
+    package var initArgs: String
     /// Absolute path of the file in which the worker remembers PINs that the token refused; empty for none.
-    var refusedLogins = ""
+    package var refusedLogins = ""
     /// System calls that the worker is denied, by ``DeniableSystemCalls``' names.
-    var deniedSystemCalls: [String] = []
+    package var deniedSystemCalls: [String] = []
     /// What prints the token's own counter or log of its keys' uses; nil for none.
-    var useLog: UseLogProgram?
+    package var useLog: UseLogProgram?
+
+    package init(
+        name: String, module: String, uri: String, pinFile: String, sessions: Int, callTimeout: Duration,
+        recycleAfter: Int, allowExtractableSecret: Bool, environment: [String: String], initArgs: String,
+        refusedLogins: String = "", deniedSystemCalls: [String] = [], useLog: UseLogProgram? = nil
+    ) {
+        self.name = name
+        self.module = module
+        self.uri = uri
+        self.pinFile = pinFile
+        self.sessions = sessions
+        self.callTimeout = callTimeout
+        self.recycleAfter = recycleAfter
+        self.allowExtractableSecret = allowExtractableSecret
+        self.environment = environment
+        self.initArgs = initArgs
+        self.refusedLogins = refusedLogins
+        self.deniedSystemCalls = deniedSystemCalls
+        self.useLog = useLog
+    }
 }
 
 /// What a ``HSMToken`` tells the rest of the daemon. Every closure is called from an arbitrary thread, returns
 /// soon (but `keys`, for which the worker waits) and does not call the worker back.
-struct WorkerEvents: Sendable {
+package struct WorkerEvents: Sendable {
     /// Why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
-    enum RestartReason: String, Sendable, CaseIterable {
+    package enum RestartReason: String, Sendable, CaseIterable {
         /// It ended by itself or by a signal.
         case died
         /// A call stayed unanswered for longer than `call_timeout`.
@@ -303,7 +323,7 @@ struct WorkerEvents: Sendable {
     var called: @Sendable (WorkerOperation, Double) -> Void
     var restarted: @Sendable (RestartReason) -> Void
 
-    init(
+    package init(
         keys: @escaping @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void = { _, _ in },
         condition: @escaping @Sendable (HSMTokenCondition) -> Void = { _ in },
         waited: @escaping @Sendable (Double) -> Void = { _ in },

@@ -1,11 +1,11 @@
 import FairShares
 import NIOCore
-import WorkerProtocol
+package import WorkerProtocol
 
 typealias CallResult = Result<WorkerAnswer, CallFailure>
 
 /// One attempt at a call on its way through a ``CallQueue``.
-struct PendingCall: Sendable {
+package struct PendingCall: Sendable {
     let identifier: UInt64
     let operation: WorkerOperation
     /// It opens the token: its worker does not serve yet.
@@ -40,7 +40,7 @@ struct PendingCall: Sendable {
     static let deadlineExceeded = WorkerFailure(
         .deadlineExceeded, "The call was not answered within its deadline, its repetition included.")
 
-    static let abandonedByCaller = WorkerFailure(
+    package static let abandonedByCaller = WorkerFailure(
         .deadlineExceeded, "The caller closed its connection before the HSM token had its call.")
 }
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// Tokens that take their time, through the real worker: the scripted module in front of SoftHSM.
 @Suite struct SlowHSMTokenTests {

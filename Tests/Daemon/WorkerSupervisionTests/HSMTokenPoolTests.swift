@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@testable import Daemon
+@testable import WorkerSupervision
 
 /// Two tokens with the same keys: SoftHSM twice, each with a directory and a worker of its own, since SoftHSM takes one
 /// configuration a process.

@@ -5,10 +5,10 @@ import Glibc
 ///
 /// Each component of the path is opened without following links and checked by its descriptor: every directory, every link
 /// that leads on, and the file. A link's target is walked in the same way.
-final class TrustedExecutable: Sendable {
+package final class TrustedExecutable: Sendable {
     /// Why a path is not run; continues a sentence that begins with the program.
-    struct Objection: Error, Equatable, CustomStringConvertible {
-        let description: String
+    package struct Objection: Error, Equatable, CustomStringConvertible {
+        package let description: String
 
         static let noProgram = Objection(description: "is no program that can be run")
         static let unreadable = Objection(description: "or a directory above it cannot be read")
@@ -25,7 +25,7 @@ final class TrustedExecutable: Sendable {
     var descriptor: CInt { file.number }
 
     /// - Parameter path: absolute.
-    init(path: String) throws(Objection) {
+    package init(path: String) throws(Objection) {
         var place = try Self.root()
         // The next component is the last.
         var rest = Self.components(path)
