@@ -149,6 +149,13 @@ let folders: [[Target]] = [
                     nioHTTP1,
                 ],
                 exclude: ["openapi.json"]),
+            /// The frame of the daemon and the gateway: start, signals, reload and end; routes, request log, refusals.
+            .target(
+                name: "ServerProgram",
+                dependencies: [
+                    "ConfigurationFile", "DaemonAPI", "HTTPListener", "HostSystem", "Telemetry", nioPosix, logging,
+                    signals,
+                ]),
         ]),
     folder(
         "Sources/Records",
@@ -208,7 +215,7 @@ let folders: [[Target]] = [
                     "WorkerProtocol",
                     "PaymentToken",
                     "MerchantKeys", "AuditChain", "Ledger", "PostgreSQLClient", "DaemonAPI", "HostSystem", "Telemetry",
-                    "ConfigurationFile", "HTTPListener", "WorkerSupervision", nioCore, nioPosix, logging, signals, x509,
+                    "ConfigurationFile", "HTTPListener", "WorkerSupervision", nioCore, nioPosix, logging, signals, x509, "FairShares", "ServerProgram",
                     crypto,
                 ]),
         ]),
@@ -233,7 +240,7 @@ let folders: [[Target]] = [
                     "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "FairShares", "HostSystem",
                     "HTTPListener", "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory",
                     "StrictJSON", "Telemetry", "TLSHandshake", nioCore, nioPosix, "OutgoingConnections",
-                    nioHTTP1, nioSSL, logging, signals, x509, asn1, crypto, nioTLS,
+                    nioHTTP1, nioSSL, logging, "ServerProgram", x509, asn1, crypto, nioTLS,
                 ],
                 exclude: ["openapi.json"]),
         ]),
@@ -246,7 +253,8 @@ let folders: [[Target]] = [
                 dependencies: ["SecretMemory", "PostgreSQLClient", "DaemonAPI", "Encodings", arguments]),
             /// The daemon's command line.
             .executableTarget(
-                name: "paytokend", dependencies: ["CommandOutput", "Daemon", "DaemonAPI", "ProductVersion", arguments]),
+                name: "paytokend",
+                dependencies: ["HostSystem", "CommandOutput", "Daemon", "DaemonAPI", "ProductVersion", arguments]),
             /// The worker's.
             .executableTarget(
                 name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", arguments]),
@@ -265,6 +273,7 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "paytoken-gateway",
                 dependencies: [
+                    "HostSystem",
                     "CommandOutput", "DaemonAPI", "Encodings", "Gateway", "Payments", "PostgreSQLClient",
                     "ProductVersion",
                     "SecretMemory", "StrictJSON", arguments,
@@ -421,7 +430,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "DaemonTests",
                 dependencies: [
-                    "WorkerSupervision",
+                    "WorkerSupervision", "ServerProgram",
                     "KeyTypes",
                     "AccessControl", "AuditChain", "CLinux", "ConfigurationFile", "Daemon", "DaemonAPI", "HTTPListener",
                     "HostSystem",
@@ -445,6 +454,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "GatewayTests",
                 dependencies: [
+                    "ServerProgram",
                     "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener",
                     "HostSystem",
                     "Payments", "Processors", "paytoken-gateway", "Radial", "Refusals", "SecretMemory", "StrictJSON",

@@ -4,6 +4,7 @@ import ArgumentParser
 import CommandOutput
 import DaemonAPI
 import Gateway
+import HostSystem
 import ProductVersion
 
 /// The merchant server, in the foreground.
@@ -38,7 +39,7 @@ struct PaytokenGateway: AsyncParsableCommand {
         defaultSubcommand: Serve.self)
 
     static func main() async {
-        GatewayProgram.forbidNewPrivileges()
+        HardenedProcess.forbidNewPrivileges()
         await runProcess()
     }
 }

@@ -4,7 +4,7 @@ import ArgumentParser
 import CommandOutput
 import Daemon
 import DaemonAPI
-import Foundation
+import HostSystem
 import ProductVersion
 
 /// The daemon, in the foreground.
@@ -47,7 +47,7 @@ struct Paytokend: AsyncParsableCommand {
     var awaitRestore = false
 
     static func main() async {
-        DaemonProgram.forbidNewPrivileges()
+        HardenedProcess.forbidNewPrivileges()
         await runProcess()
     }
 

@@ -1,5 +1,6 @@
 import Encodings
 import Glibc
+package import Logging
 package import NIOCore
 import Synchronization
 
@@ -74,6 +75,10 @@ package final class ConnectionLimits: Sendable {
             self.reserved = reserved
             self.unidentified = unidentified
         }
+
+        /// For a socket of administration, which needs few connections, and needs them when other sockets are flooded, or when
+        /// one account that may connect opens as many as it can.
+        package static let administration = Maximum(total: 64, perSource: 16, reserved: 8)
     }
 
     private let maximum: Maximum
@@ -184,6 +189,20 @@ package enum DescriptorLimit {
     /// How many of the wanted connections fit under `limit`; at least 16.
     package static func connections(wanted: Int, limit: Int) -> Int {
         min(wanted, max(16, limit - reserve))
+    }
+
+    /// The same under the limit that this process can have. Warns of a setting that does not fit.
+    ///
+    /// - Parameter setting: its name in the configuration.
+    package static func connections(_ setting: String, _ wanted: Int, _ logger: Logger) -> Int {
+        let limit = raise()
+        let served = connections(wanted: wanted, limit: limit)
+        if served < wanted {
+            logger.warning(
+                "\(setting) does not fit under the descriptor limit; raise LimitNOFILE",
+                metadata: ["wanted": "\(wanted)", "served": "\(served)", "limit": "\(limit)"])
+        }
+        return served
     }
 }
 

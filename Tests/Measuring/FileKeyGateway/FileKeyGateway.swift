@@ -19,7 +19,6 @@ struct FileKeyGateway {
             FileHandle.standardError.write(Data("usage: paytoken-gateway-file-key CONFIGURATION DIRECTORY\n".utf8))
             exit(64)
         }
-        GatewayProgram.forbidNewPrivileges()
         do {
             let status = await GatewayProgram.run(
                 configurationFile: CommandLine.arguments[1],

@@ -4,6 +4,7 @@ import Foundation
 import Ledger
 import MerchantKeys
 import Refusals
+import ServerProgram
 
 /// The second person's decisions. What is approved is carried out at once, in the same transaction; but what is another node's own
 /// matter is carried out by that node, which notices the approval (``carryOutApproved(_:)``).

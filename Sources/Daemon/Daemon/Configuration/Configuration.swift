@@ -1,19 +1,19 @@
 import AuditChain
 import ConfigurationFile
-import Foundation
 import PaymentToken
+import ServerProgram
 import Telemetry
 import WorkerSupervision
 
 /// Everything the configuration file says, typed, defaulted and checked; names are resolved, paths absolute.
 ///
-/// `DaemonProgram` reads it at the start and for `--check`, `Reload` at SIGHUP. Guaranteed: one run finds every problem and
+/// The program reads it at the start, for `--check` and at SIGHUP (`ServerProgram`). Guaranteed: one run finds every problem and
 /// names its file, line and key; an unknown key is a problem; and nothing is changed, so a file can be checked while another
 /// is in force.
 ///
 /// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
 /// HSMTokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
-/// ``ConfigurationReader``; ConfigurationValues.swift has the kinds of values. Start reading at ``load(path:environment:)``.
+/// ``ConfigurationReader``; ConfigurationValues.swift has the kinds of values. Start reading at ``read(_:_:)``.
 /// A new key is a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line in the
 /// sample configuration.
 struct Configuration: Sendable {
@@ -35,24 +35,10 @@ struct Configuration: Sendable {
     var warnings: [ConfigurationWarning]
 }
 
-extension Configuration {
+extension Configuration: ServerConfiguration {
     static let keys = ["listener", "tokens", "trust", "verification", "ledger", "approvals", "access", "log"]
 
-    /// Reads and checks the whole file; nothing is changed.
-    /// - Parameter path: absolute, or relative to the working directory.
-    /// - Parameter environment: where CREDENTIALS_DIRECTORY is looked up.
-    /// - Throws: every problem that was found, in the order of the file.
-    static func load(
-        path: String, environment: [String: String] = ProcessInfo.processInfo.environment, examinesPlaces: Bool = false
-    ) throws(ConfigurationProblems) -> Configuration {
-        var (configuration, warnings) = try ConfigurationReader.load(
-            path: path, environment: environment, examinesPlaces: examinesPlaces, keys: keys, read)
-        configuration.warnings = warnings
-        return configuration
-    }
-
-    /// nil after a reported problem.
-    private static func read(_ root: ConfigurationSection, _ text: String) -> Configuration? {
+    static func read(_ root: ConfigurationSection, _ text: String) -> Configuration? {
         let reader = root.reader
         let listener = ListenerSettings(root.section("listener", keys: ListenerSettings.keys))
         var hsmTokens = HSMTokenSettings.all(root)

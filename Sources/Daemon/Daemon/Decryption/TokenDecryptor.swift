@@ -7,6 +7,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import ServerProgram
 import StrictJSON
 import WorkerProtocol
 import WorkerSupervision

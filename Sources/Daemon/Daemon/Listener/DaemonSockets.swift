@@ -92,30 +92,20 @@ extension UnnamedAccounts {
     }
 }
 
-extension Listener {
-    /// Administration needs few connections, and needs them when the payments socket is flooded, or when one user who may
-    /// connect opens as many as the daemon lets him.
-    private static let administration = ConnectionLimits.Maximum(total: 64, perSource: 16, reserved: 8)
-
-    /// Binds the daemon's sockets that were not inherited, and serves until `shutdown(grace:)`.
+extension ListenerSettings {
+    /// The daemon's sockets, the payments socket first.
+    ///
     /// - Parameter requestLimits: for tests that cannot wait.
-    /// - Throws: `ListenerError`; on `.alreadyServed` the daemon exits with status 75.
-    static func start(
-        settings: ListenerSettings, inherited: InheritedSockets = .init(), handler: any PeerRequestHandler,
-        instruments: Instruments, group: any EventLoopGroup, logger: Logger, requestLimits: RequestLimits? = nil
-    ) async throws(ListenerError) -> Listener {
-        let limit = DescriptorLimit.raise()
-        let connections = DescriptorLimit.connections(wanted: settings.maxConnections, limit: limit)
-        if connections < settings.maxConnections {
-            logger.warning(
-                "listener.max_connections does not fit under the descriptor limit; raise LimitNOFILE",
-                metadata: ["wanted": "\(settings.maxConnections)", "served": "\(connections)", "limit": "\(limit)"])
-        }
-        let limits = requestLimits ?? RequestLimits(idle: TimeAmount(settings.idleTimeout))
-        let sockets = try SocketKind.allCases.map { kind throws(ListenerError) in
-            let maximum = maximum(kind, settings, all: connections)
+    func sockets(
+        inherited: InheritedSockets = .init(), handler: any PeerRequestHandler, instruments: Instruments,
+        logger: Logger, requestLimits: RequestLimits? = nil
+    ) throws(ListenerError) -> [ListeningSocket] {
+        let connections = DescriptorLimit.connections("listener.max_connections", maxConnections, logger)
+        let limits = requestLimits ?? RequestLimits(idle: TimeAmount(idleTimeout))
+        return try SocketKind.allCases.map { kind throws(ListenerError) in
+            let maximum = maximum(kind, all: connections)
             return ListeningSocket(
-                name: kind.rawValue, place: try place(of: kind, settings: settings, inherited: inherited),
+                name: kind.rawValue, place: try place(of: kind, inherited),
                 service: PeerConnections(
                     socket: kind, handler: handler, instruments: instruments,
                     shares: UnnamedShares(total: maximum.total)),
@@ -123,22 +113,20 @@ extension Listener {
                 // Administration may take long, with lists of thousands of keys: it must not hold up payments.
                 answersOnEventLoop: kind == .payments, limits: limits)
         }
-        return try await start(sockets, group: group, logger: logger)
     }
 
-    private static func maximum(
-        _ kind: SocketKind, _ settings: ListenerSettings, all: Int
-    ) -> ConnectionLimits.Maximum {
-        var maximum = ConnectionLimits.Maximum(total: all, perSource: settings.maxConnectionsPerUID)
+    private func maximum(_ kind: SocketKind, all: Int) -> ConnectionLimits.Maximum {
+        var maximum = ConnectionLimits.Maximum(total: all, perSource: maxConnectionsPerUID)
         guard kind == .admin else { return maximum }
+        let administration = ConnectionLimits.Maximum.administration
         maximum.total = min(all, administration.total)
         maximum.perSource = min(maximum.perSource, administration.perSource)
         maximum.reserved = administration.reserved
         return maximum
     }
 
-    private static func place(
-        of kind: SocketKind, settings: ListenerSettings, inherited: InheritedSockets
+    private func place(
+        of kind: SocketKind, _ inherited: InheritedSockets
     ) throws(ListenerError) -> ListeningSocket.Place {
         if let socket = inherited[kind.rawValue] {
             // Who calls is known by the kernel's word for a Unix socket only.
@@ -150,8 +138,8 @@ extension Listener {
             return .inherited(socket)
         }
         return switch kind {
-        case .payments: .path(settings.socket, mode: settings.mode, group: settings.group)
-        case .admin: .path(settings.adminSocket, mode: settings.adminMode, group: nil)
+        case .payments: .path(socket, mode: mode, group: group)
+        case .admin: .path(adminSocket, mode: adminMode, group: nil)
         }
     }
 }

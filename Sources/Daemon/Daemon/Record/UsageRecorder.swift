@@ -3,6 +3,7 @@ import DaemonAPI
 import Ledger
 import ProductVersion
 import Refusals
+import ServerProgram
 
 // The key-usage record: who did what with which key, as a hash chain in the ledger that the HSM token's audit key seals.
 //

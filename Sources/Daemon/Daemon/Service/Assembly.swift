@@ -6,6 +6,7 @@ import Logging
 import MerchantKeys
 import NIOCore
 import PaymentToken
+import ServerProgram
 import WorkerProtocol
 import WorkerSupervision
 
@@ -31,16 +32,16 @@ struct Assembly: Sendable {
 
     /// Opens the ledger and finds the worker's program; starts nothing that serves.
     ///
-    /// - Parameter openLedger: how the ledger is opened: as the configuration says, but for who measures what it costs.
+    /// - Parameter given: another ledger than the configuration's.
     static func make(
         _ configuration: Configuration, logger: Logger, clock: WallClock = .system,
-        openLedger: LedgerOpening = ConfiguredLedger.opening
+        ledger given: (any Ledger)? = nil
     ) async throws(StartFailure) -> Assembly {
         let instruments = Instruments()
         instruments.begin(hsmTokens: configuration.hsmTokens.map(\.name))
         let faults = FaultLog(logger: logger)
         let unsealed = UnsealedRecords()
-        let ledger = try await openLedger(configuration.ledger) { event in
+        let observe: @Sendable (LedgerEvent) -> Void = { event in
             switch event {
             case .committed(let writes, _): instruments.ledgerBatchSize.observe(Double(writes))
             case .exchanged(let roundTrips): instruments.ledgerBatchRoundTrips.observe(Double(roundTrips))
@@ -67,6 +68,8 @@ struct Assembly: Sendable {
             case .failed, .dropped: break
             }
         }
+        let ledger: any Ledger
+        if let given { ledger = given } else { ledger = try await configuration.ledger.open(observe: observe) }
         let known = Set(configuration.warnings.map(\.setting.rawValue))
         for setting in (ledger as? any DatabaseLedger)?.insecureSettings ?? [] where !known.contains(setting.rawValue) {
             logger.warning("insecure setting", metadata: ["place": "ledger.url", "reason": "\(setting)"])

@@ -1,25 +1,23 @@
 import Ledger
 import ProductVersion
+import ServerProgram
 
-/// Opens the ledger that a configuration names; the ledger tells what its writer does.
-typealias LedgerOpening =
-    @Sendable (LedgerSettings, _ observe: @escaping @Sendable (LedgerEvent) -> Void) async throws(StartFailure) ->
-    any Ledger
-
-/// The engines, by what `ledger.url` begins with.
-enum ConfiguredLedger {
-    static let opening: LedgerOpening = { settings, observe throws(StartFailure) in
+extension LedgerSettings {
+    /// Opens the ledger, with the engine that `ledger.url` begins with.
+    ///
+    /// - Parameter observe: hears what the ledger's writer does.
+    func open(observe: @escaping @Sendable (LedgerEvent) -> Void) async throws(StartFailure) -> any Ledger {
         do throws(LedgerOpeningError) {
-            switch settings.place {
+            switch place {
             case .sqlite(let path):
                 return try await SQLiteLedger.open(
                     SQLiteLedger.Settings(
-                        path: path, node: settings.node, repeatFor: settings.repeatFor, timeout: settings.timeout),
+                        path: path, node: node, repeatFor: repeatFor, timeout: timeout),
                     observe: observe)
             case .postgresql(let place):
                 let wanted = PostgreSQLLedger.Settings(
-                    url: place.url, passwordFile: place.passwordFile, node: settings.node ?? "",
-                    version: ProductVersion.current, repeatFor: settings.repeatFor, timeout: settings.timeout,
+                    url: place.url, passwordFile: place.passwordFile, node: node ?? "",
+                    version: ProductVersion.current, repeatFor: repeatFor, timeout: timeout,
                     requiresStandby: place.requiresStandby)
                 return try await SchemaUpgrade.awaited { () async throws(LedgerOpeningError) in
                     try await PostgreSQLLedger.open(wanted, observe: observe)

@@ -1,18 +1,17 @@
 import AuditChain
 import ConfigurationFile
 import Ledger
-import Logging
 import PaymentToken
 import Refusals
+import ServerProgram
 import Synchronization
-import Telemetry
 import X509
 
 /// The configuration in force, of which SIGHUP replaces what can change under a running daemon: access, trust, the
 /// signing-time window and the log level. Everything else needs a restart and is left as it was started.
 final class LiveConfiguration: Sendable {
     let policies: CurrentPolicies
-    private let inForce: Mutex<Configuration>
+    let configuration: Current<Configuration>
     /// Whether the record may have other values last than those in force: the ones of a configuration that did not take its place
     /// after all, since nobody could say whether they were written.
     private let mayBeRecordedOtherwise = Mutex(false)
@@ -20,16 +19,16 @@ final class LiveConfiguration: Sendable {
 
     init(_ configuration: Configuration, instruments: Instruments) throws(StartFailure) {
         policies = CurrentPolicies(try Policies(configuration))
-        inForce = Mutex(configuration)
+        self.configuration = Current(configuration)
         self.instruments = instruments
         instruments.show(warnings: configuration.warnings)
     }
 
-    var warnings: [ConfigurationWarning] { inForce.withLock { $0.warnings } }
+    var warnings: [ConfigurationWarning] { configuration.current.warnings }
 
     /// After what time claims may be removed; nil when never.
     var claimRetention: ClaimRetention? {
-        let configuration = inForce.withLock { $0 }
+        let configuration = configuration.current
         return ClaimRetention(
             retainClaims: configuration.ledger.retainClaims, repeatFor: configuration.ledger.repeatFor,
             windows: configuration.windows)
@@ -37,14 +36,14 @@ final class LiveConfiguration: Sendable {
 
     /// Of verification and of all access rules; nil when one of them is off.
     var widestWindow: Duration? {
-        inForce.withLock { $0.windows }.reduce(Duration.zero) { widest, window in
+        configuration.current.windows.reduce(Duration.zero) { widest, window in
             widest.flatMap { widest in window.map { max(widest, $0) } }
         }
     }
 
     /// Why `new` must not take its place, though it is right by itself; nil when it may.
     func objection(to new: Configuration) -> String? {
-        guard inForce.withLock({ $0.ledger.isShared }), new.access.rules.contains(where: \.lacksName) else {
+        guard configuration.current.ledger.isShared, new.access.rules.contains(where: \.lacksName) else {
             return nil
         }
         return
@@ -56,7 +55,7 @@ final class LiveConfiguration: Sendable {
     ///
     /// - Returns: the values that will be in force; nil when those and the file are what the record has last.
     func valuesToRecord(with new: Configuration) -> ConfigurationValues? {
-        let old = inForce.withLock { $0 }
+        let old = configuration.current
         var next = old
         next.takeWhatMayChange(from: new)
         let values = next.recordedValues
@@ -73,11 +72,7 @@ final class LiveConfiguration: Sendable {
     func replace(with new: Configuration, policies: Policies) -> [String] {
         self.policies.replace(with: policies)
         mayBeRecordedOtherwise.withLock { $0 = false }
-        let (warnings, pending) = inForce.withLock { configuration in
-            let pending = configuration.restartOnlyDifferences(from: new)
-            configuration.takeWhatMayChange(from: new)
-            return (configuration.warnings, pending)
-        }
+        let pending = configuration.takeWhatMayChange(from: new)
         instruments.show(warnings: warnings)
         return pending
     }
@@ -89,15 +84,14 @@ extension Configuration {
         ([signingTimeWindow] + access.rules.compactMap(\.signingTimeWindow)).map(\.duration)
     }
 
-    fileprivate func restartOnlyDifferences(from new: Configuration) -> [String] {
+    func fixedParts(in new: Configuration) -> [(name: String, isUnchanged: Bool)] {
         [
             ("listener", listener == new.listener), ("tokens", hsmTokens == new.hsmTokens),
-            ("ledger", ledger == new.ledger),
-            ("approvals", approvals == new.approvals), ("log.format", log.format == new.log.format),
-        ].filter { !$0.1 }.map(\.0)
+            ("ledger", ledger == new.ledger), ("approvals", approvals == new.approvals),
+        ]
     }
 
-    fileprivate mutating func takeWhatMayChange(from new: Configuration) {
+    mutating func takeWhatMayChange(from new: Configuration) {
         // What stays as it was started keeps its warnings too.
         let kept = warnings.filter(\.setting.isFixedAtStart)
         warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
@@ -133,62 +127,22 @@ struct Policies: Sendable {
     let signingTimeWindow: SigningTimeWindow
 }
 
-/// The policies in force. A request reads them once and is served by what it read to its end; a reload replaces all of
-/// them at once, so no request sees half of one.
-final class CurrentPolicies: Sendable {
-    private let policies: Mutex<Policies>
+/// The policies in force. No request sees half of a reload.
+typealias CurrentPolicies = Current<Policies>
 
-    init(_ policies: Policies) {
-        self.policies = Mutex(policies)
+extension Assembly: ReloadableParts {
+    func reload(
+        with new: Configuration
+    ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning]) {
+        if let objection = live.objection(to: new) { throw StartFailure(.configuration, objection) }
+        let policies = try Policies(new)
+        // Before it is in force: nothing is decided by rules that are not in the record.
+        try await lifeRecords.reloaded(new.fileDigest, values: live.valuesToRecord(with: new))
+        let pending = live.replace(with: new, policies: policies)
+        // A PIN that was refused is tried again now that its file may have changed.
+        hsmTokens.retry()
+        return (pending, live.warnings)
     }
 
-    var current: Policies { policies.withLock { $0 } }
-
-    func replace(with new: Policies) {
-        policies.withLock { $0 = new }
-    }
-}
-
-/// SIGHUP: access, trust, the signing-time window, the log level and PIN files are read again, all or nothing. On open
-/// connections the new rules apply from the next request on.
-struct Reload: Sendable {
-    let file: String
-    let assembly: Assembly
-    let log: StandardErrorLog
-    let logger: Logger
-
-    /// - Returns: whether what the file says is in force.
-    func run() async -> Bool {
-        do throws(StartFailure) {
-            let configuration = try DaemonProgram.load(file)
-            if let objection = assembly.live.objection(to: configuration) {
-                throw StartFailure(.configuration, objection)
-            }
-            let policies = try Policies(configuration)
-            // Before it is in force: nothing is decided by rules that are not in the record.
-            try await assembly.lifeRecords.reloaded(
-                configuration.fileDigest, values: assembly.live.valuesToRecord(with: configuration))
-            let pending = assembly.live.replace(with: configuration, policies: policies)
-            log.level = configuration.log.level
-            // A PIN that was refused is tried again now that its file may have changed.
-            assembly.hsmTokens.retry()
-            logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
-            if !pending.isEmpty {
-                logger.warning(
-                    "these settings were changed too, and stay as they were until a restart",
-                    metadata: ["sections": "\(pending.joined(separator: ", "))"])
-            }
-            for warning in assembly.live.warnings {
-                logger.warning(
-                    "\(warning.headline)", metadata: ["place": "\(warning.place)", "reason": "\(warning.message)"])
-            }
-            return true
-        } catch {
-            await assembly.lifeRecords.reloadRefused()
-            logger.error(
-                "configuration not reloaded; the one in force stays",
-                metadata: ["file": "\(file)", "reason": "\(error.message)"])
-            return false
-        }
-    }
+    func reloadRefused() async { await lifeRecords.reloadRefused() }
 }

@@ -1,19 +1,24 @@
-import Foundation
 import HTTPListener
 import HostSystem
 import Logging
-import NIOPosix
 import ProductVersion
 import Refusals
+import ServerProgram
 import WorkerSupervision
 
 /// A daemon that serves: the listener, and what runs beside it until it is stopped.
 ///
 /// Not a ServiceGroup of swift-service-lifecycle, whose services stop one after the other, each as slowly as it likes. All
 /// ends here share 30 seconds, and what still happens in them depends on the time that is left.
-struct ServingDaemon: Sendable {
-    private let assembly: Assembly
-    private let listener: Listener
+struct ServingDaemon: ServingProgram {
+    static let name = "paytokend"
+    static let socketNames = SocketKind.allCases.map(\.rawValue)
+    static let firstStatus = "Opening the HSM tokens."
+
+    let parts: Assembly
+    let listener: Listener
+    /// Whether it stays while the ledger is not the one that the HSM token remembers.
+    private let awaitsRestore: Bool
     /// Seals the record. It goes on after the other tasks, until the last record is written.
     private let sealing: Task<Void, Never>
     private let tasks: [Task<Void, Never>]
@@ -31,12 +36,16 @@ struct ServingDaemon: Sendable {
 
     /// Records the start, opens the sockets and begins to open the HSM tokens. The ledger is closed when that fails.
     static func start(
-        _ assembly: Assembly, _ configuration: Configuration, inherited: InheritedSockets, logger: Logger
+        _ assembly: Assembly, _ configuration: Configuration, _ start: ProgramStart, awaitsRestore: Bool
     ) async throws(StartFailure) -> ServingDaemon {
         let listener: Listener
         do throws(StartFailure) {
             try await assembly.lifeRecords.started(with: configuration)
-            listener = try await listen(assembly, configuration.listener, inherited, logger)
+            listener = try await start.listen { () throws(ListenerError) in
+                try configuration.listener.sockets(
+                    inherited: start.inherited, handler: assembly.router, instruments: assembly.instruments,
+                    logger: start.logger)
+            }
         } catch {
             await assembly.ledger.close()
             throw error
@@ -48,8 +57,9 @@ struct ServingDaemon: Sendable {
             hsmTokens.all.allSatisfy { $0.condition != .starting } && (gate.position != .waiting || !first.isServing)
         }
         let comparing = assembly.gate.start(openings: first.openings) { first.isServing }
+        let logger = start.logger
         let daemon = ServingDaemon(
-            assembly: assembly, listener: listener, sealing: assembly.checkpoints.start(),
+            parts: assembly, listener: listener, awaitsRestore: awaitsRestore, sealing: assembly.checkpoints.start(),
             tasks: [
                 opening, comparing, assembly.refusalSummaries.start(), assembly.recordCheck.start(),
                 ClaimPruning(ledger: assembly.ledger, live: assembly.live, clock: .system, logger: logger).start(),
@@ -65,39 +75,31 @@ struct ServingDaemon: Sendable {
         return daemon
     }
 
-    private static func listen(
-        _ assembly: Assembly, _ settings: ListenerSettings, _ inherited: InheritedSockets, _ logger: Logger
-    ) async throws(StartFailure) -> Listener {
-        do throws(ListenerError) {
-            return try await Listener.start(
-                settings: settings, inherited: inherited, handler: assembly.router, instruments: assembly.instruments,
-                group: MultiThreadedEventLoopGroup.singleton, logger: logger)
-        } catch {
-            throw StartFailure(listener: error)
+    func failure() async -> StartFailure? {
+        for await case .held(let disagreement) in parts.gate.verdicts where !awaitsRestore {
+            return StartFailure(.configuration, "paytokend: " + disagreement.description)
         }
+        return nil
     }
 
-    /// The payments socket's path first, then the admin socket's.
-    var watchedSocket: WatchedSocket? { listener.watchedSocket }
-
-    /// Takes no new connections, answers what is under way, writes and seals the last records.
+    /// Answers what is under way, writes and seals the last records.
     ///
-    /// - Parameter seals: not where the ledger is not the one that the HSM token remembers.
-    func stop(seals: Bool) async {
+    /// - Parameter failure: the ledger is not the one that the HSM token remembers, and is not sealed.
+    func stop(after failure: StartFailure?) async {
         let started = ContinuousClock.now
-        let patience = Task { [hsmTokens = assembly.hsmTokens] in
+        let patience = Task { [hsmTokens = parts.hsmTokens] in
             guard (try? await Task.sleep(for: Self.hsmTime)) != nil else { return }
             hsmTokens.giveUp()
         }
         await listener.shutdown(grace: Self.hsmTime + Self.lastAnswers)
         for task in tasks { task.cancel() }
         let ending = Task {
-            await assembly.refusalSummaries.finish()
-            await assembly.lifeRecords.stopped()
+            await parts.refusalSummaries.finish()
+            await parts.lifeRecords.stopped()
             sealing.cancel()
-            if seals { await seal() }
-            await assembly.hsmTokens.shutdown()
-            await assembly.ledger.close()
+            if failure == nil { await seal() }
+            await parts.hsmTokens.shutdown()
+            await parts.ledger.close()
         }
         if await ending.value(within: max(Self.endTime, Self.drainTime - started.duration(to: .now))) == nil {
             logger.error(
@@ -105,13 +107,12 @@ struct ServingDaemon: Sendable {
             )
         }
         patience.cancel()
-        logger.notice("stopped")
     }
 
     /// The checkpoint at shutdown. Without one the record's end is unsealed until the next start.
     private func seal() async {
         do throws(Refusal) {
-            try await assembly.checkpoints.seal()
+            try await parts.checkpoints.seal()
         } catch {
             logger.warning("the end of the record was not sealed", metadata: ["reason": "\(error.message)"])
         }

@@ -1,5 +1,5 @@
 import Foundation
-import Synchronization
+import ServerProgram
 
 /// Every client of the configuration, by what it proves itself with.
 struct ClientDirectory: Sendable {
@@ -57,18 +57,5 @@ struct ClientDirectory: Sendable {
     var usesCertificates: Bool { clients.contains(where: \.usesCertificate) }
 }
 
-/// The clients in force. A request reads them once and is served by what it read to its end; a reload replaces them as a whole,
-/// and an open connection is checked anew at its next request.
-final class CurrentClients: Sendable {
-    private let directory: Mutex<ClientDirectory>
-
-    init(_ directory: ClientDirectory) {
-        self.directory = Mutex(directory)
-    }
-
-    var current: ClientDirectory { directory.withLock { $0 } }
-
-    func replace(with new: ClientDirectory) {
-        directory.withLock { $0 = new }
-    }
-}
+/// The clients in force. An open connection is checked again at its next request.
+typealias CurrentClients = Current<ClientDirectory>

@@ -1,17 +1,17 @@
 import ConfigurationFile
-import Foundation
 import HTTPListener
 import HostSystem
+import ServerProgram
 import Telemetry
 
 /// Everything the gateway's configuration file says, typed, defaulted and checked; paths are absolute.
 ///
-/// `GatewayProgram` reads it at the start and for `--check`, `GatewayReload` at SIGHUP. One run finds every problem and names
+/// The program reads it at the start, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and names
 /// its file, line and key; an unknown or duplicate key is a problem; nothing is changed. What this version cannot do yet is a
 /// problem too, never accepted and ignored.
 ///
 /// A file for each section: ListenerSection, TLSSection, LimitSettings, ClientSection, PaymentSection, SessionSettings. Start reading at
-/// ``load(path:environment:)``.
+/// ``read(_:_:)``.
 struct GatewayConfiguration: Sendable {
     /// The absolute path it was read from.
     var file: String
@@ -28,30 +28,13 @@ struct GatewayConfiguration: Sendable {
     var warnings: [ConfigurationWarning]
 }
 
-extension GatewayConfiguration {
+extension GatewayConfiguration: ServerConfiguration {
     static let keys =
         [
             "listener", "limits", "paytokend", "clients", "sessions", "admin", "log",
         ] + PaymentSettings.keys
 
-    /// Reads and checks the whole file, and the files that it names.
-    ///
-    /// - Parameters:
-    ///   - path: absolute, or relative to the working directory.
-    ///   - environment: where CREDENTIALS_DIRECTORY is looked up.
-    /// - Throws: every problem that was found, in the order of the file.
-    static func load(
-        path: String, environment: [String: String] = ProcessInfo.processInfo.environment, examinesPlaces: Bool = false
-    ) throws(ConfigurationProblems) -> GatewayConfiguration {
-        var (configuration, warnings) = try ConfigurationReader.load(
-            path: path, environment: environment, examinesPlaces: examinesPlaces, keys: keys
-        ) { root, _ in read(root) }
-        configuration.warnings = warnings
-        return configuration
-    }
-
-    /// nil after a reported problem.
-    private static func read(_ root: ConfigurationSection) -> GatewayConfiguration? {
+    static func read(_ root: ConfigurationSection, _ text: String) -> GatewayConfiguration? {
         let payments = PaymentSettings(root)
         let listener = GatewayListenerSettings(root.section("listener", keys: GatewayListenerSettings.keys))
         let clients = GatewayClient.all(root, hasCertificateAuthorities: listener?.tls?.clientAuthorities != nil)

@@ -3,6 +3,7 @@ import Glibc
 import Logging
 import Processors
 import SecretMemory
+import ServerProgram
 
 /// The file of the key by which account numbers are recognised in what a processor says later: 64 hexadecimal digits on one line.
 struct AccountNumberKeyFile: Sendable, Equatable {
@@ -76,7 +77,7 @@ struct AccountNumberKeyFile: Sendable, Equatable {
 
 extension AccountNumberKey {
     /// The configured one. Where it cannot be made now, at a full disk say, payments go on without it.
-    static func made(_ file: AccountNumberKeyFile?, logger: Logger) throws(GatewayStartFailure) -> AccountNumberKey? {
+    static func made(_ file: AccountNumberKeyFile?, logger: Logger) throws(StartFailure) -> AccountNumberKey? {
         guard let file else { return nil }
         if file.isMadeIfMissing, !file.exists {
             do throws(AccountNumberKeyFile.SystemFault) {
@@ -94,7 +95,7 @@ extension AccountNumberKey {
             logger.info("account numbers are recognised by a key", metadata: ["key.name": "\(key.name)"])
             return key
         } catch {
-            throw GatewayStartFailure(.configuration, "store.account_number_key_file: \(error)")
+            throw StartFailure(.configuration, "store.account_number_key_file: \(error)")
         }
     }
 }

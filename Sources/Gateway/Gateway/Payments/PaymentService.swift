@@ -3,6 +3,7 @@ import Foundation
 import Logging
 import Payments
 import Processors
+import ServerProgram
 
 /// Everything that payments need, put together.
 struct PaymentService: Sendable {
@@ -40,10 +41,10 @@ struct PaymentService: Sendable {
     /// As the configuration has it; opens the store.
     static func made(
         _ settings: PaymentSettings, _ configuration: GatewayConfiguration, paytokend: PaytokendCalls, logger: Logger
-    ) throws(GatewayStartFailure) -> PaymentService {
+    ) throws(StartFailure) -> PaymentService {
         let store: any PaymentStore
         do throws(PaymentStoreOpeningError) { store = try opened(settings.store, logger: logger) } catch {
-            throw GatewayStartFailure(error.exitStatus, "store: \(error)")
+            throw StartFailure(error.exitStatus, "store: \(error)")
         }
         return PaymentService(
             store: store, paytokend: paytokend, processors: try .made(settings.processors), deadline: settings.deadline,

@@ -1,6 +1,7 @@
 import ConfigurationFile
 import NIOSSL
 import Processors
+import ServerProgram
 
 /// A processor by its name and merchants.
 struct ConfiguredProcessor: Sendable {
@@ -49,7 +50,7 @@ struct ProcessorDirectory: Sendable {
 
 extension ProcessorDirectory {
     /// As the configuration has them. To add a kind: a case of `ProcessorSettings.Kind`, and its type here.
-    static func made(_ settings: [ProcessorSettings]) throws(GatewayStartFailure) -> ProcessorDirectory {
+    static func made(_ settings: [ProcessorSettings]) throws(StartFailure) -> ProcessorDirectory {
         var processors: [ConfiguredProcessor] = []
         for setting in settings {
             let exchange: ProcessorExchange
@@ -58,7 +59,7 @@ extension ProcessorDirectory {
                     to: setting.endpoint, headers: setting.headers.map { (name: $0.name, value: $0.value) },
                     trust: setting.trust.flatMap { try NIOSSLCertificate.fromPEMFile($0).map { try $0.toDERBytes() } })
             } catch {
-                throw GatewayStartFailure(.configuration, "processors: TLS for \(setting.name) cannot be set up.")
+                throw StartFailure(.configuration, "processors: TLS for \(setting.name) cannot be set up.")
             }
             let processor: any Processor =
                 switch setting.kind {

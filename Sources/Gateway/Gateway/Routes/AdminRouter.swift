@@ -80,9 +80,6 @@ struct AdminConnections: ConnectionService {
     let router: AdminRouter
     let instruments: GatewayInstruments
 
-    /// Administration needs few connections; root and the gateway's own user find room when others have filled the socket.
-    static let maximum = ConnectionLimits.Maximum(total: 64, perSource: 16, reserved: 8)
-
     func accept(_ connection: CInt, from peer: ArrivingPeer) throws -> AcceptedConnection {
         let credentials = try PeerCredentials(connectedSocket: connection)
         return AcceptedConnection(source: peer.source) { _ in AdminPeerRequests(peer: credentials, router: router) }

@@ -2,6 +2,7 @@ import DaemonAPI
 import Foundation
 import HTTPListener
 import HostSystem
+import ProductVersion
 import Telemetry
 
 /// Health, readiness, metrics and status, on the admin socket.
@@ -135,4 +136,25 @@ struct GatewayStatus: Encodable, Sendable {
     let sessionHost: String
     let clients: [Client]
     let insecureSettings: [Warning]
+
+    /// - Parameter tls: in use; the configuration may have other files by now.
+    init(_ configuration: GatewayConfiguration, startedAt: Date, tls: TLSTermination.Settings?, connections: Int) {
+        version = ProductVersion.current
+        self.startedAt = startedAt
+        listener = Listener(
+            address: configuration.listener.address.text, tls: tls != nil, certificateNotAfter: tls?.notAfter,
+            requestsClientCertificates: tls?.requestsCertificates ?? false)
+        self.connections = connections
+        paytokendSocket = configuration.paytokend.socket
+        sessionHost = configuration.sessions.environment.host.name
+        clients = configuration.clients.map { client in
+            Client(
+                name: client.name, credential: client.credentials.map(\.kind).joined(separator: ", "),
+                operations: client.operations.map(\.rawValue).sorted(), merchants: client.merchants.map(\.text),
+                domains: client.domains)
+        }
+        insecureSettings = configuration.warnings.filter(\.setting.isInsecure).map {
+            Warning(setting: $0.setting.rawValue, place: $0.place, message: $0.message)
+        }
+    }
 }

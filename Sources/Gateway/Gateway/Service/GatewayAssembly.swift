@@ -4,9 +4,7 @@ import HTTPListener
 import HostSystem
 import Logging
 import NIOCore
-import NIOPosix
-import ProductVersion
-import Synchronization
+import ServerProgram
 import Telemetry
 
 /// Puts the gateway together: the only file that names all concrete types.
@@ -18,7 +16,7 @@ struct GatewayAssembly: Sendable {
     let instruments: GatewayInstruments
     let clients: CurrentClients
     let tls: TLSTermination?
-    let live: LiveGatewayConfiguration
+    let live: Current<GatewayConfiguration>
     let router: GatewayRouter
     let adminRouter: AdminRouter
     let monitoring: GatewayMonitoring
@@ -27,20 +25,22 @@ struct GatewayAssembly: Sendable {
     static func make(
         _ configuration: GatewayConfiguration, logger: Logger, routes: [GatewayRoute] = [],
         adminRoutes: [AdminRoute] = [], instruments others: [any Sendable] = [], store: StoreReadiness? = nil
-    ) throws(GatewayStartFailure) -> GatewayAssembly {
+    ) throws(StartFailure) -> GatewayAssembly {
         let instruments = GatewayInstruments()
         let clients = CurrentClients(ClientDirectory(configuration.clients))
         var tls: TLSTermination?
         if let files = configuration.listener.tls {
             tls = TLSTermination(try .made(files, clients: clients.current))
         }
-        let live = LiveGatewayConfiguration(configuration, instruments: instruments)
+        let live = Current(configuration)
+        instruments.show(configuration)
         let log = GatewayRequestLog(instruments: instruments, logger: logger)
         let started = Date()
         let monitoring = GatewayMonitoring(
             status: { [tls] in
-                live.status(
-                    startedAt: started, tls: tls?.current, connections: Int(instruments.connections.value() ?? 0))
+                GatewayStatus(
+                    live.current, startedAt: started, tls: tls?.current,
+                    connections: Int(instruments.connections.value() ?? 0))
             }, paytokend: PaytokendReadiness(configuration.paytokend), paytokendSocket: configuration.paytokend.socket,
             instruments: instruments, otherInstruments: others, store: store)
         return GatewayAssembly(
@@ -65,26 +65,19 @@ struct GatewayAssembly: Sendable {
         }
     }
 
-    /// What paytoken-gateway.socket calls the socket for merchants' backends (FileDescriptorName=).
-    static let inheritedName = "paytoken-gateway"
-
-    /// Opens the admin socket, by which a second gateway is found, and then the listener.
+    /// The admin socket, by which a second gateway is found, and then the listener's.
+    ///
     /// - Parameter inherited: the socket for merchants' backends where the service manager has opened it already; it must be what the
     ///   configuration says, by which it was decided whether that needs TLS.
-    func listen(inherited: InheritedSocket? = nil) async throws(GatewayStartFailure) -> Listener {
+    func sockets(inherited: InheritedSocket? = nil) throws(ListenerError) -> [ListeningSocket] {
         let limits = configuration.limits
-        let most = DescriptorLimit.connections(wanted: limits.maxConnections, limit: DescriptorLimit.raise())
-        if most < limits.maxConnections {
-            logger.warning(
-                "limits.max_connections does not fit under the descriptor limit; raise LimitNOFILE",
-                metadata: ["wanted": "\(limits.maxConnections)", "served": "\(most)"])
-        }
+        let most = DescriptorLimit.connections("limits.max_connections", limits.maxConnections, logger)
         let requests = RequestLimits(idle: TimeAmount(limits.idleTimeout))
         let admin = ListeningSocket(
             name: "admin",
             place: .path(configuration.admin.socket, mode: configuration.admin.mode, group: configuration.admin.group),
             service: AdminConnections(router: adminRouter, instruments: instruments),
-            connectionLimits: ConnectionLimits(AdminConnections.maximum), answersOnEventLoop: false, limits: requests)
+            connectionLimits: ConnectionLimits(.administration), answersOnEventLoop: false, limits: requests)
         let connectionLimits = ConnectionLimits(
             ConnectionLimits.Maximum(
                 total: most, perSource: limits.maxConnectionsPerAddress,
@@ -96,20 +89,14 @@ struct GatewayAssembly: Sendable {
                 connectionLimits: connectionLimits, limits: limits, handshakeRates: HandshakeRates(limits.handshakes),
                 instruments: instruments),
             connectionLimits: connectionLimits, answersOnEventLoop: false, limits: requests)
-        do throws(ListenerError) {
-            return try await Listener.start(
-                [admin, merchants], group: MultiThreadedEventLoopGroup.singleton, logger: logger)
-        } catch {
-            throw GatewayStartFailure(listener: error)
-        }
+        return [admin, merchants]
     }
 
-    private func place(_ inherited: InheritedSocket?) throws(GatewayStartFailure) -> ListeningSocket.Place {
+    private func place(_ inherited: InheritedSocket?) throws(ListenerError) -> ListeningSocket.Place {
         let address = configuration.listener.address
         if let inherited {
             guard address.isOf(inherited.address) else {
-                throw GatewayStartFailure(
-                    .configuration,
+                throw .unusable(
                     "paytoken-gateway: the inherited socket listens at \(inherited.address.text), and listener.address is "
                         + "\(address.text); make ListenStream= of paytoken-gateway.socket and listener.address the same."
                 )
@@ -120,7 +107,7 @@ struct GatewayAssembly: Sendable {
         case .unix(let path, let mode, let group): return .path(path, mode: mode, group: group)
         case .network(let ip, let port):
             guard let address = try? SocketAddress(ipAddress: ip, port: port) else {
-                throw GatewayStartFailure(.defect, "paytoken-gateway: the configured address is not understood.")
+                throw .unusable("paytoken-gateway: the configured address is not understood.")
             }
             return .network(address)
         }
@@ -147,11 +134,11 @@ extension GatewayListenerSettings.Address {
 }
 
 extension TLSTermination.Settings {
-    static func made(_ files: TLSFiles, clients: ClientDirectory) throws(GatewayStartFailure) -> Self {
+    static func made(_ files: TLSFiles, clients: ClientDirectory) throws(StartFailure) -> Self {
         do {
             return try Self(files, clients: clients)
         } catch {
-            throw GatewayStartFailure(.configuration, "listener.tls cannot be used: \(error)")
+            throw StartFailure(.configuration, "listener.tls cannot be used: \(error)")
         }
     }
 }

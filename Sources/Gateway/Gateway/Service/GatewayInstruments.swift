@@ -1,4 +1,5 @@
 import ConfigurationFile
+import Foundation
 import Telemetry
 
 /// The gateway's metrics, each under its public name, which is contract.
@@ -32,9 +33,13 @@ struct GatewayInstruments: Sendable {
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30,
     ]
 
-    /// Shows what is insecure in the configuration in force, and nothing else.
-    func show(_ warnings: [ConfigurationWarning]) {
-        insecureSettings.replaceAll(warnings.filter(\.setting.isInsecure).map { ([$0.setting.rawValue], 1) })
+    /// Shows what is insecure in the configuration in force, and nothing else, and the end of the server's certificate.
+    func show(_ configuration: GatewayConfiguration) {
+        insecureSettings.replaceAll(
+            configuration.warnings.filter(\.setting.isInsecure).map { ([$0.setting.rawValue], 1) })
+        if let files = configuration.listener.tls {
+            certificateNotAfter.set(["server"], to: files.notAfter.timeIntervalSince1970)
+        }
     }
 
     /// The body of `GET /metrics`, of content type `MetricsText.contentType`.

@@ -16,6 +16,7 @@
 
 import Foundation
 import NIOCore
+import ServerProgram
 import StrictJSON
 import Synchronization
 
@@ -225,10 +226,10 @@ extension MerchantSessions {
     static func made(
         _ configuration: GatewayConfiguration, paytokend: PaytokendCalls,
         identities: (any MerchantIdentitySource)? = nil, observer: any SessionObserver
-    ) throws(GatewayStartFailure) -> MerchantSessions {
+    ) throws(StartFailure) -> MerchantSessions {
         let endpoint: AppleEndpoint
         do { endpoint = try AppleEndpoint(configuration.sessions) } catch {
-            throw GatewayStartFailure(.configuration, "sessions.trust cannot be used: \(error)")
+            throw StartFailure(.configuration, "sessions.trust cannot be used: \(error)")
         }
         return MerchantSessions(
             endpoint: endpoint,

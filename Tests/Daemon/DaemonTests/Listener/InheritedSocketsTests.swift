@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import ServerProgram
 import TestSupport
 import Testing
 

@@ -83,9 +83,10 @@ struct ListenerFixture {
         var limits = RequestLimits(idle: idle, request: request)
         limits.firstRequestWhileDraining = firstRequestWhileDraining
         listener = try await Listener.start(
-            settings: settings, inherited: inherited, handler: handler, instruments: instruments,
-            group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet,
-            requestLimits: limits)
+            settings.sockets(
+                inherited: inherited, handler: handler, instruments: instruments, logger: Self.quiet,
+                requestLimits: limits),
+            group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet)
     }
 
     func connect() async throws -> RawConnection { try await RawConnection(socket, staysOpen: true) }

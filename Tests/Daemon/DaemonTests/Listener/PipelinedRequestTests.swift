@@ -133,9 +133,10 @@ struct PipelinedRequestTests {
             let latch = Latch(isOpen: false)
             let directory = try FreshDirectory()
             let listener = try await Listener.start(
-                settings: ListenerFixture.settings(in: directory), handler: NotingHandler(origin: origin, latch: latch),
-                instruments: Instruments(), group: MultiThreadedEventLoopGroup.singleton,
-                logger: ListenerFixture.quiet)
+                ListenerFixture.settings(in: directory).sockets(
+                    handler: NotingHandler(origin: origin, latch: latch), instruments: Instruments(),
+                    logger: ListenerFixture.quiet),
+                group: MultiThreadedEventLoopGroup.singleton, logger: ListenerFixture.quiet)
             let client = try await RawConnection(directory.path("p.sock"), staysOpen: true)
             try await client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
             try await wait(for: "the request to be under way") { latch.waiting == 1 }

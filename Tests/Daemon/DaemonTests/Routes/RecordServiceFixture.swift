@@ -51,8 +51,9 @@ struct RecordServiceFixture {
         var settings = ListenerFixture.settings(in: record.directory)
         settings.adminMode = 0o600
         listener = try await Listener.start(
-            settings: settings, handler: router, instruments: instruments,
-            group: MultiThreadedEventLoopGroup.singleton, logger: logger, requestLimits: .init(idle: idle))
+            settings.sockets(
+                handler: router, instruments: instruments, logger: logger, requestLimits: .init(idle: idle)),
+            group: MultiThreadedEventLoopGroup.singleton, logger: logger)
     }
 
     /// Runs `body` and shuts the listener down whatever comes.

@@ -37,9 +37,7 @@ struct ReloadTests {
     private func reload(log section: String) async throws -> [JSONObject] {
         try fixture.directory.write(Self.text(fixture, log: section), to: "c.yaml")
         let before = try lines().count
-        _ = await Reload(
-            file: fixture.directory.path("c.yaml"), assembly: assembly, log: log, logger: log.logger("paytokend")
-        ).run()
+        await assembly.reload(from: fixture.directory.path("c.yaml"), log: log, logger: log.logger("paytokend"))
         // Each of them is JSON.
         return try lines().dropFirst(before).map { line in
             try #require(try JSONValue(parsing: Array(line)).objectValue)
@@ -85,9 +83,7 @@ struct ReloadTests {
     /// SIGHUP with this file.
     private func reload(_ text: String) async throws -> Bool {
         try fixture.directory.write(text, to: "c.yaml")
-        return await Reload(
-            file: fixture.directory.path("c.yaml"), assembly: assembly, log: log, logger: log.logger("paytokend")
-        ).run()
+        return await assembly.reload(from: fixture.directory.path("c.yaml"), log: log, logger: log.logger("paytokend"))
     }
 
     @Test(

@@ -1,4 +1,5 @@
 import Ledger
+import ServerProgram
 import TestSupport
 import Testing
 

@@ -114,7 +114,7 @@ struct GatewayConfigurationTests {
         #expect(warnings.allSatisfy { $0.place.hasSuffix(":7: listener.tls.certificate") && !$0.setting.isInsecure })
         #expect(warnings.allSatisfy { $0.message.contains(part ?? "") })
         let instruments = GatewayInstruments()
-        instruments.show(warnings)
+        instruments.show(configuration)
         #expect(!instruments.exposition().contains("certificate_end"))
     }
 

@@ -119,10 +119,7 @@ struct AdminAccessTests {
             // A reload gives the role at the next request.
             let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
             try gateway.directory.write(text.replacing("\"4242\"", with: "\"\(geteuid())\""), to: "c.yaml")
-            GatewayReload(
-                file: gateway.configurationFile, assembly: gateway.assembly, log: .init(),
-                logger: gateway.assembly.logger
-            ).run()
+            await gateway.reload()
             #expect(!gateway.log.current.contains { $0.contains("until a restart") })
             #expect(try await admin("/metrics").status == 200)
             #expect(try await admin("/readyz").text.contains("unreachable"))

@@ -54,7 +54,7 @@ struct ActivatedGatewayTests {
     }
 
     private func start(
-        at address: String = "127.0.0.1", named name: String = GatewayAssembly.inheritedName,
+        at address: String = "127.0.0.1", named name: String = ServingGateway.name,
         in place: FreshDirectory? = nil
     ) throws -> RunningProgram {
         let place = place ?? directory

@@ -1,6 +1,9 @@
 import Foundation
 import Logging
 import NIOCore
+import NIOPosix
+import ServerProgram
+import Telemetry
 import TestSupport
 
 @testable import Gateway
@@ -105,6 +108,11 @@ struct GatewayFixture {
             arguments: (key.map { ["--header", "Authorization: Bearer \($0)"] } ?? []) + arguments)
     }
 
+    /// SIGHUP.
+    func reload(_ log: StandardErrorLog = .init()) async {
+        await assembly.reload(from: configurationFile, log: log, logger: assembly.logger)
+    }
+
     func connect() async throws -> RawConnection { try await RawConnection(socket, staysOpen: true) }
 
     static let authorized = "Host: x\r\nAuthorization: Bearer \(key)\r\n"
@@ -121,6 +129,13 @@ struct GatewayFixture {
             await listener.shutdown(grace: .zero)
             throw error
         }
+    }
+}
+
+extension GatewayAssembly {
+    /// Opens the sockets, none of which is inherited.
+    func listen() async throws -> Listener {
+        try await Listener.start(sockets(), group: MultiThreadedEventLoopGroup.singleton, logger: logger)
     }
 }
 

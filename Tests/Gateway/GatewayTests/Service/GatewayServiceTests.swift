@@ -1,5 +1,6 @@
 import ConfigurationFile
 import Foundation
+import ServerProgram
 import StrictJSON
 import Telemetry
 import TestSupport
@@ -68,8 +69,8 @@ struct GatewayServiceTests {
             do {
                 _ = try await GatewayFixture(in: gateway.directory)
                 Issue.record("a second one serves")
-            } catch let failure as GatewayStartFailure {
-                #expect(failure.exitStatus == .tryAgainLater)
+            } catch let error as ListenerError {
+                #expect(StartFailure(listener: error).exitStatus == .tryAgainLater)
             }
             #expect(try await gateway.get("/whoami").status == 200)
         }
@@ -84,18 +85,16 @@ struct GatewayServiceTests {
             #expect(try await open.answer().status == 200)
             let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
             let log = StandardErrorLog()
-            let reload = GatewayReload(
-                file: gateway.configurationFile, assembly: gateway.assembly, log: log, logger: gateway.assembly.logger)
 
             // A mistake at its end: nothing of it counts.
             let renamed = text.replacing("name: shop", with: "name: boutique")
             try gateway.directory.write(renamed + "sesions: {}\n", to: "c.yaml")
-            reload.run()
+            await gateway.reload(log)
             try await open.send(request)
             #expect(try await open.answer().body == "shop 0")
 
             try gateway.directory.write(renamed + "log: { level: error }\n", to: "c.yaml")
-            reload.run()
+            await gateway.reload(log)
             try await open.send(request)
             #expect(try await open.answer().body == "boutique 0")
             #expect(log.level == .error)
@@ -103,7 +102,7 @@ struct GatewayServiceTests {
             let without = text.replacing(
                 GatewayFixture.NewKeyHash.of(GatewayFixture.key), with: String(repeating: "00", count: 32))
             try gateway.directory.write(without.replacing("timeout: 2s", with: "timeout: 3s"), to: "c.yaml")
-            reload.run()
+            await gateway.reload(log)
             try await open.send(request)
             #expect(try await open.answer().status == 401)
             #expect(

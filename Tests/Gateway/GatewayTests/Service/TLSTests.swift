@@ -165,9 +165,6 @@ struct TLSTests {
     @Test("after a reload without its entry a certificate is known no more, and the new server certificate is shown")
     func reload() async throws {
         try await gateway().use { gateway in
-            let reload = GatewayReload(
-                file: gateway.configurationFile, assembly: gateway.assembly, log: .init(),
-                logger: gateway.assembly.logger)
             let before = try await tls()
             let open = try await RawConnection(port: gateway.port, transport: before)
             let request = "GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n"
@@ -182,7 +179,7 @@ struct TLSTests {
             let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
             try directory.write(
                 text.replacing(try certificates.other.sha256, with: String(repeating: "ab", count: 32)), to: "c.yaml")
-            reload.run()
+            await gateway.reload()
             // The old connection goes on, new ones see the new certificate.
             try await open.send(request)
             #expect(try await open.answer().status == 200)
@@ -194,7 +191,7 @@ struct TLSTests {
 
             // A key that fits no certificate: all stays.
             try directory.write(certificates.client.key.pemRepresentation, to: "server.key")
-            reload.run()
+            await gateway.reload()
             #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
         }
     }
@@ -265,10 +262,7 @@ struct TLSTests {
             let stranger = try TestCertificates(in: FreshDirectory())
             try directory.write(
                 String(contentsOfFile: stranger.directory.path("ca.pem"), encoding: .utf8), to: "ca.pem")
-            GatewayReload(
-                file: gateway.configurationFile, assembly: gateway.assembly, log: .init(),
-                logger: gateway.assembly.logger
-            ).run()
+            await gateway.reload()
             let after = try await request(gateway, version, as: "client", ["-sess_in", session])
             #expect(after.output.contains("HTTP/1.1 401"), "\(after)")
         }

@@ -1,0 +1,53 @@
+import ConfigurationFile
+import ServerProgram
+
+/// SIGHUP replaces clients, the server's certificate and key, client authorities, `admin.access` and the log level. Everything
+/// else needs a restart.
+extension GatewayConfiguration {
+    func fixedParts(in new: GatewayConfiguration) -> [(name: String, isUnchanged: Bool)] {
+        let sameListener =
+            listener.address == new.listener.address && (listener.tls == nil) == (new.listener.tls == nil)
+            && listener.maxRequestBytes == new.listener.maxRequestBytes
+        return [
+            ("listener", sameListener), ("limits", limits == new.limits), ("paytokend", paytokend == new.paytokend),
+            ("sessions", sessions == new.sessions), ("store, deadline, processors", payments == new.payments),
+            ("admin", admin.isSameSocket(as: new.admin)),
+        ]
+    }
+
+    mutating func takeWhatMayChange(from new: GatewayConfiguration) {
+        // All insecure settings but clients' are of sections that stay.
+        (clients, admin.access, log.level) = (new.clients, new.admin.access, new.log.level)
+        if listener.tls != nil, let files = new.listener.tls { listener.tls = files }
+    }
+}
+
+extension GatewayAssembly: ReloadableParts {
+    func reload(
+        with new: GatewayConfiguration
+    ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning]) {
+        let directory = ClientDirectory(new.clients, generation: clients.current.generation + 1)
+        var settings: TLSTermination.Settings?
+        if tls != nil {
+            guard let files = new.listener.tls else {
+                throw StartFailure(
+                    .configuration, "listener.tls is gone, and stays in use until a restart; restart the gateway.")
+            }
+            settings = try .made(files, clients: directory)
+        } else if let client = new.clients.first(where: \.usesCertificate) {
+            throw StartFailure(
+                .configuration,
+                "\(client.name) proves itself by a certificate, which needs a restart with listener.tls.")
+        }
+        // Nothing can fail from here on. A handshake between these lines is verified under authorities of one generation and
+        // asked for under the other, and its certificate counts for nothing then.
+        if let settings { tls?.replace(with: settings) }
+        clients.replace(with: directory)
+        let pending = live.takeWhatMayChange(from: new)
+        instruments.show(live.current)
+        instruments.reloads.increment(["ok"])
+        return (pending, [])
+    }
+
+    func reloadRefused() async { instruments.reloads.increment(["refused"]) }
+}

@@ -1,0 +1,128 @@
+package import ConfigurationFile
+import Foundation
+package import HostSystem
+package import Logging
+import Synchronization
+package import Telemetry
+
+/// Everything that a program's configuration file says.
+package protocol ServerConfiguration: Sendable {
+    /// The names of the file's sections.
+    static var keys: [String] { get }
+    /// Reads the file's root; nil after a reported problem. The warnings are filled in afterwards.
+    static func read(_ root: ConfigurationSection, _ text: String) -> Self?
+
+    var log: LogSettings { get set }
+    /// What is allowed but weakens the service, or deserves attention otherwise.
+    var warnings: [ConfigurationWarning] { get set }
+
+    /// The parts that need a restart, by their sections' names, and whether `new` leaves each of them as it is.
+    func fixedParts(in new: Self) -> [(name: String, isUnchanged: Bool)]
+    /// Takes over what can change while the program runs.
+    mutating func takeWhatMayChange(from new: Self)
+}
+
+extension ServerConfiguration {
+    /// Reads and checks the whole file, and the files that it names; nothing is changed.
+    ///
+    /// - Parameters:
+    ///   - path: absolute, or relative to the working directory.
+    ///   - environment: where CREDENTIALS_DIRECTORY is looked up.
+    /// - Throws: every problem that was found, in the order of the file.
+    package static func load(
+        path: String, environment: [String: String] = ProcessInfo.processInfo.environment, examinesPlaces: Bool = false
+    ) throws(ConfigurationProblems) -> Self {
+        var (configuration, warnings) = try ConfigurationReader.load(
+            path: path, environment: environment, examinesPlaces: examinesPlaces, keys: keys, read)
+        configuration.warnings = warnings
+        return configuration
+    }
+
+    static func loaded(from file: String, examinesPlaces: Bool = false) throws(StartFailure) -> Self {
+        do throws(ConfigurationProblems) {
+            return try load(path: file, examinesPlaces: examinesPlaces)
+        } catch {
+            throw StartFailure(.configuration, error.description)
+        }
+    }
+}
+
+/// A value in force. A request reads it once, and what it read serves the request to its end; a reload replaces it as a whole.
+package final class Current<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    package init(_ value: Value) {
+        self.value = Mutex(value)
+    }
+
+    package var current: Value { value.withLock { $0 } }
+
+    package func replace(with new: Value) {
+        value.withLock { $0 = new }
+    }
+}
+
+extension Current where Value: ServerConfiguration {
+    /// Takes over what can change under a running program. Everything else stays as it was started.
+    ///
+    /// - Returns: the sections, and `log.format`, in which `new` differs and the old one stays in force until a restart.
+    package func takeWhatMayChange(from new: Value) -> [String] {
+        value.withLock { configuration in
+            let parts = configuration.fixedParts(in: new) + [("log.format", configuration.log.format == new.log.format)]
+            configuration.takeWhatMayChange(from: new)
+            return parts.filter { !$0.isUnchanged }.map(\.name)
+        }
+    }
+}
+
+/// A program's parts, as far as SIGHUP and the service manager's status concern them.
+package protocol ReloadableParts: Sendable {
+    associatedtype Configuration: ServerConfiguration
+
+    /// Puts into force what may change, all of it or nothing. On open connections it counts from the next request on.
+    ///
+    /// - Returns: the sections that stay as they were, and the warnings to log.
+    func reload(
+        with new: Configuration
+    ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning])
+    /// The former configuration stays in force.
+    func reloadRefused() async
+    /// What `systemctl status` shows.
+    func status(of service: ServiceNotification) -> ServiceStatus
+}
+
+extension ReloadableParts {
+    /// SIGHUP: reads the file again.
+    ///
+    /// - Returns: true if what the file says is in force now.
+    @discardableResult
+    package func reload(from file: String, log: StandardErrorLog, logger: Logger) async -> Bool {
+        do throws(StartFailure) {
+            let configuration = try Configuration.loaded(from: file)
+            let (pending, warnings) = try await reload(with: configuration)
+            log.level = configuration.log.level
+            logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
+            if !pending.isEmpty {
+                logger.warning(
+                    "these settings were changed too, and stay as they were until a restart",
+                    metadata: ["sections": "\(pending.joined(separator: ", "))"])
+            }
+            logger.warn(of: warnings)
+            return true
+        } catch {
+            await reloadRefused()
+            logger.error(
+                "configuration not reloaded; the one in force stays",
+                metadata: ["file": "\(file)", "reason": "\(error.message)"])
+            return false
+        }
+    }
+}
+
+extension Logger {
+    func warn(of warnings: [ConfigurationWarning]) {
+        for found in warnings {
+            warning("\(found.headline)", metadata: ["place": "\(found.place)", "reason": "\(found.message)"])
+        }
+    }
+}

@@ -1,0 +1,177 @@
+// The frame of a program that serves HTTP, `paytokend` and `paytoken-gateway` alike:
+//     ServingProgram.swift         here: its life, from the configuration file to the exit status
+//     LiveConfiguration.swift      the configuration in force, and SIGHUP
+//     Router.swift                 from a request's head to the route that answers it, with Route.swift and RouteTable.swift
+//     RequestLog.swift             one line and one count for each request
+//     ServerRefusal.swift          refusals, and the answers that they become
+// A program adds what it opens, its routes, who may use them, and what a reload replaces.
+
+package import DaemonAPI
+import Foundation
+package import HTTPListener
+import HostSystem
+package import Logging
+import NIOPosix
+import Telemetry
+import UnixSignals
+
+/// A program that serves until a signal ends it.
+package protocol ServingProgram: Sendable {
+    associatedtype Parts: ReloadableParts
+    /// For messages and the log.
+    static var name: String { get }
+    /// The names that the service manager gives the program's sockets (FileDescriptorName=).
+    static var socketNames: [String] { get }
+    /// The first `STATUS=`, until something is known.
+    static var firstStatus: String { get }
+
+    var parts: Parts { get }
+    var listener: Listener { get }
+    /// Waits for a reason to end that is no signal; nil where there will be none.
+    func failure() async -> StartFailure?
+    /// Takes no new connections, finishes what is under way, and closes everything.
+    ///
+    /// - Parameter failure: the reason to end; nil for a signal.
+    func stop(after failure: StartFailure?) async
+}
+
+/// What a program's parts are made from, besides the configuration.
+package struct ProgramStart: Sendable {
+    package let inherited: InheritedSockets
+    package let logger: Logger
+
+    /// Opens the sockets in their order, on the event loops that all of the program shares.
+    package func listen(
+        on sockets: () throws(ListenerError) -> [ListeningSocket]
+    ) async throws(StartFailure) -> Listener {
+        do throws(ListenerError) {
+            return try await Listener.start(sockets(), group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+        } catch {
+            throw StartFailure(listener: error)
+        }
+    }
+}
+
+extension ServingProgram {
+    /// Prints every problem and every warning of the configuration on standard error.
+    ///
+    /// - Returns: `done`, or `configuration` when there is a problem.
+    package static func check(configurationFile: String) -> ExitStatus {
+        do throws(StartFailure) {
+            for warning in try Parts.Configuration.loaded(from: configurationFile, examinesPlaces: true).warnings {
+                say("\(warning.place): warning: \(warning.message)")
+            }
+            return .done
+        } catch {
+            say(error.message)
+            return error.exitStatus
+        }
+    }
+
+    /// Serves until SIGTERM or SIGINT.
+    ///
+    /// - Parameter start: opens what the program needs, the sockets last.
+    package static func run(
+        configurationFile: String, start: (Parts.Configuration, ProgramStart) async throws(StartFailure) -> Self
+    ) async -> ExitStatus {
+        let isActivated = InheritedSockets.areInEnvironment
+        do throws(StartFailure) {
+            try await serve(configurationFile, start)
+            return .done
+        } catch {
+            say(error.message)
+            if isActivated, error.exitStatus == .tryAgainLater {
+                try? await Task.sleep(for: InheritedSockets.pauseBeforeTryingAgain)
+            }
+            return error.exitStatus
+        }
+    }
+
+    private static func serve(
+        _ file: String, _ start: (Parts.Configuration, ProgramStart) async throws(StartFailure) -> Self
+    ) async throws(StartFailure) {
+        // With secrets in its memory.
+        guard HardenedProcess.harden() else {
+            throw StartFailure(.defect, "\(name): the process cannot be hardened (prctl).")
+        }
+        // Before anything else: a signal that comes early, such as a reload right after the start, must not end the process.
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
+        let inherited: InheritedSockets
+        do throws(ListenerError) {
+            inherited = try InheritedSockets.takeFromEnvironment(named: socketNames)
+        } catch {
+            throw StartFailure(listener: error)
+        }
+        let configuration = try Parts.Configuration.loaded(from: file)
+        let log = StandardErrorLog(configuration.log)
+        let logger = log.logger(name)
+        logger.warn(of: configuration.warnings)
+
+        let program = try await start(configuration, ProgramStart(inherited: inherited, logger: logger))
+        let service = ServiceNotification(logger: logger)
+        service.notify(.ready, .status(firstStatus))
+        let watchdog = program.listener.watchedSocket.flatMap {
+            ServiceWatchdog.start(service, asking: $0, group: MultiThreadedEventLoopGroup.singleton)
+        }
+        let status = program.parts.status(of: service)
+        let showing = status.start()
+        let failure = await program.untilStopped(signals, logger) {
+            status.reloaded(inForce: await program.parts.reload(from: file, log: log, logger: logger))
+        }
+        showing.cancel()
+        service.notify(.stopping, .status("Finishing what is under way."))
+        watchdog?.stop()
+        await program.stop(after: failure)
+        logger.notice("stopped")
+        log.flush()
+        if let failure { throw failure }
+    }
+
+    /// - Returns: nil for a signal to stop.
+    private func untilStopped(
+        _ signals: UnixSignalsSequence, _ logger: Logger, reload: () async -> Void
+    ) async -> StartFailure? {
+        let (events, continuation) = AsyncStream.makeStream(of: ProgramEvent.self)
+        let signalling = Task { for await signal in signals { continuation.yield(.signal(signal)) } }
+        let failing = Task { if let failure = await failure() { continuation.yield(.failure(failure)) } }
+        defer {
+            signalling.cancel()
+            failing.cancel()
+        }
+        for await event in events {
+            switch event {
+            case .signal(.sighup): await reload()
+            case .signal(let signal):
+                logger.notice("draining", metadata: ["signal": "\(signal)"])
+                return nil
+            case .failure(let failure): return failure
+            }
+        }
+        return nil
+    }
+
+    private static func say(_ text: String) {
+        FileHandle.standardError.write(Data((text + "\n").utf8))
+    }
+}
+
+private enum ProgramEvent: Sendable {
+    case signal(UnixSignal)
+    case failure(StartFailure)
+}
+
+/// Why a program did not start: the sentence for standard error, and the status it exits with.
+package struct StartFailure: Error, Sendable, Equatable {
+    package let exitStatus: ExitStatus
+    package let message: String
+
+    package init(_ exitStatus: ExitStatus, _ message: String) {
+        self.exitStatus = exitStatus
+        self.message = message
+    }
+
+    package init(listener error: ListenerError) {
+        let status: ExitStatus = if case .alreadyServed = error { .tryAgainLater } else { .configuration }
+        self.init(status, error.description)
+    }
+}
