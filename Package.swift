@@ -149,6 +149,8 @@ let folders: [[Target]] = [
                     nioHTTP1,
                 ],
                 exclude: ["openapi.json"]),
+            /// The gateway's admin socket, as its command lines see it too: the requests and answers of people.
+            .target(name: "GatewayAPI", dependencies: ["DaemonAPI", "Refusals"]),
             /// The frame of the daemon and the gateway: start, signals, reload and end; routes, request log, refusals.
             .target(
                 name: "ServerProgram",
@@ -237,6 +239,7 @@ let folders: [[Target]] = [
             .target(
                 name: "Gateway",
                 dependencies: [
+                    "GatewayAPI",
                     "DatabaseSettings",
                     "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "FairShares", "HostSystem",
                     "HTTPListener", "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory",
@@ -263,6 +266,7 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "paytokenctl",
                 dependencies: [
+                    "GatewayAPI",
                     "AccessControl",
                     "AuditChain", "AuditReport", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener",
                     "HostSystem", "KeyFiles",
@@ -274,6 +278,7 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "paytoken-gateway",
                 dependencies: [
+                    "GatewayAPI",
                     "HostSystem",
                     "CommandOutput", "DaemonAPI", "Encodings", "Gateway", "Payments", "PostgreSQLClient",
                     "ProductVersion",
@@ -455,6 +460,7 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "GatewayTests",
                 dependencies: [
+                    "GatewayAPI",
                     "ServerProgram",
                     "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener",
                     "HostSystem",

@@ -2,6 +2,7 @@ import ArgumentParser
 import CommandOutput
 import DaemonAPI
 import Encodings
+import GatewayAPI
 
 /// Payments, for people.
 struct PaymentCommand: AsyncParsableCommand {

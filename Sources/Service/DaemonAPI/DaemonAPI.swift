@@ -66,7 +66,7 @@ public struct Nullable<Value: Codable & Sendable & Equatable>: Codable, Sendable
 
 extension KeyedDecodingContainer {
     /// What synthesised reading calls for a ``Nullable`` member, so that one which another version leaves out is nil, too.
-    func decode<Value>(_ type: Nullable<Value>.Type, forKey key: Key) throws -> Nullable<Value> {
+    public func decode<Value>(_ type: Nullable<Value>.Type, forKey key: Key) throws -> Nullable<Value> {
         Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
     }
 }

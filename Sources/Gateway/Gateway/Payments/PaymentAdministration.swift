@@ -2,6 +2,7 @@ import AccessControl
 import DaemonAPI
 import Encodings
 import Foundation
+import GatewayAPI
 import HostSystem
 import Payments
 import Refusals

@@ -1,4 +1,5 @@
 import DaemonAPI
+import GatewayAPI
 import Refusals
 
 extension SessionCheckRequest {

@@ -1,4 +1,5 @@
 import DaemonAPI
+import GatewayAPI
 import Refusals
 
 /// `POST /merchant-sessions`, and the check on the admin socket.

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CommandOutput
 import DaemonAPI
+import GatewayAPI
 
 struct SessionCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -34,7 +34,7 @@ extension StrictRequest {
     }
 
     /// Reasons go into the record, which has room for so much.
-    func validate(reason: String) throws(Refusal) {
+    public func validate(reason: String) throws(Refusal) {
         guard (1...200).contains(reason.unicodeScalars.count) else {
             throw Refusal(.malformedRequest, "reason must have 1 to 200 characters.", details: "reason")
         }

@@ -1,5 +1,6 @@
 import DaemonAPI
 import Foundation
+import GatewayAPI
 import Refusals
 import TestSupport
 import Testing

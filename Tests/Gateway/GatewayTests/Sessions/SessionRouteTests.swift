@@ -1,5 +1,6 @@
 import DaemonAPI
 import Foundation
+import GatewayAPI
 import Logging
 import TestSupport
 import Testing

@@ -1,3 +1,4 @@
+public import DaemonAPI
 public import Foundation
 
 /// A payment as the gateway's admin socket shows it to people.

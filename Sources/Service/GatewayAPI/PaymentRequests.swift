@@ -1,3 +1,4 @@
+public import DaemonAPI
 public import Foundation
 public import Refusals
 

@@ -1,3 +1,5 @@
+public import DaemonAPI
+
 /// The 200 answer of the gateway's `POST /v1/session-check`: how far asking Apple for a merchant session went.
 public struct SessionCheckAnswer: Codable, Sendable, Equatable {
     public enum Outcome: String, Codable, Sendable {

@@ -1,3 +1,5 @@
+public import DaemonAPI
+
 /// The body of the gateway's `POST /v1/session-check`: a merchant session is asked for and thrown away.
 public struct SessionCheckRequest: StrictRequest {
     public var merchantIdentifier: String
