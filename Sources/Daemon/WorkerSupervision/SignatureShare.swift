@@ -35,7 +35,8 @@ final class SignatureShare: Sendable {
         try await enter(requester)
         defer { leave() }
         guard .now < deadline else {
-            throw WorkerFailure(.deadlineExceeded, "Signatures before this one took until its deadline.")
+            throw WorkerFailure(
+                .deadlineExceeded, "Signatures before this one took until its deadline.", isUnsent: true)
         }
         guard !requester.hasLeft() else { throw PendingCall.abandonedByCaller }
         return try await sign()

@@ -25,6 +25,8 @@ package struct PendingCall: Sendable {
     func finish(
         _ failure: WorkerFailure, reach: CallFailure.Reach = .queue, _ deferred: inout DeferredActions
     ) {
+        var failure = failure
+        failure.isUnsent = reach == .queue && !terms.isRepetition
         finish(.failure(CallFailure(failure: failure, reach: reach)), &deferred)
     }
 
@@ -41,7 +43,7 @@ package struct PendingCall: Sendable {
         .deadlineExceeded, "The call was not answered within its deadline, its repetition included.")
 
     package static let abandonedByCaller = WorkerFailure(
-        .deadlineExceeded, "The caller closed its connection before the HSM token had its call.")
+        .deadlineExceeded, "The caller closed its connection before the HSM token had its call.", isUnsent: true)
 }
 
 /// Actions that wait until a ``CallQueue``'s lock is free: a resumed caller and an ended worker may call the queue at once, on the

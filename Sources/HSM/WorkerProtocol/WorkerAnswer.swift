@@ -155,10 +155,13 @@ public struct WorkerFailure: Error, Sendable, Equatable {
     public var message: String
     /// Seconds after which another try makes sense, where that is known. The daemon adds it: it is in no frame.
     public var retryAfter: Int?
+    /// True if no worker had the call, so that no HSM token did anything for it. The daemon adds it: it is in no frame.
+    public var isUnsent: Bool
 
-    public init(_ kind: Kind, _ message: String, retryAfter: Int? = nil) {
+    public init(_ kind: Kind, _ message: String, retryAfter: Int? = nil, isUnsent: Bool = false) {
         self.kind = kind
         self.message = message
         self.retryAfter = retryAfter
+        self.isUnsent = isUnsent
     }
 }

@@ -49,6 +49,12 @@ public struct AuditEntry: Sendable, Equatable {
         details = try members.rest(without: Self.names)
     }
 
+    /// True if the key may have been used although the record names no HSM token: the outcome leaves that open, and the record
+    /// does not say that no HSM token was reached. Records of older versions never say it.
+    public var leavesUseOpen: Bool {
+        AuditOutcome(outcome)?.leavesUseOpen == true && details["hsm"]?.stringValue != AuditRecord.notReached
+    }
+
     /// The members that every record may have; an event has none of these names for its own.
     private static let names: Set<String> = [
         "node", "sequence", "time", "event", "outcome", "caller", "merchant", "publicKeyHash", "transactionId",

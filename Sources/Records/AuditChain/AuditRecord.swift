@@ -22,13 +22,16 @@ public struct AuditRecord: Sendable, Equatable {
     public var protection: AuditProtection?
     /// The token's name in the configuration.
     public var hsmToken: AuditText?
+    /// True if no HSM token can have used the key, where ``AuditOutcome/leavesUseOpen``.
+    public var hsmWasNotReached: Bool
     /// By which the caller's own logs can be found; informational, since it is the caller's word.
     public var trace: AuditTrace?
 
     public init(
         time: AuditTime, event: AuditEvent, outcome: AuditOutcome = .ok, caller: AuditCaller? = nil,
         merchant: AuditText? = nil, publicKeyHash: AuditDigest? = nil, transactionId: AuditDigest? = nil,
-        protection: AuditProtection? = nil, hsmToken: AuditText? = nil, trace: AuditTrace? = nil
+        protection: AuditProtection? = nil, hsmToken: AuditText? = nil, hsmWasNotReached: Bool = false,
+        trace: AuditTrace? = nil
     ) {
         self.time = time
         self.event = event
@@ -39,6 +42,7 @@ public struct AuditRecord: Sendable, Equatable {
         self.transactionId = transactionId
         self.protection = protection
         self.hsmToken = hsmToken
+        self.hsmWasNotReached = hsmWasNotReached
         self.trace = trace
     }
 }
@@ -56,6 +60,17 @@ public enum AuditOutcome: Sendable, Equatable {
         case .ok: "ok"
         case .repeated: "repeat"
         case .refused(let code): code.rawValue
+        }
+    }
+
+    /// True for refusals that can follow a use of the key although the record names no HSM token: the token gave no answer, or
+    /// one that was of no use.
+    public var leavesUseOpen: Bool {
+        switch self {
+        case .refused(.decryptionFailed), .refused(.hsmUnavailable), .refused(.internalError),
+            .refused(.deadlineExceeded):
+            true
+        default: false
         }
     }
 
@@ -121,6 +136,8 @@ public struct AuditCaller: Sendable, Equatable {
 }
 
 extension AuditRecord {
+    static let notReached = "not_reached"
+
     /// Writes the members from `time` to the event's own, in the order of the public contract. What is absent is left
     /// out, never null.
     func write(into writer: inout JSONWriter) {
@@ -136,6 +153,7 @@ extension AuditRecord {
         writer.member("protection", protection?.rawValue)
         writer.member("token", hsmToken?.text)
         event.write(into: &writer)
+        writer.member("hsm", hsmWasNotReached ? Self.notReached : nil)
         // Last, among the members that not every reader knows: a reader of an older version shows them as the event's own.
         writer.member("traceId", trace?.traceId)
         writer.member("parentId", trace?.parentId)

@@ -79,6 +79,20 @@ import WorkerProtocol
         }
     }
 
+    @Test("a failure is unsent only if no worker had the call in any of its attempts")
+    func unsent() async throws {
+        let queue = CallQueue.forTest()
+        let gone = WorkerFailure(.hsmTokenUnavailable, "gone")
+        queue.refuse(gone)
+        #expect(await queue.submit(.input(1)).failure?.failure.isUnsent == true)
+        let worker = queue.serve(1)
+        let call = queue.start(.input(2))
+        try await wait { worker.count == 1 }
+        queue.ended(1)
+        queue.refuse(gone)
+        #expect(await call.value.failure?.failure.isUnsent == false)
+    }
+
     @Test("who waits is answered at the deadline, wherever the call is; the worker's later answer harms nothing")
     func deadlines() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))

@@ -29,6 +29,13 @@ struct GoldenLineTests {
         "traceId":"4bf92f3577b34da6a3ce929d0e0e4736","parentId":"00f067aa0ba902b7",\#
         "hash":"3798e067a6e851bffa30e4b811422be255bbb959cb806fd48aff20c6d1f45037"}
         """#
+    static let unreached = #"""
+        {"node":"backend-1","sequence":1,"time":"2026-01-31T12:00:00.000Z","event":"decrypt",\#
+        "outcome":"hsm_unavailable","caller":{"name":"checkout","uid":1001},\#
+        "reference":"71983129e5088fcbbb2be5a2e186253aa3ee915c173f42553285baf7100b0059","hsm":"not_reached",\#
+        "traceId":"4bf92f3577b34da6a3ce929d0e0e4736","parentId":"00f067aa0ba902b7",\#
+        "hash":"c2afaf8c062552219157129045beda96d19a9a2af7d079b3d5fa461a218975e3"}
+        """#
     static let checkpoint = #"""
         {"checkpoint":{"node":"backend-1","sequence":2,\#
         "hash":"694e7d33ba134dd7462c2ad26a287ffc5bed8b872066702a314418310445f7a7","time":"2026-01-31T12:01:00.000Z",\#
@@ -77,25 +84,30 @@ struct GoldenLineTests {
         #expect(head.hash == lines[1].hash)
     }
 
-    @Test("The trace of a request stands behind the event's own members, and every reader of lines takes it")
-    func tracedLine() async throws {
+    @Test(
+        "Trace and unreached HSM follow the event's own members, and every reader of lines takes them",
+        arguments: [(traced, AuditOutcome.refused(.amountMismatch)), (unreached, .refused(.hsmUnavailable))])
+    func laterMembers(golden: String, outcome: AuditOutcome) async throws {
         var record = AuditRecord(
             time: try required(AuditTime(rfc3339: "2026-01-31T12:00:00Z")),
-            event: .decrypt(reference: .of(Array("order-1234".utf8))), outcome: .refused(.amountMismatch),
+            event: .decrypt(reference: .of(Array("order-1234".utf8))), outcome: outcome,
             caller: AuditCaller(name: AuditText("checkout"), uid: 1001, gid: nil))
+        record.hsmWasNotReached = golden == Self.unreached
         record.trace = AuditTrace(traceId: "4bf92f3577b34da6a3ce929d0e0e4736", parentId: "00f067aa0ba902b7")
         var head = ChainHead(node: try required(AuditNode("backend-1")))
-        #expect(String(decoding: head.append(record).bytes, as: UTF8.self) == Self.traced)
+        #expect(String(decoding: head.append(record).bytes, as: UTF8.self) == golden)
 
-        let entry = try AuditEntry(line: Array(Self.traced.utf8))
+        let entry = try AuditEntry(line: Array(golden.utf8))
         #expect(entry.details["traceId"]?.stringValue == "4bf92f3577b34da6a3ce929d0e0e4736")
         #expect(entry.details["parentId"]?.stringValue == "00f067aa0ba902b7")
-        let details = #""{""traceId"":""4bf92f3577b34da6a3ce929d0e0e4736"",""parentId"":""00f067aa0ba902b7""}""#
+        #expect(entry.leavesUseOpen == false)
+        let hsm = golden == Self.unreached ? #"""hsm"":""not_reached"","# : ""
+        let details = #""{\#(hsm)""traceId"":""4bf92f3577b34da6a3ce929d0e0e4736"",""parentId"":""00f067aa0ba902b7""}""#
         #expect(String(decoding: AuditCSV.row(entry), as: UTF8.self).contains(",\(details),"))
         let directory = try FreshDirectory()
         let script = try await Program.run(
             VerifierScript.path, ["-", directory.write(Self.publicKey, to: "key.pem")],
-            input: Array((Self.traced + "\n").utf8))
+            input: Array((golden + "\n").utf8))
         #expect(script.output == "unsealed: node backend-1, records 1 to 1, 1 after record 0 not sealed\n")
     }
 

@@ -115,10 +115,12 @@ struct ReconciliationTests {
     }
 
     private static func record(
-        _ event: AuditEvent, _ outcome: AuditOutcome = .ok, token: String? = nil, at time: AuditTime = time
+        _ event: AuditEvent, _ outcome: AuditOutcome = .ok, token: String? = nil, unreached: Bool = false,
+        at time: AuditTime = time
     ) -> AuditRecord {
         AuditRecord(
-            time: time, event: event, outcome: outcome, publicKeyHash: key, hsmToken: token.map { AuditText($0) })
+            time: time, event: event, outcome: outcome, publicKeyHash: key, hsmToken: token.map { AuditText($0) },
+            hsmWasNotReached: unreached)
     }
 
     private static let decrypt = AuditEvent.decrypt(reference: nil)
@@ -133,6 +135,8 @@ struct ReconciliationTests {
         (record(decrypt, .refused(.decryptionFailed)), 0, 1), (record(decrypt, .refused(.hsmUnavailable)), 0, 1),
         (record(.tlsSignature(TLSSignatureDetails()), .ok, token: "primary"), 1, 1),
         (record(.tlsSignature(TLSSignatureDetails()), .refused(.hsmUnavailable)), 0, 1),
+        (record(decrypt, .refused(.hsmUnavailable), unreached: true), 0, 0),
+        (record(.tlsSignature(TLSSignatureDetails()), .refused(.deadlineExceeded), unreached: true), 0, 0),
         (record(.csrCreate), 1, 1), (record(.csrCreate, .refused(.hsmUnavailable), token: "primary"), 0, 1),
         (record(.csrCreate, .refused(.hsmUnavailable)), 0, 0), (record(.keyGenerate), 0, 2),
         (record(.keyGenerate, .refused(.hsmUnavailable), token: "primary"), 0, 2),

@@ -112,7 +112,7 @@ struct TokenDecryptor: Sendable {
         ledger.releasesUnderWay.begin()
         defer { ledger.releasesUnderWay.end() }
         // Steps 3 and 4: the symmetric key, and the data.
-        let opened = try await open(paymentToken, with: key, for: caller, from: origin)
+        let opened = try await open(paymentToken, with: key, for: caller, draft: draft, from: origin)
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
             let payload = try PaymentPayload(plaintext: opened.plaintext)
@@ -218,7 +218,8 @@ struct TokenDecryptor: Sendable {
     }
 
     private func open(
-        _ paymentToken: PaymentToken, with key: KeyEntry, for caller: Caller, from origin: RequestOrigin?
+        _ paymentToken: PaymentToken, with key: KeyEntry, for caller: Caller, draft: AuditDraft,
+        from origin: RequestOrigin?
     ) async throws(Refusal) -> OpenedTransaction {
         let scheme: RestorationScheme
         let otherInfo: [UInt8]
@@ -237,6 +238,7 @@ struct TokenDecryptor: Sendable {
             publicKeyHash: paymentToken.publicKeyHash.bytes, scheme: scheme,
             keyMaterial: try paymentToken.restorationInput(),
             otherInfo: otherInfo, ciphertext: paymentToken.encryptedData)
+        draft.mayHaveReachedHSM(true)
         do {
             let opened = try await hsm.decrypt(
                 decryption, heldBy: key.hsmTokens,
@@ -244,6 +246,7 @@ struct TokenDecryptor: Sendable {
             faults.ended(Self.hsmComponent)
             return opened
         } catch {
+            draft.mayHaveReachedHSM(!error.isUnsent)
             if error == PendingCall.abandonedByCaller { throw .peerHasLeft }
             let refusal = error.refusal
             if refusal.code != .decryptionFailed { faults.began(Self.hsmComponent, error.message) }

@@ -19,6 +19,8 @@ final class AuditDraft: Sendable {
         var transactionId: AuditDigest?
         var protection: AuditProtection?
         var hsmToken: AuditText?
+        /// True once a key may have been used, though no HSM token may have answered.
+        var mayHaveReachedHSM = false
         /// What the caller's header `traceparent` says.
         var trace: AuditTrace?
     }
@@ -73,6 +75,10 @@ final class AuditDraft: Sendable {
 
     func used(hsmToken: String) {
         state.withLock { $0.facts.hsmToken = AuditText(hsmToken) }
+    }
+
+    func mayHaveReachedHSM(_ mayHave: Bool) {
+        state.withLock { $0.facts.mayHaveReachedHSM = mayHave }
     }
 
     func recorded(at sequence: Int?) {

@@ -16,10 +16,6 @@ final class RefusalTally: Sendable {
     /// Uids with a record of their own in a minute, of the accounts that one rule admits by a group, or that no rule admits.
     static let mostUnnamed = 8
 
-    /// The codes that may be the answer after a key was used, where no HSM token is known to have answered.
-    private static let mayFollowUse: Set<RefusalCode> = [
-        .decryptionFailed, .hsmUnavailable, .deadlineExceeded, .internalError,
-    ]
     private static let countedIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
 
     private struct Bucket: Hashable {
@@ -76,10 +72,9 @@ final class RefusalTally: Sendable {
     /// - Parameter facts: what is known of the request.
     /// - Returns: true if it was counted, and is not to be recorded by itself.
     func counts(_ code: RefusalCode, of facts: AuditDraft.Facts, by caller: Caller) -> Bool {
-        // Before its payment token was read no request has come to a key.
-        let hasUsedNoKey =
-            facts.transactionId == nil || (facts.hsmToken == nil && !Self.mayFollowUse.contains(code))
-        guard hasUsedNoKey, Self.countedIn.contains(facts.event.name) else { return false }
+        guard facts.hsmToken == nil, !facts.mayHaveReachedHSM, Self.countedIn.contains(facts.event.name) else {
+            return false
+        }
         let minute = Int(clock.now().timeIntervalSince1970 / 60)
         let isRecorded = recorded.withLock { recorded in
             if recorded.minute != minute { recorded = Recorded(minute: minute) }

@@ -29,7 +29,10 @@ struct UsageRecorder: AuditLooking {
         return AuditRecord(
             time: AuditTime(clock.now()), event: facts.event, outcome: outcome, caller: caller.map(AuditCaller.init),
             merchant: facts.merchant, publicKeyHash: facts.publicKeyHash, transactionId: facts.transactionId,
-            protection: facts.protection, hsmToken: facts.hsmToken, trace: facts.trace)
+            protection: facts.protection, hsmToken: facts.hsmToken,
+            hsmWasNotReached: outcome.leavesUseOpen && !facts.mayHaveReachedHSM
+                && [.decrypt, .tlsSignature].contains(facts.event.name),
+            trace: facts.trace)
     }
 
     /// Where something stands in the record.

@@ -88,12 +88,14 @@ struct TLSSigner: Sendable {
         }
         try gate.admit()
         let signed: (signature: [UInt8], hsmToken: String)
+        draft.mayHaveReachedHSM(true)
         do {
             signed = try await hsm.sign(
                 TLSSigning(publicKeyHash: hash.bytes, algorithm: algorithm, input: bytes), heldBy: key.hsmTokens,
                 for: Requester(caller))
             faults.ended(Self.hsmComponent)
         } catch {
+            draft.mayHaveReachedHSM(!error.isUnsent)
             faults.began(Self.hsmComponent, error.message)
             throw error.signatureRefusal
         }

@@ -75,12 +75,6 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    /// Codes of refusals that can come after the token was called, though the record names no token: it gave no answer, or one that
-    /// was of no use.
-    static let perhapsUsed: Set<String> = [
-        "decryption_failed", "hsm_unavailable", "internal_error", "deadline_exceeded",
-    ]
-
     /// Nil for what uses no key in a token.
     private static func uses(of entry: AuditEntry) -> (least: Int, most: Int)? {
         let isDone = entry.outcome == AuditOutcome.ok.text
@@ -88,7 +82,7 @@ public struct Reconciliation: Sendable {
         case .decrypt, .tlsSignature:
             // The record names the token once that has answered.
             if entry.hsmToken != nil { return (1, 1) }
-            return perhapsUsed.contains(entry.outcome) ? (0, 1) : nil
+            return entry.leavesUseOpen ? (0, 1) : nil
         // The record names the token before that is asked: without one a refusal used none.
         case .csrCreate where isDone || entry.hsmToken != nil: return (isDone ? 1 : 0, 1)
         // The worker has the token use it twice with a peer of its own, and compares.

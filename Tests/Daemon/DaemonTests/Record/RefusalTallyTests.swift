@@ -76,13 +76,14 @@ import Testing
     }
 
     @Test(
-        "a caller that leaves before its payment token was read is counted like a forgery; one that left later is recorded"
+        "a caller that left before the HSM was reached is counted like a forgery; one that left later is recorded"
     )
     func leavingCallers() async throws {
         let tally = RefusalTally(clock: time.clock)
         let (unread, read) = (AuditDraft(), AuditDraft())
         for draft in [unread, read] { draft.is(.decrypt(reference: nil)) }
         read.concerns(try PaymentToken(json: JSONValue(parsing: SharedForge.paymentToken().paymentData)))
+        read.mayHaveReachedHSM(true)
         for number in 1...100 {
             #expect(
                 tally.counts(.deadlineExceeded, of: unread.facts, by: Self.caller("shop"))
@@ -107,12 +108,13 @@ import Testing
         let recorder = fixture.recorder
         let paymentToken = try PaymentToken(json: JSONValue(parsing: SharedForge.paymentToken().paymentData))
         func refuse(
-            _ code: RefusalCode, by name: String, event: AuditEvent = .verify, used: Bool = false
+            _ code: RefusalCode, by name: String, event: AuditEvent = .verify, used: Bool = false, called: Bool = false
         ) async -> AuditReference? {
             let draft = AuditDraft()
             draft.is(event)
             draft.concerns(paymentToken)
             if used { draft.used(hsmToken: "primary") }
+            draft.mayHaveReachedHSM(called)
             guard !recorder.counts(code, of: draft, by: Self.caller(name)) else { return nil }
             return await recorder.refused(draft, by: Self.caller(name), code)
         }
@@ -123,7 +125,8 @@ import Testing
         }
         // What a key was used for, or may have been, another caller, and administration are not part of the flood.
         #expect(await refuse(.amountMismatch, by: "shop", event: .decrypt(reference: nil), used: true) != nil)
-        #expect(await refuse(.decryptionFailed, by: "shop", event: .decrypt(reference: nil)) != nil)
+        #expect(await refuse(.decryptionFailed, by: "shop", event: .decrypt(reference: nil), called: true) != nil)
+        #expect(await refuse(.hsmUnavailable, by: "shop", event: .decrypt(reference: nil)) == nil)
         #expect(await refuse(.signatureInvalid, by: "reports") != nil)
         #expect(await refuse(.malformedRequest, by: "shop", event: .csrCreate) != nil)
         #expect(try await fixture.ledger.head().sequence == RefusalTally.mostRecorded + 4)
@@ -131,7 +134,7 @@ import Testing
         let records = recorder.tally.take()
         #expect(records.count == 1 && records[0].caller?.name?.text == "shop")
         guard case .refusals(let summary)? = records.first?.event else { return }
-        #expect(summary.counts == [.signatureInvalid: 70, .signingTimeOutsideWindow: 70])
+        #expect(summary.counts == [.signatureInvalid: 70, .signingTimeOutsideWindow: 70, .hsmUnavailable: 1])
         // A new minute.
         #expect(await refuse(.signatureInvalid, by: "shop") != nil)
     }

@@ -163,13 +163,15 @@ final class PaymentRoutesFixture: Sendable {
 
 /// Answers each decryption with one plaintext, and counts them.
 final class KnownPlaintext: TransactionDecrypting {
-    private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none))
+    private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none, failure: WorkerFailure?.none))
     /// For which client of the caller each decryption was.
     let clients = Shared<[String?]>([])
 
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
     /// What the HSM token says that it lacks for the key from now on.
     func lacks(_ lack: String?) { state.withLock { $0.lack = lack } }
+    /// How each decryption ends from now on.
+    func fails(_ failure: WorkerFailure) { state.withLock { $0.failure = failure } }
     func missingTier(for key: KeyEntry) -> String? { state.withLock { $0.lack } }
     var calls: Int { state.withLock { $0.calls } }
 
@@ -177,10 +179,11 @@ final class KnownPlaintext: TransactionDecrypting {
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> OpenedTransaction {
         clients.change { $0.append(requester.client) }
-        let plaintext = state.withLock { state in
+        let (plaintext, failure) = state.withLock { state in
             state.calls += 1
-            return state.plaintext
+            return (state.plaintext, state.failure)
         }
+        if let failure { throw failure }
         return OpenedTransaction(plaintext: plaintext, tier: .c, hsmToken: holders.first ?? "primary")
     }
 }

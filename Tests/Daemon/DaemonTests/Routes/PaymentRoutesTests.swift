@@ -5,6 +5,7 @@ import StrictJSON
 import TestSupport
 import Testing
 import TokenForge
+import WorkerProtocol
 
 @testable import Daemon
 
@@ -87,6 +88,18 @@ struct PaymentRoutesTests {
         #expect(try await fixture.record.entries.last?.outcome == "malformed_request")
         // Nothing was claimed: without a reference a second release would be a replay.
         #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
+    }
+
+    @Test("the record of an unavailable HSM says that it was not reached only if no worker had the call")
+    func unreachedHSM() async throws {
+        let fixture = try await PaymentRoutesFixture()
+        for isUnsent in [true, false] {
+            fixture.hsm.fails(WorkerFailure(.hsmTokenUnavailable, "gone", isUnsent: isUnsent))
+            #expect(try await fixture.post("/v1/decrypt", fixture.mint().decryptBody()).status == 503)
+        }
+        let lines = try await fixture.recorded.split(separator: 0x0A).map { try AuditEntry(line: Array($0)) }
+            .filter { $0.outcome == "hsm_unavailable" }
+        #expect(lines.map(\.leavesUseOpen) == [false, true])
     }
 
     @Test("what is answered as a replay is not among the refused arrivals, whether its claim is there or forgotten")
