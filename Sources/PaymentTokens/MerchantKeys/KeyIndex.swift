@@ -33,6 +33,9 @@ public final class KeyIndex: Sendable {
     /// All of them, by hash, ascending.
     public var entries: [KeyEntry] { current.withLock { $0.sorted } }
 
+    /// Rises with each change of the entries.
+    public var generation: Int { current.withLock { $0.generation } }
+
     /// Those whose hash in lower-case hex comes after `hex`, ascending.
     public func entries(after hex: String) -> ArraySlice<KeyEntry> { current.withLock { $0 }.entries(after: hex) }
 

@@ -8,6 +8,8 @@ struct KeyIndexTable: Sendable {
     private(set) var byHash: [PublicKeyHash: KeyEntry] = [:]
     /// By hash, ascending.
     private(set) var sorted: [KeyEntry] = []
+    /// Counts the changes.
+    private(set) var generation = 0
     private var held: [PublicKeyHash: [HeldKey]] = [:]
     /// By token, for those that have been asked: private keys that cannot be listed as keys, a sentence each.
     private var unlisted: [String: [String]] = [:]
@@ -27,6 +29,7 @@ struct KeyIndexTable: Sendable {
         after previous: KeyIndexTable, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord],
         now: Date
     ) {
+        generation = previous.generation + 1
         let asked = Set(hsmTokens.map(\.name))
         unlisted = previous.unlisted
         held = previous.held.compactMapValues { copies in
@@ -61,6 +64,7 @@ struct KeyIndexTable: Sendable {
     mutating func update(
         _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?, now: Date
     ) {
+        generation += 1
         for (hsmToken, keys) in hsmTokens {
             unlisted[hsmToken] = unlisted[hsmToken] ?? []
             let certificates = certificates(under: hash.bytes)

@@ -25,6 +25,7 @@ final class Readiness: Sendable {
     private let clock: WallClock
     private let ledgerProbe: LedgerProbe
     private let clockProbe: ClockProbe
+    private let keptFindings = KeptFindings()
     private let lastVerdict = Mutex(false)
 
     init(
@@ -65,8 +66,9 @@ final class Readiness: Sendable {
     private func check() async -> Findings {
         // First, since it takes up what an HSM token showed while the ledger was away.
         let ledgerFault = await ledgerProbe.fault()
-        var findings = Self.findings(
-            hsmTokens.looks, keys: { catalogue.index.entries }, now: clock.now())
+        var findings = keptFindings.findings(
+            hsmTokens.looks, generation: catalogue.index.generation, keys: { catalogue.index.entries }, now: clock.now()
+        )
         if let ledgerFault {
             findings.reasons.append(.init("ledger", .ledgerUnavailable, ledgerFault))
         }
@@ -86,7 +88,7 @@ final class Readiness: Sendable {
 
 extension Readiness {
     /// One HSM token at one look.
-    struct HSMTokenLook: Sendable {
+    struct HSMTokenLook: Sendable, Equatable {
         let name: String
         let condition: HSMTokenCondition
 
@@ -152,6 +154,42 @@ extension Readiness {
         }
         return findings
     }
+    /// The findings about the HSM tokens, until the key index, an HSM token's condition or a cut-off changes them: any peer may
+    /// ask, and there may be thousands of keys.
+    final class KeptFindings: Sendable {
+        private struct Kept {
+            let generation: Int
+            let hsmTokens: [HSMTokenLook]
+            /// From the look to the next cut-off.
+            let times: Range<Date>
+            let findings: Findings
+        }
+
+        private let kept = Mutex<Kept?>(nil)
+
+        /// - Parameter generation: of `keys`, or an earlier one.
+        func findings(
+            _ hsmTokens: [HSMTokenLook], generation: Int, keys: () -> [KeyEntry], now: Date
+        ) -> Findings {
+            let kept = kept.withLock { $0 }
+            if let kept, kept.generation == generation, kept.hsmTokens == hsmTokens, kept.times.contains(now) {
+                return kept.findings
+            }
+            var cutOff = Date.distantFuture
+            let findings = Readiness.findings(
+                hsmTokens,
+                keys: {
+                    let keys = keys()
+                    cutOff = keys.lazy.compactMap(\.cutOff).filter { $0 > now }.min() ?? cutOff
+                    return keys
+                }, now: now)
+            self.kept.withLock {
+                $0 = Kept(generation: generation, hsmTokens: hsmTokens, times: now..<cutOff, findings: findings)
+            }
+            return findings
+        }
+    }
+
 
     /// What the HSM tokens that show a key lack for its type, each by its name, and what can be done where that is known.
     /// nil where one of them has a tier for it, so that it is the key that is out of order, and where none that is open

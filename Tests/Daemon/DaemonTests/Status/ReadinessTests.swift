@@ -32,7 +32,9 @@ import WorkerProtocol
     }
 
     /// The keys of both merchants, as the workers of these HSM tokens list them.
-    private func keys(in hsmTokens: [Readiness.HSMTokenLook], ec state: KeyState = .active) throws -> [KeyEntry] {
+    private func keys(
+        in hsmTokens: [Readiness.HSMTokenLook], ec state: KeyState = .active, cutOff: Date? = nil
+    ) throws -> [KeyEntry] {
         let merchants: [(ForgedMerchant, KeyAlgorithm, KeyState)] = [
             (try SharedForge.ecMerchant, .ec, state), (try SharedForge.rsaMerchant, .rsa, .active),
         ]
@@ -59,7 +61,7 @@ import WorkerProtocol
                 KeyRecord(
                     publicKeyHash: PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo),
                     merchantIdentifier: merchant.merchant.identifier, algorithm: algorithm, state: state,
-                    createdAt: Self.now, origin: .imported)
+                    cutOff: algorithm == .ec ? cutOff : nil, createdAt: Self.now, origin: .imported)
             }, now: Self.now)
         return index.entries
     }
@@ -117,6 +119,33 @@ import WorkerProtocol
         #expect(findings([useless], []).reasons.map(\.component) == ["token north"])
         #expect(findings([away("north"), whole], try keys(in: [ready("north")])).reasons.count == 1)
         #expect(findings([away("north"), whole], try keys(in: [whole])).warnings.count == 1)
+    }
+
+    @Test("filters the keys once for each change of the index, of an HSM token or by a cut-off")
+    func kept() throws {
+        let (whole, partial) = (ready("south"), ready("north", ec: nil))
+        var keys = try keys(in: [partial], ec: .deactivated, cutOff: Self.now.addingTimeInterval(60))
+        let findings = Readiness.KeptFindings()
+        var filtered = 0
+        func reasons(_ hsmTokens: [Readiness.HSMTokenLook], _ generation: Int, after seconds: Double = 0) -> Int {
+            findings.findings(
+                hsmTokens, generation: generation,
+                keys: {
+                    filtered += 1
+                    return keys
+                }, now: Self.now.addingTimeInterval(seconds)
+            ).reasons.count
+        }
+        for seconds in [0, 30, 59] { #expect(reasons([partial], 1, after: Double(seconds)) == 1) }
+        #expect(filtered == 1)
+        #expect(reasons([partial], 1, after: 60) == 0)
+        #expect(filtered == 2)
+        #expect(reasons([partial, away("south")], 1) == 1)
+        #expect(filtered == 3)
+        keys = try self.keys(in: [whole])
+        #expect(reasons([partial, away("south")], 2) == 1)
+        #expect(reasons([partial, whole], 2) == 0)
+        #expect(filtered == 5)
     }
 
     @Test("what the HSM tokens that show a key lack for its type is told, unless it is not what stops the key")
