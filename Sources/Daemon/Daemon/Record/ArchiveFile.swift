@@ -16,6 +16,8 @@ enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case missing(path: String)
     /// What was written does not verify.
     case notIntact(path: String, finding: String)
+    /// Nothing was ever released, so nothing vouches for the clock.
+    case clockUnconfirmed(now: AuditTime)
 
     var description: String {
         switch self {
@@ -26,6 +28,9 @@ enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .differs(let path): "\(path) is not the archive that the record names; put that one back"
         case .missing(let path): "\(path) is not there, or cannot be read; put it back"
         case .notIntact(let path, let finding): "what was written to \(path) does not verify: \(finding)"
+        case .clockUnconfirmed(let now):
+            "by the clock, \(now.text), records are old enough, and only a release confirms the clock; none was recorded. "
+                + "They are archived after the first release. If the clock is wrong, set it"
         }
     }
 }

@@ -84,9 +84,11 @@ final class RecordArchiving: Sendable {
     /// - Returns: whether there is a new archive, sealed.
     private func archive(_ node: AuditNode) async throws -> Bool {
         let now = clock.now()
-        let cutOff = settings.cutOff(at: now, newestRelease: try await ledger.newestRelease())
+        let newestRelease = try await ledger.newestRelease()
+        let cutOff = settings.cutOff(at: now, newestRelease: newestRelease ?? now)
         let first = (try await ledger.lastArchive()?.last ?? 0) + 1
         guard let last = try await lastCheckpoint(from: first, before: cutOff) else { return false }
+        guard newestRelease != nil else { throw ArchiveFailure.clockUnconfirmed(now: AuditTime(now)) }
         try await ArchiveFile.prepare(settings.directory)
         let draft = ArchiveFile(directory: settings.directory, name: "\(node.name).\(first)")
         let pages = ledger.export(from: first, through: last)
@@ -157,11 +159,10 @@ extension LedgerSettings.Archive {
     ///
     /// - Parameters:
     ///   - now: by the daemon's clock, which may be wrong.
-    ///   - newestRelease: vouches for the time, as it does for claims (``ClaimRetention/longestLead``); nil where nothing was released,
-    ///     and then the clock alone counts.
-    func cutOff(at now: Date, newestRelease: Date?) -> AuditTime {
+    ///   - newestRelease: vouches for the time, as it does for claims (``ClaimRetention/longestLead``).
+    func cutOff(at now: Date, newestRelease: Date) -> AuditTime {
         let lead = Double(ClaimRetention.longestLead.components.seconds)
-        let present = newestRelease.map { min(now, $0.addingTimeInterval(lead)) } ?? now
+        let present = min(now, newestRelease.addingTimeInterval(lead))
         let oldest = AuditTime(present.addingTimeInterval(-Double(retain.components.seconds)))
         return AuditTime(rfc3339: oldest.text.prefix(7) + "-01T00:00:00Z") ?? .earliest
     }

@@ -52,9 +52,17 @@ struct RecordArchivingTests {
 
     private var archives: String { directory.path("archives") }
 
+    /// Confirms the clock.
+    private func release() async throws {
+        let release = AuditRecord(time: AuditTime(clock.now), event: .decrypt(reference: nil))
+        _ = try await fixture.ledger.append(release)
+    }
+
     private func archiving(
-        _ retain: Duration = .seconds(397 * 86_400), in directory: String? = nil, age: Stopwatch = Stopwatch()
-    ) throws -> RecordArchiving {
+        _ retain: Duration = .seconds(397 * 86_400), in directory: String? = nil, age: Stopwatch = Stopwatch(),
+        released: Bool = true
+    ) async throws -> RecordArchiving {
+        if released { try await release() }
         let others = OtherNodesAuditKeys(
             ledger: fixture.ledger, gate: fixture.gate, clock: WallClock { [clock] in clock.now },
             logger: RecordFixture.quiet)
@@ -90,7 +98,7 @@ struct RecordArchivingTests {
     @Test("Whole months that are old enough leave the ledger, and file and ledger are one chain")
     func months() async throws {
         // 397 days before 2 January 2027 is 1 December 2025: October and November go.
-        let archiving = try archiving()
+        let archiving = try await archiving()
         await archiving.run()
         #expect(archiving.warnings == [])
         #expect(try files() == ["node-1.1-41.jsonl"])
@@ -108,6 +116,7 @@ struct RecordArchivingTests {
         await archiving.run()
         #expect(try files().count == 1)
         clock.now = try Self.date("2027-02-02T00:00:00Z")
+        try await release()
         await archiving.run()
         #expect(try files() == ["node-1.1-41.jsonl", "node-1.42-61.jsonl"])
         #expect(try await isWhole(behind: files()))
@@ -117,7 +126,7 @@ struct RecordArchivingTests {
 
     @Test("Nothing leaves before it is old enough, nor where nothing seals it")
     func tooYoung() async throws {
-        let archiving = try archiving(.seconds(500 * 86_400))
+        let archiving = try await archiving(.seconds(500 * 86_400))
         await archiving.run()
         #expect(!FileManager.default.fileExists(atPath: archives))
         #expect(try await fixture.ledger.lastArchive() == nil)
@@ -136,7 +145,7 @@ struct RecordArchivingTests {
         #expect(try files() == ["node-1.1-61.jsonl"])
     }
 
-    @Test("By a clock that is ahead of the newest release nothing leaves too early; without a release the clock counts")
+    @Test("By a clock that is ahead of the newest release nothing leaves too early")
     func wrongClock() throws {
         let archive = LedgerSettings.Archive(retain: .seconds(397 * 86_400), directory: "/")
         let now = try Self.date("2030-06-15T00:00:00Z")
@@ -147,7 +156,19 @@ struct RecordArchivingTests {
         #expect(
             archive.cutOff(at: now, newestRelease: try Self.date("2031-01-01T00:00:00Z")).text.hasPrefix(
                 "2029-05-01T00"))
-        #expect(archive.cutOff(at: now, newestRelease: nil).text.hasPrefix("2029-05-01T00"))
+    }
+
+    @Test("Where nothing was ever released nothing leaves, and the reason names the clock, until the first release")
+    func neverReleased() async throws {
+        let archiving = try await archiving(released: false)
+        await archiving.run()
+        #expect(!FileManager.default.fileExists(atPath: archives))
+        #expect(archiving.warnings.count == 1)
+        #expect(archiving.warnings.first?.contains("2027-01-02T00:00:00.000Z") == true)
+        try await release()
+        await archiving.run()
+        #expect(archiving.warnings == [])
+        #expect(try files() == ["node-1.1-41.jsonl"])
     }
 
     /// The part that is to go, as its file has it.
@@ -200,7 +221,7 @@ struct RecordArchivingTests {
         change.archive = RecordArchive(
             first: 1, last: 41, hash: try AuditEntry(line: line.bytes).hash, digest: .of(file), size: file.count)
         try await fixture.ledger.apply(change)
-        let archiving = try archiving()
+        let archiving = try await archiving()
         await archiving.run()
         #expect(archiving.warnings.count == 1)
         #expect(archiving.warnings.first?.contains("node-1.1-41.jsonl") == true)
@@ -216,7 +237,7 @@ struct RecordArchivingTests {
     func differs() async throws {
         try FileManager.default.createDirectory(atPath: archives, withIntermediateDirectories: false)
         try Data("somebody's".utf8).write(to: URL(filePath: "\(archives)/node-1.1-41.jsonl"))
-        let archiving = try archiving()
+        let archiving = try await archiving()
         await archiving.run()
         #expect(archiving.warnings.first?.contains("is not the archive") == true)
         #expect(try bytes("node-1.1-41.jsonl") == Array("somebody's".utf8))
@@ -236,7 +257,7 @@ struct RecordArchivingTests {
                     """)
         }
         try queue.close()
-        let archiving = try archiving()
+        let archiving = try await archiving()
         await archiving.run()
         #expect(archiving.warnings.first?.contains("does not verify") == true)
         #expect(try files() == [])
@@ -248,7 +269,7 @@ struct RecordArchivingTests {
         try FileManager.default.createDirectory(
             atPath: archives, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777])
         let time = HandClock()
-        let archiving = try archiving(age: Stopwatch { time.now })
+        let archiving = try await archiving(age: Stopwatch { time.now })
         time.pass(.seconds(3600))
         await archiving.run()
         #expect(archiving.age.elapsed == .seconds(3600))
@@ -265,7 +286,7 @@ struct RecordArchivingTests {
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 1024)
-        let archiving = try archiving(in: disk.path)
+        let archiving = try await archiving(in: disk.path)
         await archiving.run()
         #expect(archiving.warnings.first?.contains("MiB to spare") == true)
         #expect(try FileManager.default.contentsOfDirectory(atPath: disk.path) == [])
@@ -277,7 +298,7 @@ struct RecordArchivingTests {
     func held() async throws {
         fixture.gate.take(.waiting)
         let time = HandClock()
-        let archiving = try archiving(age: Stopwatch { time.now })
+        let archiving = try await archiving(age: Stopwatch { time.now })
         time.pass(.seconds(3600))
         await archiving.run()
         #expect(archiving.age.elapsed == .seconds(3600))
