@@ -45,9 +45,9 @@ enum SQLiteBackup {
 
     /// Blocks. The copy appears under its name when it is whole and has reached the disk, and not before.
     ///
-    /// - Parameter markedAt: when it was made; nil for a copy that an older program is to open, which knows no mark.
+    /// - Parameter now: written into the copy's mark as the time when it was made.
     static func copy(
-        _ source: Database, node: String, to path: String, markedAt: Date? = nil,
+        _ source: Database, node: String, to path: String, markedAt now: Date,
         isAwaited: @escaping () -> Bool = { true }
     ) throws(LedgerBackupError) -> BackupFile {
         guard path.hasPrefix("/") else { throw .notAbsolute(path: path) }
@@ -57,7 +57,7 @@ enum SQLiteBackup {
         defer { unsafe unlink(partial) }
         let sequence: Int
         do {
-            sequence = try fill(partial, from: source, node: node, markedAt: markedAt, isAwaited: isAwaited)
+            sequence = try fill(partial, from: source, node: node, markedAt: now, isAwaited: isAwaited)
         } catch let error as LedgerBackupError {
             throw error
         } catch let error as DatabaseError
@@ -77,7 +77,7 @@ enum SQLiteBackup {
     }
 
     private static func fill(
-        _ path: String, from source: Database, node: String, markedAt: Date?, isAwaited: @escaping () -> Bool
+        _ path: String, from source: Database, node: String, markedAt now: Date, isAwaited: @escaping () -> Bool
     ) throws -> Int {
         var configuration = Configuration()
         configuration.qos = DurableSQLite.threadQuality
@@ -107,11 +107,9 @@ enum SQLiteBackup {
                 try db.tableExists("audit_record")
                 ? Int.fetchOne(db, sql: "SELECT max(sequence) FROM audit_record WHERE node = ?", arguments: [node]) ?? 0
                 : 0
-            if let markedAt {
-                // No journal that a full disk could leave beside it.
-                try db.execute(sql: "PRAGMA journal_mode = MEMORY")
-                try SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(markedAt), end: sequence).write(db)
-            }
+            // No journal that a full disk could leave beside it.
+            try db.execute(sql: "PRAGMA journal_mode = MEMORY")
+            try SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(now), end: sequence).write(db)
             return sequence
         }
         try copy.close()

@@ -1,4 +1,5 @@
 import AuditChain
+import Foundation
 import GRDB
 
 /// The schema's version in a file, and the way from an older one to the present one.
@@ -8,7 +9,8 @@ struct SQLiteSchema {
     let node: String?
 
     /// Makes the tables in an empty database, brings older ones up to date, or checks that those there are ours and
-    /// for this node. An older ledger is copied beside itself first, as `….schema-1` after its version.
+    /// for this node. An older ledger is copied beside itself first, as `….schema-1` after its version; the
+    /// copy is marked as one, like a backup's (``SQLiteRestoreMark``).
     ///
     /// - Parameter beforeUpgrade: called before an older ledger is copied and changed, which takes as long as it is large.
     /// - Returns: this node's name.
@@ -77,7 +79,7 @@ struct SQLiteSchema {
         for number in 1...100 {
             let name = "\(path).schema-\(version)" + (number == 1 ? "" : "-\(number)")
             do throws(LedgerBackupError) {
-                _ = try SQLiteBackup.copy(db, node: node.name, to: name)
+                _ = try SQLiteBackup.copy(db, node: node.name, to: name, markedAt: Date())
                 return
             } catch .exists {
                 continue

@@ -100,13 +100,29 @@ struct MigrationTests {
         let copy = settings.path + ".schema-1"
         let attributes = try FileManager.default.attributesOfItem(atPath: copy)
         #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
-        #expect(try version(copy) == ("1", 1))
+        #expect(try version(copy) == ("restored-1", 1))
 
         // Opened again it is neither migrated nor copied.
         let again = try await SQLiteLedger.open(settings)
         #expect(try await again.head().sequence == 1)
         await again.close()
         #expect(!FileManager.default.fileExists(atPath: copy + "-2"))
+    }
+
+    @Test("The copy that an upgrade made is recognised as restored when it is put back")
+    func copyPutBack() async throws {
+        let directory = try FreshDirectory()
+        let (settings, queue) = try old(in: directory)
+        try await SQLiteLedger.open(settings).close()
+        try queue.close()
+        try FileManager.default.moveItem(atPath: settings.path + ".schema-1", toPath: directory.path("older"))
+        let restored = try await SQLiteLedger.open(
+            SQLiteLedger.Settings(path: directory.path("older"), node: "node-1"))
+        #expect(
+            try await restored.standing().holds.map(\.finding) == [
+                LedgerHold.Finding(kind: .restored, ledgerSequence: 0, remembered: nil)
+            ])
+        await restored.close()
     }
 
     @Test("A copy that is there already stays, and the new one gets a number")
@@ -118,7 +134,7 @@ struct MigrationTests {
         let ledger = try await SQLiteLedger.open(settings)
         await ledger.close()
         #expect(try String(contentsOfFile: earlier, encoding: .utf8) == "earlier")
-        #expect(try version(earlier + "-2") == ("1", 1))
+        #expect(try version(earlier + "-2") == ("restored-1", 1))
     }
 
     @Test(
