@@ -27,10 +27,12 @@ struct TokenDecryptor: Sendable {
     let recorder: UsageRecorder
     let instruments: Instruments
     let faults: FaultLog
-    let clock: WallClock
+    let ledgerClock: LedgerClock
     let arrivals: RefusedArrivals
     /// The longest that an answer may come after its commit: `ledger.timeout`.
     let answerTime: Duration
+
+    private var clock: WallClock { ledgerClock.clock }
 
     /// - Parameters:
     ///   - draft: receives what is released or refused, as soon as it is known.
@@ -93,7 +95,8 @@ struct TokenDecryptor: Sendable {
         arrivals.count(paymentToken.publicKeyHash, at: now)
         try expected.checkMerchant(merchant)
         try expected.checkApplicationData(paymentToken)
-        try requireDecrypting(of: key, at: now)
+        let keyTime = key.state == .deactivated ? try await refusing(ledger: await ledgerClock.look()).confirmed : now
+        try requireDecrypting(of: key, at: keyTime)
 
         if repeatability == .byOther {
             arrivals.takeBack(paymentToken.publicKeyHash, at: now)

@@ -27,6 +27,9 @@ struct LedgerClock: Sendable {
             [times.newestRecord, times.forgottenBefore].compactMap { $0?.timeIntervalSince(now) }.reduce(0, max)
         }
 
+        /// The clock's time, or the later one that the ledger has seen: a clock that was set back makes no key decrypt again.
+        var confirmed: Date { now.addingTimeInterval(secondsBehind) }
+
         /// The newest record, when the clock is further behind it than clocks differ.
         var recordAhead: Date? {
             times.newestRecord.flatMap { $0.timeIntervalSince(now) > tolerance ? $0 : nil }

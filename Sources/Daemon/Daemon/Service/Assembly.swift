@@ -113,14 +113,14 @@ struct Assembly: Sendable {
 
         let arrivals = RefusedArrivals()
         let opening = FirstOpening()
+        let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let decryptor = TokenDecryptor(
             policies: live.policies, keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, opening: opening,
-            recorder: recorder, instruments: instruments, faults: faults, clock: clock, arrivals: arrivals,
+            recorder: recorder, instruments: instruments, faults: faults, ledgerClock: ledgerClock, arrivals: arrivals,
             answerTime: configuration.ledger.timeout)
         let signer = TLSSigner(
             keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, opening: opening, recorder: recorder,
             instruments: instruments, faults: faults, clock: clock, answerTime: configuration.ledger.timeout)
-        let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
         let readiness = Readiness(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock,
             ledgerClock: ledgerClock,

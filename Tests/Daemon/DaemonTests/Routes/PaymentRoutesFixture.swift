@@ -39,7 +39,10 @@ final class PaymentRoutesFixture: Sendable {
     ///   - rule: members of the one access rule, which is named `shop` and has the role decrypt.
     ///   - inconsistency: why the worker says that the key is out of order.
     ///   - answerTime: the longest that an answer may come after its commit.
-    init(rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60)) async throws {
+    init(
+        rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
+        state: KeyState = .active, cutOff: Date? = nil
+    ) async throws {
         merchant = try SharedForge.ecMerchant
         directory = try FreshDirectory()
         configuration = try ConfigurationFixture()
@@ -51,8 +54,8 @@ final class PaymentRoutesFixture: Sendable {
 
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo)
         let key = KeyRecord(
-            publicKeyHash: hash, merchantIdentifier: merchant.merchant.identifier, algorithm: .ec, state: .active,
-            createdAt: Date(), origin: .imported)
+            publicKeyHash: hash, merchantIdentifier: merchant.merchant.identifier, algorithm: .ec, state: state,
+            cutOff: cutOff, createdAt: Date(), origin: .imported)
         try await record.ledger.apply(AdministrativeChange(at: Date(), key: key, records: []))
         let index = KeyIndex()
         index.rebuild(
@@ -73,8 +76,9 @@ final class PaymentRoutesFixture: Sendable {
         let decryptor = TokenDecryptor(
             policies: policies, keys: index, hsm: hsm, ledger: record.ledger, gate: record.gate,
             opening: FirstOpening(isOver: true), recorder: record.recorder, instruments: instruments,
-            faults: record.faults, clock: .system,
-            arrivals: arrivals, answerTime: answerTime)
+            faults: record.faults,
+            ledgerClock: LedgerClock(ledger: record.ledger, clock: .system) { .seconds(300) }, arrivals: arrivals,
+            answerTime: answerTime)
         let firstReleases = CallerFirstReleases(
             ledger: record.ledger, instruments: instruments, logger: RecordFixture.quiet)
         self.firstReleases = firstReleases

@@ -90,6 +90,16 @@ struct PaymentRoutesTests {
         #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
     }
 
+    @Test("a retired key's cut-off goes by the newest time that the ledger has seen where the clock is behind it")
+    func cutOffByLedger() async throws {
+        let fixture = try await PaymentRoutesFixture(state: .deactivated, cutOff: Date(timeIntervalSinceNow: 3600))
+        #expect(try await fixture.post("/v1/decrypt", fixture.mint().decryptBody()).status == 200)
+        try await fixture.record.append(at: Date(timeIntervalSinceNow: 7200))
+        let refused = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody())
+        #expect(String(decoding: refused.body, as: UTF8.self).contains("key_not_active"))
+        #expect(fixture.hsm.calls == 1)
+    }
+
     @Test("the record of an unavailable HSM says that it was not reached only if no worker had the call")
     func unreachedHSM() async throws {
         let fixture = try await PaymentRoutesFixture()
