@@ -7,7 +7,7 @@ package import WorkerProtocol
 /// They throw ``WorkerFailure``: `auditRefused` when the token works but does not do this (read-only, no data objects,
 /// no such mechanism), `keyNotFound` when there is no such audit key, else as a decryption does.
 package protocol AuditHSMToken: Sendable {
-    /// The audit keys that the token shows, at most 64; more are an error. A private key without its public key is
+    /// The audit keys that the token shows, at most 1,024; more are an error. A private key without its public key is
     /// not among them.
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription]
 
@@ -23,7 +23,7 @@ package protocol AuditHSMToken: Sendable {
     /// - Returns: the signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes, verified under the public key in the token.
     func signCheckpoint(_ message: [UInt8], identifier: [UInt8]) async throws(WorkerFailure) -> [UInt8]
 
-    /// The checkpoints' lines that the token keeps, of all nodes and in no order, at most 64; more are an error.
+    /// The checkpoints' lines that the token keeps, of all nodes and in no order, at most 1,024; more are an error.
     /// After an interruption there may be several of one node. They are not evaluated: anyone with the PIN can write them.
     func rememberedHeads() async throws(WorkerFailure) -> [[UInt8]]
 

@@ -22,7 +22,7 @@ public protocol NodeRecords: Sendable {
     /// The keys that seal other nodes' records, planned ones too: by node, in the order in which they were planned.
     func auditKeysOfOtherNodes() async throws(LedgerFailure) -> [NodeAuditKey]
 
-    /// A node's records about audit keys: prepared, pinned and conflicting ones. The oldest first; at most 4,096.
+    /// A node's records about audit keys: prepared, pinned and conflicting ones. The oldest first.
     func auditKeyEvents(of node: AuditNode) async throws(LedgerFailure) -> [StoredRecord]
 }
 

@@ -53,6 +53,13 @@ final class LedgerGate: Sendable {
 
     var position: Position { state.withLock { $0 } }
 
+    /// Why nothing is released while the position is `waiting`.
+    var waitingReason: String {
+        let failure = lastFailure.withLock { $0 }
+        return "The ledger waits for the HSM that remembers its end."
+            + (failure.map { " The last comparison with it failed: \($0)" } ?? "")
+    }
+
     func take(_ position: Position) { state.withLock { $0 = position } }
 
     /// - Throws: ledger_unavailable while nothing may be released.
@@ -100,14 +107,15 @@ final class LedgerGate: Sendable {
             firstVerdict.finish()
         } catch {
             // It is tried ten times a second, and logged when the reason changes.
+            let reason = [error.message, error.details].compactMap(\.self).joined(separator: " ")
             let isNew = lastFailure.withLock { last in
-                defer { last = error.message }
-                return last != error.message
+                defer { last = reason }
+                return last != reason
             }
             guard isNew else { return }
             logger.error(
                 "ledger and HSM token could not be compared; it is tried again",
-                metadata: ["reason": "\(error.message)"])
+                metadata: ["reason": "\(reason)"])
         }
     }
 

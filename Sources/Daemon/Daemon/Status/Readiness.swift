@@ -75,8 +75,7 @@ final class Readiness: Sendable {
         switch gate.position {
         case .open: break
         case .waiting:
-            findings.reasons.append(
-                .init("ledger", .ledgerUnavailable, "The ledger waits for the HSM that remembers its end."))
+            findings.reasons.append(.init("ledger", .ledgerUnavailable, gate.waitingReason))
         case .held(let disagreement):
             findings.reasons.append(.init("ledger", .ledgerUnavailable, disagreement.description))
         }
@@ -154,6 +153,7 @@ extension Readiness {
         }
         return findings
     }
+
     /// The findings about the HSM tokens, until the key index, an HSM token's condition or a cut-off changes them: any peer may
     /// ask, and there may be thousands of keys.
     final class KeptFindings: Sendable {
@@ -189,7 +189,6 @@ extension Readiness {
             return findings
         }
     }
-
 
     /// What the HSM tokens that show a key lack for its type, each by its name, and what can be done where that is known.
     /// nil where one of them has a tier for it, so that it is the key that is out of order, and where none that is open

@@ -11,7 +11,10 @@ extension OpenToken {
             var keys: [AuditKeyDescription] = []
             for identifier in try session.auditKeyIdentifiers() {
                 guard keys.count < FieldBound.auditKeys else {
-                    return .refused("The token has more than \(FieldBound.auditKeys) audit keys.")
+                    return .refused(
+                        "The token holds more than \(FieldBound.auditKeys) audit keys (private keys labelled "
+                            + "\"\(AuditKeyObjects.label)\"), the most that are read. Remove those of nodes that are gone, with "
+                            + "their public keys, with the HSM's own tools.")
                 }
                 guard let point = try session.auditPublicPoint(AuditKeyObjects(identifier: identifier)) else {
                     continue

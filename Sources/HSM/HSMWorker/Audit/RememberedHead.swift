@@ -37,7 +37,10 @@ extension OpenToken {
             for object in try session.findObjects(matching: RememberedHead.candidates) {
                 guard let line = try session.rememberedLine(object) else { continue }
                 guard lines.count < FieldBound.rememberedHeads else {
-                    return .refused("The token has more than \(FieldBound.rememberedHeads) remembered checkpoints.")
+                    return .refused(
+                        "The token holds more than \(FieldBound.rememberedHeads) remembered checkpoints (data objects labelled "
+                            + "\"\(RememberedHead.labelPrefix)NODE\"), the most that are read. Remove those of nodes that are gone, "
+                            + "with the HSM's own tools.")
                 }
                 lines.append(line)
             }

@@ -52,13 +52,19 @@ extension PostgreSQLLedger {
     }
 
     public func auditKeyEvents(of node: AuditNode) async throws(LedgerFailure) -> [StoredRecord] {
-        try await search { queries in
-            try queries.run(
-                """
-                SELECT sequence, hash, line FROM audit_record WHERE node = $1 AND \(PostgreSQLTables.auditKeyEvents)
-                ORDER BY sequence LIMIT 4096
-                """, [.text(node.name)]
-            ).map(RecordStatements.record)
+        var found: [StoredRecord] = []
+        while true {
+            let last = Int64(found.last?.sequence ?? 0)
+            let page = try await search { queries in
+                try queries.run(
+                    """
+                    SELECT sequence, hash, line FROM audit_record
+                    WHERE node = $1 AND sequence > $2 AND \(PostgreSQLTables.auditKeyEvents) ORDER BY sequence LIMIT 1000
+                    """, [.text(node.name), .integer(last)]
+                ).map(RecordStatements.record)
+            }
+            guard !page.isEmpty else { return found }
+            found += page
         }
     }
 }

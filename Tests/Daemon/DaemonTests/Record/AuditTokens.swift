@@ -14,6 +14,7 @@ final class SoftwareAuditToken: AuditHSMToken {
         var keys: [(identifier: [UInt8], key: P256.Signing.PrivateKey)] = []
         var heads: [(node: String, line: [UInt8])] = []
         var failsAt: Step?
+        var failure = WorkerFailure(.hsmTokenUnavailable, "The token does not answer.")
         var signatures = 0
         var failures = 0
         var forgets = false
@@ -28,7 +29,12 @@ final class SoftwareAuditToken: AuditHSMToken {
     private let state = Mutex(State())
 
     /// Lets every call of one kind fail from now on; nil lets none.
-    func fail(at step: Step?) { state.withLock { $0.failsAt = step } }
+    func fail(at step: Step?, with failure: WorkerFailure? = nil) {
+        state.withLock { state in
+            state.failsAt = step
+            if let failure { state.failure = failure }
+        }
+    }
 
     /// Keeps no data objects from now on, as NSS's token.
     func forget() { state.withLock { $0.forgets = true } }
@@ -67,11 +73,12 @@ final class SoftwareAuditToken: AuditHSMToken {
     }
 
     private func begin(_ step: Step) throws(WorkerFailure) {
-        let fails = state.withLock { state in
-            if state.failsAt == step { state.failures += 1 }
-            return state.failsAt == step
+        let failure: WorkerFailure? = state.withLock { state in
+            guard state.failsAt == step else { return nil }
+            state.failures += 1
+            return state.failure
         }
-        if fails { throw WorkerFailure(.hsmTokenUnavailable, "The token does not answer.") }
+        if let failure { throw failure }
     }
 
     func auditKeys() async throws(WorkerFailure) -> [AuditKeyDescription] {

@@ -4,6 +4,7 @@ import Ledger
 import Refusals
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import Daemon
 
@@ -54,6 +55,17 @@ import Testing
         await fixture.gate.compare()
         #expect(fixture.gate.position == .open)
         #expect(code(fixture.gate.admit) == nil)
+    }
+
+    @Test("while the gate waits, its reason says what the token objects to and what to do")
+    func waitingReason() async throws {
+        let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
+        let tooMany = "The token holds more than 1024 audit keys, the most that are read. Remove some."
+        hsmToken.fail(at: .list, with: WorkerFailure(.auditRefused, tooMany))
+        #expect(!fixture.gate.waitingReason.contains(tooMany))
+        await fixture.gate.compare()
+        #expect(fixture.gate.position == .waiting)
+        #expect(fixture.gate.waitingReason.contains(tooMany))
     }
 
     @Test("ledger and token are compared when the token has been opened, and again while it serves")

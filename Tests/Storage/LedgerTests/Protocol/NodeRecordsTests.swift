@@ -80,6 +80,15 @@ struct OtherNodesRecordsTests {
         let found = try await ledger.auditKeyEvents(of: try #require(AuditNode(ledger.node)))
         #expect(found.map(\.sequence) == [2, 4, 6])
         #expect(KeyPin(line: found[0].line) == pin && KeyPin(line: found[1].line) == nil)
+        // However many there are.
+        try await fixture.database.sql(
+            """
+            SET session_replication_role = replica;
+            INSERT INTO audit_record (node, sequence, time, event, outcome, hash, line)
+            SELECT 'node-9', n, 0, 'audit_key_conflict', 'ok', decode(repeat('00', 32), 'hex'), 'x' FROM generate_series(1, 4500) AS n
+            """)
+        let many = try await ledger.auditKeyEvents(of: try #require(AuditNode("node-9")))
+        #expect(many.map(\.sequence) == Array(1...4500))
         let plan = try await fixture.database.sql(
             """
             SET enable_seqscan = off; SET enable_bitmapscan = off;
