@@ -165,7 +165,7 @@ struct MonitoringRoutes: Sendable {
                     distrusted: policies.distrusted,
                     signingTimeWindow: policies.signingTimeWindow.description),
                 warnings: auditKeysOfOthers.warnings + live.warnings.map { "\($0.place): \($0.message)" }
-                    + databaseWarnings + recordCheck.warnings + (archiving?.warnings ?? [])
+                    + databaseWarnings + (server?.warnings ?? []) + recordCheck.warnings + (archiving?.warnings ?? [])
                     + findings.warnings + UnlockedMemory(hsmTokens: hsmTokens).warnings + index.warnings
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }

@@ -6,7 +6,8 @@ import Telemetry
 extension DatabaseLedger {
     /// What `status` shows of the ledger's server, of this daemon's hold on its name, and of the nodes. While the server does not
     /// answer there is no more than the lease.
-    var answer: (server: LedgerServerStatus?, lease: NodeLeaseAnswer, nodes: [LedgerNodeStatus]?) {
+    var answer: (server: LedgerServerStatus?, lease: NodeLeaseAnswer, nodes: [LedgerNodeStatus]?, warnings: [String])
+    {
         get async {
             let found = try? await status()
             let lease = lease
@@ -22,7 +23,8 @@ extension DatabaseLedger {
                 nodes: found?.nodes.map { node in
                     LedgerNodeStatus(
                         name: node.name, version: node.version, lastSeen: node.lastSeen, isLeased: node.isLeased)
-                }
+                },
+                warnings: found?.warnings ?? []
             )
         }
     }

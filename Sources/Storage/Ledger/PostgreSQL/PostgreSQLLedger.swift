@@ -281,15 +281,17 @@ extension PostgreSQLLedger {
                 PostgreSQLStatement("SELECT current_setting('synchronous_standby_names')"),
                 PostgreSQLStatement(
                     """
-                    SELECT name, version, floor(extract(epoch FROM seen_at) * 1000)::bigint,
-                        lease_until >= clock_timestamp() FROM node ORDER BY name
+                    SELECT n.name, n.version, floor(extract(epoch FROM n.seen_at) * 1000)::bigint,
+                        n.lease_until >= clock_timestamp(),
+                        (n.system_identifier, n.timeline) IS NOT DISTINCT FROM (h.system_identifier, h.timeline)
+                    FROM node AS n CROSS JOIN this_server() AS h ORDER BY n.name
                     """),
                 PostgreSQLStatement("SELECT \(PostgreSQLSession.timeline)"),
             ])
             let nodes = try results[1].rows.map { row in
                 PostgreSQLStatus.Node(
                     name: try row.text(0), version: try row.text(1), lastSeen: try row.date(2),
-                    isLeased: try row.boolean(3))
+                    isLeased: try row.boolean(3), hasCompared: try row.boolean(4))
             }
             return (
                 try results[0].rows.first?.text(0) ?? "", nodes, Int(try results[2].rows.first?.integer(0) ?? 0)

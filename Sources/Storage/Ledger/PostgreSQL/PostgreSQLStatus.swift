@@ -42,6 +42,8 @@ public struct PostgreSQLStatus: Sendable, Equatable {
         public let lastSeen: Date
         /// Whether its lease has not run out.
         public let isLeased: Bool
+        /// Whether it has compared the ledger with what it remembers on the present server.
+        public let hasCompared: Bool
     }
 
     /// The host and port in use, `db1:5432`; a socket's directory.
@@ -57,6 +59,15 @@ public struct PostgreSQLStatus: Sendable, Equatable {
     public let standbys: String?
     public let schemaVersion: Int
     public let nodes: [Node]
+
+    /// A sentence for each node that was down when the server changed: no other node knows what it released last.
+    public var warnings: [String] {
+        nodes.filter { !$0.isLeased && !$0.hasCompared }.map { node in
+            "Node \(node.name) is down and has not compared the ledger with what it remembers since the ledger's server changed. If "
+                + "the change lost its last commits, the other nodes would release those payments again until it starts. "
+                + "Start it. If it cannot be started and commits may be lost, accept a restore without a finding (SeveralHosts.md)."
+        }
+    }
 }
 
 /// This daemon's hold on its name.

@@ -294,7 +294,10 @@ struct ChangedServerTests {
         #expect(standing.isServerChanged && standing.hasCompared && standing.comparing == ["node-2", "node-3"])
         let failure = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
         #expect("\(failure, default: "")".contains("not yet: node-2, node-3"))
+        #expect(try await fixture.ledger.status().warnings.isEmpty)
         await third.close()
+        let warnings = try await fixture.ledger.status().warnings
+        #expect(warnings.count == 1 && warnings.first?.hasPrefix("Node node-3 is down") == true)
         #expect(try await second.confirm(remembered: nil) == .continues)
         #expect(try await second.standing().isServerChanged == false)
         for node in [fixture.ledger, second] { #expect(try await fixture.release(3, on: node).verdict != .held) }
