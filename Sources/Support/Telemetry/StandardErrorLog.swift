@@ -41,13 +41,13 @@ package final class StandardErrorLog: Sendable {
     fileprivate func write(_ event: LogEvent, label: String, metadata: Logger.Metadata) {
         let format = state.withLock { $0.format }
         let line = LogLine.encode(event, label: label, metadata: metadata, format: format, at: Date())
-        guard let dropped = sink.write(line), dropped > 0 else { return }
-        let notice = LogEvent(
-            level: .warning, message: "log lines were dropped because nobody read them", metadata: nil,
-            source: nil, file: #fileID, function: #function, line: #line)
-        sink.write(
-            LogLine.encode(
-                notice, label: label, metadata: ["lines": "\(dropped)"], format: format, at: Date()))
+        sink.write(line) { dropped in
+            let notice = LogEvent(
+                level: .warning, message: "log lines were dropped because nobody read them", metadata: nil,
+                source: nil, file: #fileID, function: #function, line: #line)
+            return LogLine.encode(
+                notice, label: label, metadata: ["lines": "\(dropped)"], format: format, at: Date())
+        }
     }
 }
 
@@ -99,6 +99,16 @@ package final class LogSink: Sendable {
         var bytes = 0
         var isWriting = false
         var dropped: UInt64 = 0
+
+        mutating func append(_ line: [UInt8]) {
+            bytes += line.count
+            let last = pieces.count - 1
+            if last >= 0, pieces[last].count + line.count <= LogSink.pieceBytes {
+                pieces[last] += line
+            } else {
+                pieces.append(line)
+            }
+        }
     }
 
     /// PIPE_BUF of Linux (pipe(7)).
@@ -121,30 +131,31 @@ package final class LogSink: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Queues a line, which ends in LF.
-    /// - Returns: how many lines were dropped since the last one that was taken; nil when this one is dropped too.
-    @discardableResult
-    package func write(_ line: [UInt8]) -> UInt64? {
-        let (dropped, begins): (UInt64?, Bool) = backlog.withLock { backlog in
-            guard backlog.bytes + line.count <= maximumBacklogBytes else {
+    /// Queues a line, which ends in LF, together with the account of the lines that were dropped since the last one that was
+    /// taken. Where both do not fit, this one is dropped too: an account that found no room would be lost.
+    ///
+    /// - Parameter account: the line that says how many were dropped.
+    package func write(_ line: [UInt8], account: (_ dropped: UInt64) -> [UInt8]) {
+        let begins = backlog.withLock { backlog in
+            var bytes = backlog.bytes + line.count
+            var notice: [UInt8] = []
+            if backlog.dropped > 0, bytes <= maximumBacklogBytes {
+                notice = account(backlog.dropped)
+                bytes += notice.count
+            }
+            guard bytes <= maximumBacklogBytes else {
                 backlog.dropped += 1
-                return (nil, false)
+                return false
             }
-            backlog.bytes += line.count
-            let last = backlog.pieces.count - 1
-            if last >= 0, backlog.pieces[last].count + line.count <= Self.pieceBytes {
-                backlog.pieces[last] += line
-            } else {
-                backlog.pieces.append(line)
-            }
+            backlog.append(line)
+            if !notice.isEmpty { backlog.append(notice) }
             defer {
                 backlog.dropped = 0
                 backlog.isWriting = true
             }
-            return (backlog.dropped, !backlog.isWriting)
+            return !backlog.isWriting
         }
         if begins { queue.asyncAfter(deadline: .now() + Self.gathering) { self.writePieces() } }
-        return dropped
     }
 
     private func writePieces() {

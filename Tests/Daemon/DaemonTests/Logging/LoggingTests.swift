@@ -31,6 +31,14 @@ struct LoggingTests {
             close(writeEnd)
         }
 
+        /// Fills the pipe with empty lines, so that nothing is written to it before it is read.
+        func fill() {
+            _ = fcntl(writeEnd, F_SETFL, O_NONBLOCK)
+            var lines = [UInt8](repeating: 0x0A, count: 4096)
+            while unsafe Glibc.write(writeEnd, &lines, lines.count) > 0 {}
+            _ = fcntl(writeEnd, F_SETFL, 0)
+        }
+
         /// What is in the pipe now.
         func read() -> String {
             var text: [UInt8] = []
@@ -167,6 +175,23 @@ struct LoggingTests {
         let lines = try text.split(separator: "\n").map { try object($0) }
         #expect(lines.first?["message"] == .string("line 0"))
         #expect(lines.contains { $0["message"] == .string("after") })
+    }
+
+    @Test("a line that fits, but not together with the account of those dropped before it, is dropped and counted too")
+    func accountWithoutRoom() throws {
+        let pipe = try PipeLog(maximumBacklogBytes: 1200)
+        let logger = pipe.log.logger("l")
+        pipe.fill()
+        for text in [String(repeating: "x", count: 1000), String(repeating: "y", count: 1000)] {
+            for _ in 0..<2 { logger.info("\(text)") }
+        }
+        logger.info("short")
+        _ = pipe.read()
+        _ = pipe.lines()
+        logger.info("after")
+        let lines = try pipe.lines().map { try object($0) }
+        #expect(lines.map { $0["message"] }.first == .string("after"))
+        #expect(lines.last?["lines"] == .string("4"))
     }
 
     @Test("each line is whole, whoever else logs")
