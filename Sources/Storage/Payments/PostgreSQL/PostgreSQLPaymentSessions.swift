@@ -43,8 +43,6 @@ final class PostgreSQLPaymentSessions: Sendable {
         let doubt: CommitDoubt
         private let session: PostgreSQLPaymentSession
         private var current: PostgreSQLConnection?
-        /// Whether it was used before: then it may have ended since.
-        private var isOld = false
 
         init(_ session: PostgreSQLPaymentSession, _ first: PostgreSQLConnection?, _ doubt: CommitDoubt) {
             self.session = session
@@ -56,29 +54,27 @@ final class PostgreSQLPaymentSessions: Sendable {
             if let current { return current }
             do throws(PaymentStoreOpeningError) {
                 let new = try session.open(until: deadline)
-                (current, isOld) = (new, false)
+                current = new
                 return new
             } catch {
                 throw .unavailable(reason: error.description)
             }
         }
 
-        /// The first exchange of a piece of work, after which nothing is changed yet. It is made once more where the session was
-        /// used before and has ended since: its server was restarted, say.
+        /// The first exchange of a piece of work, after which nothing is changed yet. It is made once more in a new session where the
+        /// session has ended: its server was restarted, say, though the session was never used.
         func begin(
-            _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant
+            _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant, isRepetition: Bool = false
         ) throws -> (connection: PostgreSQLConnection, results: [PostgreSQLResult]) {
             let connection = try connection(until: deadline)
             do throws(PostgreSQLFailure) {
-                let results = try connection.exchange(statements, until: deadline)
-                isOld = true
-                return (connection, results)
+                return (connection, try connection.exchange(statements, until: deadline))
             } catch {
                 // What was refused leaves the session as it was.
                 if case .refused = error { throw error }
                 drop()
-                guard case .lost = error, isOld else { throw error }
-                return try begin(statements, until: deadline)
+                guard case .lost = error, !isRepetition else { throw error }
+                return try begin(statements, until: deadline, isRepetition: true)
             }
         }
 

@@ -169,6 +169,18 @@ import Testing
         #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
     }
 
+    @Test("a session that has ended before its first use costs no request")
+    func unusedSession() async throws {
+        let database = try await PaymentDatabases.shared.make()
+        let session = PostgreSQLPaymentSession(try database.url(), passwordFile: nil, timeout: .seconds(60))
+        let deadline = ContinuousClock.now + .seconds(60)
+        let first = try session.open(until: deadline)
+        let connections = PostgreSQLPaymentSessions.Connections(session, first, CommitDoubt())
+        try await database.server.sql("SELECT pg_terminate_backend(\(first.serverProcess))")
+        let results = try connections.begin([PostgreSQLStatement("SELECT 1")], until: deadline).results
+        #expect(try results.first?.rows.first?.integer(0) == 1)
+    }
+
     /// Whichever session is used next, it was used before and has ended: a new one would hide what becomes of an old one.
     private static func endAllSessions(of fixture: StoreFixture, in database: PaymentDatabase) async throws {
         let mine =
