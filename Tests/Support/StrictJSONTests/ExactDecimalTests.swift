@@ -16,6 +16,18 @@ struct ExactDecimalTests {
     }
 
     @Test(
+        "A number's plain form has neither an exponent nor zeros at the end of its fraction",
+        arguments: [
+            ("1099", "1099"), ("1099.0", "1099"), ("1.099e3", "1099"), ("109900e-2", "1099"), ("1e2", "100"),
+            ("-0", "0"),
+            ("0.000", "0"), ("10.990", "10.99"), ("1e-1", "0.1"), ("-5.50e-3", "-0.0055"), ("123e-2", "1.23"),
+            ("1e64", "1e64"), ("1e-99999999", "1e-99999999"),
+        ])
+    func plain(text: String, plain: String) throws {
+        #expect(try #require(JSONNumber(text: text)).plain.text == plain)
+    }
+
+    @Test(
         "Different numbers are different, however near",
         arguments: [
             ("1099", "1099.0000000000000000000000000001"), ("1099", "-1099"), ("1099", "109.9"), ("1099", "10990"),

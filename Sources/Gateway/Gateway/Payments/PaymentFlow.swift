@@ -111,9 +111,10 @@ struct PaymentFlow: Sendable {
     func begin(
         _ request: PaymentRequest, _ purpose: Payment.Purpose, for client: GatewayClient
     ) async throws(GatewayRefusal) -> Beginning {
+        let (token, wanted) = (request.stated.digest, request.digest(for: purpose))
         let arrival = PaymentArrival(
-            key: .init(client: client.name, tokenDigest: request.stated.digest), purpose: purpose,
-            requestDigest: request.digest(for: purpose), orderId: request.orderId,
+            key: .init(client: client.name, tokenDigest: token.normal), purpose: purpose, requestDigest: wanted.normal,
+            spelled: .init(tokenDigest: token.spelled, requestDigest: wanted.spelled), orderId: request.orderId,
             statedTransaction: request.stated.transaction, since: client.since,
             attempt: PaymentAttempt(owner: owner, deadline: Date() + deadline / .seconds(1)))
         switch try await stored({ () throws(PaymentStoreError) in try await store.begin(arrival, at: Date()) }) {
@@ -139,8 +140,7 @@ struct PaymentFlow: Sendable {
     /// The client's payment of the same request, where it may have been sent.
     private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
         guard let found = try? await store.payment(transaction: request.stated.transaction),
-            client.owns(found), found.requestDigest == request.digest(for: .payment),
-            found.state.mayHaveBeenSent
+            client.owns(found), request.digest(for: .payment).isOf(found.requestDigest), found.state.mayHaveBeenSent
         else { return nil }
         return found
     }

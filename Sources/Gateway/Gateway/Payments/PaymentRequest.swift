@@ -75,16 +75,28 @@ extension PaymentRequest {
         return text
     }
 
-    /// What makes two requests with one token the same: the order and what is expected of the payment. Contacts may be mended.
-    func digest(for purpose: Payment.Purpose) -> [UInt8] {
-        var json = JSONWriter(capacity: 512)
-        json.beginArray()
-        json.string(purpose.rawValue)
-        json.string(orderId ?? "")
-        json.bool(orderId != nil)
-        json.value(.object(expected.canonical))
-        json.endArray()
-        return Array(SHA256.hash(data: json.bytes))
+    /// What makes two requests with one token the same: the order and what is expected of the payment. Contacts may be corrected.
+    func digest(for purpose: Payment.Purpose) -> SpelledDigest {
+        SpelledDigest { form in
+            var json = JSONWriter(capacity: 512)
+            json.beginArray()
+            json.string(purpose.rawValue)
+            json.string(orderId ?? "")
+            json.bool(orderId != nil)
+            json.beginObject()
+            for (name, value) in expected.canonical.members {
+                json.member(name)
+                switch name {
+                case "transactionAmount": json.value(form.number(value))
+                case "applicationData": json.value(form.base64(value))
+                case "applicationDataHash": json.value(form.hexadecimal(value))
+                default: json.value(value)
+                }
+            }
+            json.endObject()
+            json.endArray()
+            return json.bytes
+        }
     }
 }
 
@@ -92,8 +104,8 @@ extension PaymentRequest {
 struct StatedToken: Sendable {
     /// `header.transactionId`, 32 bytes.
     let transaction: [UInt8]
-    /// SHA-256 of paymentData, whatever the order of its members and what stands beside them.
-    let digest: [UInt8]
+    /// Of paymentData, whatever the order of its members, and without unknown ones.
+    let digest: SpelledDigest
 
     /// Of a PKPaymentToken, whose outer members the merchant server's API requires.
     init(_ token: JSONObject) throws(GatewayRefusal) {
@@ -115,15 +127,19 @@ struct StatedToken: Sendable {
             transaction.count == 32
         else { throw Self.malformed("token.paymentData.header.transactionId", "is not 64 hexadecimal digits") }
         self.transaction = transaction
-        var json = JSONWriter(capacity: 4096)
-        json.beginArray()
-        for value in [
-            data["version"], data["data"], data["signature"], header["ephemeralPublicKey"], header["wrappedKey"],
-            header["publicKeyHash"], header["applicationData"],
-        ] { json.value(value ?? .null) }
-        json.string(Hexadecimal.encode(transaction))
-        json.endArray()
-        digest = Array(SHA256.hash(data: json.bytes))
+        digest = SpelledDigest { form in
+            var json = JSONWriter(capacity: 4096)
+            json.beginArray()
+            json.value(data["version"] ?? .null)
+            for value in [
+                data["data"], data["signature"], header["ephemeralPublicKey"], header["wrappedKey"],
+                header["publicKeyHash"],
+            ] { json.value(form.base64(value ?? .null)) }
+            json.value(form.hexadecimal(header["applicationData"] ?? .null))
+            json.string(Hexadecimal.encode(transaction))
+            json.endArray()
+            return json.bytes
+        }
     }
 
     private static func malformed(_ member: String, _ fault: String) -> GatewayRefusal {

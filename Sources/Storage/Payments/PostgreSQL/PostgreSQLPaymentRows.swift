@@ -24,6 +24,15 @@ enum PostgreSQLPaymentRows {
             [.bytes(transaction)], prepared: isLocked ? "lock_transaction" : "find_transaction")
     }
 
+    /// The client's payments by the token's digests. No other transaction changes them until this one's end.
+    static func lock(_ arrival: PaymentArrival) -> PostgreSQLStatement {
+        PostgreSQLStatement(
+            "SELECT \(list) FROM payment WHERE client = $1 AND token_digest IN ($2, $3) FOR UPDATE",
+            [
+                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.spelledKey?.tokenDigest),
+            ], prepared: "lock_arrival")
+    }
+
     /// The client's own payment of the transaction that a token says it is; none where it says none.
     static func lock(stated transaction: [UInt8]?, of client: String) -> PostgreSQLStatement {
         PostgreSQLStatement(
@@ -78,8 +87,8 @@ enum PostgreSQLPaymentRows {
             ], prepared: "note_change")
     }
 
-    /// Attempts that ended without sending anything, each with its token's digest: at the client's token, and at the one whose
-    /// payment has the stated transaction. Of each the newest, at most ``Payment/mostFreeAttempts``; each attempt has one such line.
+    /// Attempts that ended without sending anything, each with its token's digest: at the client's token by either
+    /// digest, and at the one whose payment has the stated transaction. Of each the newest, at most ``Payment/mostFreeAttempts``; each attempt has one such line.
     ///
     /// A long history takes no longer: only the index by payment and number has the order that is asked for. With `=` for the
     /// digest the primary key would have it too, and the planner takes that for a token that has a large part of all history.
@@ -93,12 +102,16 @@ enum PostgreSQLPaymentRows {
         }
         return PostgreSQLStatement(
             """
-            \(newest(at: "$2")) UNION ALL
+            \(newest(at: "$2")) UNION ALL \(newest(at: "$4")) UNION ALL
             SELECT stated.token_digest, stated.attempt
             FROM payment CROSS JOIN LATERAL \(newest(at: "payment.token_digest")) AS stated
             WHERE payment.transaction_id = $3 AND payment.client = $1 AND payment.token_digest <> $2
+                AND payment.token_digest IS DISTINCT FROM $4
             """,
-            [.text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction)],
+            [
+                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction),
+                .bytes(arrival.spelledKey?.tokenDigest),
+            ],
             prepared: "harmless_attempts")
     }
 

@@ -38,11 +38,12 @@ public final class PostgreSQLPaymentStore: PaymentStore {
     ) async throws(PaymentStoreError) -> PaymentBeginning {
         try await change([
             PostgreSQLPaymentRows.lock(arrival.key),
-            PostgreSQLPaymentRows.find(arrival.key, isLocked: true),
+            PostgreSQLPaymentRows.lock(arrival),
             PostgreSQLPaymentRows.lock(stated: arrival.statedTransaction, of: arrival.key.client),
             PostgreSQLPaymentRows.harmlessAttempts(at: arrival),
         ]) { results in
-            let found = try results[1].payment ?? results[2].payment
+            let found = arrival.payment(
+                among: try (results[1].rows + results[2].rows).map(PostgreSQLPaymentRows.payment))
             let after = try found.map { try PostgreSQLPaymentRows.harmless(results[3].rows, of: $0.key) } ?? []
             if case .answer(let answer) = ArrivalRule(arrival, found: found, after: after, at: now) {
                 return (answer, [])

@@ -49,7 +49,11 @@ public final class SQLitePaymentStore: PaymentStore {
         _ arrival: PaymentArrival, at now: Date
     ) async throws(PaymentStoreError) -> PaymentBeginning {
         try await commits.write { db in
-            let found = try SQLitePaymentRows.find(arrival.key, db) ?? Self.stated(arrival, db)
+            let found = arrival.payment(
+                among: try [
+                    SQLitePaymentRows.find(arrival.key, db),
+                    arrival.spelledKey.flatMap { try SQLitePaymentRows.find($0, db) }, Self.stated(arrival, db),
+                ].compactMap(\.self))
             let after = try found.map { try SQLitePaymentRows.harmlessAttempts(at: $0.key, db) } ?? []
             if case .answer(let answer) = ArrivalRule(arrival, found: found, after: after, at: now) { return answer }
             let payment = arrival.begun(found, at: now)

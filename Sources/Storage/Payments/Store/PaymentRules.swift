@@ -8,7 +8,7 @@ enum ArrivalRule {
     case answer(PaymentBeginning)
 
     /// - Parameters:
-    ///   - found: the client's own payment by the token's digest, or by the transaction that the token states.
+    ///   - found: ``PaymentArrival/payment(among:)``.
     ///   - attempts: earlier ones at it that ended without sending anything, up to ``Payment/mostFreeAttempts``.
     init(_ arrival: PaymentArrival, found: Payment?, after attempts: [[UInt8]], at now: Date) {
         guard let found else {
@@ -19,7 +19,9 @@ enum ArrivalRule {
             self = .answer(.usedBefore)
             return
         }
-        let isSame = found.requestDigest == arrival.requestDigest && found.purpose == arrival.purpose
+        let isSame =
+            [arrival.requestDigest, arrival.spelled?.requestDigest].contains(found.requestDigest)
+            && found.purpose == arrival.purpose
         switch found.state {
         // Nothing came of it, so that it may be asked for otherwise now: with the right amount, say.
         case .refused: self = .begin
@@ -42,6 +44,18 @@ struct ClaimedRow {
 }
 
 extension PaymentArrival {
+    /// The token's place under its digest as it is spelled, where that is another one.
+    var spelledKey: Payment.Key? {
+        spelled.map { Payment.Key(client: key.client, tokenDigest: $0.tokenDigest) }.flatMap { $0 == key ? nil : $0 }
+    }
+
+    /// The token's payment. Of several the one that paytokend has released, which alone can have been sent.
+    ///
+    /// - Parameter found: the client's own ones by the token's digests and by the transaction that it states.
+    func payment(among found: [Payment]) -> Payment? {
+        found.first { $0.transaction != nil } ?? found.first { $0.key == key } ?? found.first
+    }
+
     /// The payment as this attempt begins it. Its place is that of the row that was found, so that one token in two forms is
     /// one payment.
     func begun(_ found: Payment?, at now: Date) -> Payment {

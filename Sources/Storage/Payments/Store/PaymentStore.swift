@@ -94,6 +94,9 @@ public struct PaymentArrival: Sendable {
     public let purpose: Payment.Purpose
     /// 32 bytes.
     public let requestDigest: [UInt8]
+    /// The digests of what the client wrote as it spelled it; ``key`` and ``requestDigest`` are of its normal form. Earlier versions stored
+    /// only these, so a payment that they stored is found by them. nil where there is one spelling.
+    public let spelled: Spelled?
     public let orderId: String?
     /// The transaction identifier that the token states, 32 bytes, verified by nobody yet: finds the client's own payment
     /// where the same token comes in another form; nil where it states none.
@@ -102,11 +105,23 @@ public struct PaymentArrival: Sendable {
     public let since: Date?
     public let attempt: PaymentAttempt
 
+    /// Digests of 32 bytes each.
+    public struct Spelled: Sendable, Equatable {
+        public let tokenDigest: [UInt8]
+        public let requestDigest: [UInt8]
+
+        public init(tokenDigest: [UInt8], requestDigest: [UInt8]) {
+            self.tokenDigest = tokenDigest
+            self.requestDigest = requestDigest
+        }
+    }
+
     public init(
-        key: Payment.Key, purpose: Payment.Purpose, requestDigest: [UInt8], orderId: String?,
+        key: Payment.Key, purpose: Payment.Purpose, requestDigest: [UInt8], spelled: Spelled? = nil, orderId: String?,
         statedTransaction: [UInt8]?, since: Date? = nil, attempt: PaymentAttempt
     ) {
         self.key = key
+        self.spelled = spelled
         self.since = since
         self.statedTransaction = statedTransaction
         self.purpose = purpose

@@ -37,8 +37,9 @@ struct ClientChangeTests {
         guard
             case .begun(let begun, _) = try await gateway.store.begin(
                 PaymentArrival(
-                    key: .init(client: "shop", tokenDigest: stated.digest), purpose: .payment,
-                    requestDigest: PaymentRequest(parsing: former.submission).digest(for: .payment), orderId: "order-1",
+                    key: .init(client: "shop", tokenDigest: stated.digest.normal), purpose: .payment,
+                    requestDigest: PaymentRequest(parsing: former.submission).digest(for: .payment).normal,
+                    orderId: "order-1",
                     statedTransaction: transaction, attempt: PaymentAttempt(owner: "g", deadline: before)), at: before),
             case .claimed(let claimed) = try await gateway.store.claim(
                 begun,

@@ -100,6 +100,13 @@ struct OlderStoreTests {
                 attempt: PaymentAttempt(owner: "gateway-2", deadline: payment.changedAt.addingTimeInterval(3600)))
             let beginning = try await store.begin(again, at: payment.changedAt.addingTimeInterval(3000))
             #expect(beginning == .known(payment))
+            // Its digests may be of another spelling than the normal form, whose digests this version looks for first.
+            let other = [UInt8](repeating: 1, count: 32)
+            let spelled = PaymentArrival(
+                key: .init(client: payment.key.client, tokenDigest: other), purpose: .payment, requestDigest: other,
+                spelled: .init(tokenDigest: payment.key.tokenDigest, requestDigest: payment.requestDigest),
+                orderId: payment.orderId, statedTransaction: nil, attempt: again.attempt)
+            #expect(try await store.begin(spelled, at: again.attempt.deadline) == .known(payment))
         }
         await store.close()
         withExtendedLifetime(place) {}

@@ -1,0 +1,42 @@
+import Crypto
+import Encodings
+import StrictJSON
+
+/// The SHA-256 of what a client wrote: with its numbers, its hexadecimal and its base64 in their normal form, and as they are spelled.
+/// The same bytes have one normal form, so a client may spell them otherwise when it asks again.
+struct SpelledDigest: Sendable, Equatable {
+    /// 32 bytes.
+    let normal: [UInt8]
+    /// 32 bytes; the same where the client wrote the normal form. Earlier versions stored this one alone.
+    let spelled: [UInt8]
+
+    init(of bytes: (SpellingForm) -> [UInt8]) {
+        normal = Array(SHA256.hash(data: bytes(.normal)))
+        spelled = Array(SHA256.hash(data: bytes(.spelled)))
+    }
+
+    /// Returns true if a stored digest is of what the client wrote.
+    func isOf(_ stored: [UInt8]) -> Bool { stored == normal || stored == spelled }
+}
+
+/// How values that have several spellings are written. What is no number, hexadecimal or base64 stays as it is: paytokend refuses it.
+enum SpellingForm {
+    /// Plain integers, lower-case hexadecimal, base64 with its padding.
+    case normal
+    /// The client's own.
+    case spelled
+
+    func number(_ value: JSONValue) -> JSONValue { form(value, value.numberValue.map { .number($0.plain) }) }
+
+    func hexadecimal(_ value: JSONValue) -> JSONValue {
+        form(value, value.stringValue.flatMap { Hexadecimal.decode($0) }.map { .string(Hexadecimal.encode($0)) })
+    }
+
+    func base64(_ value: JSONValue) -> JSONValue {
+        form(value, value.stringValue.flatMap { Base64.decode($0) }.map { .string(Base64.encode($0)) })
+    }
+
+    private func form(_ value: JSONValue, _ normal: @autoclosure () -> JSONValue?) -> JSONValue {
+        self == .normal ? normal() ?? value : value
+    }
+}

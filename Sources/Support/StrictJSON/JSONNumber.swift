@@ -1,0 +1,168 @@
+/// A JSON number as it was written: no precision is lost, `1099`, `1099.0` and `1.099e3` stay apart until compared.
+public struct JSONNumber: Sendable, Equatable {
+    /// The literal, by RFC 8259 §6's grammar.
+    public let text: String
+
+    /// An integer.
+    public init(_ integer: Int) {
+        text = String(integer)
+    }
+
+    /// A literal, or nil when it is not what RFC 8259 §6 calls a number.
+    public init?(text: String) {
+        let bytes = [UInt8](text.utf8)
+        guard Self.end(in: bytes, from: 0) == bytes.count else { return nil }
+        self.text = text
+    }
+
+    /// For the parser, which has found the literal's end by the grammar.
+    init(wellFormed text: String) {
+        self.text = text
+    }
+
+    /// The exact value, or nil when it is beyond what `ExactDecimal` carries.
+    public var decimal: ExactDecimal? {
+        ExactDecimal(text)
+    }
+
+    /// The value when the literal is an integer without fraction and exponent that fits, else nil.
+    public var int: Int? {
+        Int(text)
+    }
+
+    /// The same value without exponent, and without zeros at the end of a fraction: `1099` for `1099.0` and `1.099e3`. The number as it is
+    /// where that takes more than ``ExactDecimal/maximumDigits`` digits.
+    public var plain: JSONNumber {
+        guard let decimal, decimal.digits.count + abs(decimal.exponent) <= ExactDecimal.maximumDigits else {
+            return self
+        }
+        var digits = decimal.digits.map { digit in UInt8(ascii: "0") + digit }
+        let zeros = [UInt8](repeating: UInt8(ascii: "0"), count: abs(decimal.exponent))
+        if decimal.exponent >= 0 {
+            digits += zeros
+        } else {
+            let whole = digits.count + decimal.exponent
+            if whole < 1 { digits = zeros.prefix(1 - whole) + digits }
+            digits.insert(UInt8(ascii: "."), at: max(whole, 1))
+        }
+        let text = digits.isEmpty ? "0" : String(decoding: digits, as: UTF8.self)
+        return JSONNumber(wellFormed: decimal.isNegative ? "-" + text : text)
+    }
+
+    /// Where the number that starts at `start` ends, or nil when none starts there (RFC 8259 §6):
+    ///
+    ///     number = [ minus ] int [ frac ] [ exp ]
+    ///     int    = zero / ( digit1-9 *DIGIT )
+    ///     frac   = decimal-point 1*DIGIT
+    ///     exp    = e [ minus / plus ] 1*DIGIT
+    static func end(in bytes: [UInt8], from start: Int) -> Int? {
+        var position = start
+        func digits() -> Bool {
+            let first = position
+            while position < bytes.count, isDigit(bytes[position]) { position += 1 }
+            return position > first
+        }
+        if position < bytes.count, bytes[position] == UInt8(ascii: "-") { position += 1 }
+        if position < bytes.count, bytes[position] == UInt8(ascii: "0") {
+            position += 1
+        } else if !digits() {
+            return nil
+        }
+        if position < bytes.count, bytes[position] == UInt8(ascii: ".") {
+            position += 1
+            guard digits() else { return nil }
+        }
+        if position < bytes.count, bytes[position] | 0x20 == UInt8(ascii: "e") {
+            position += 1
+            if position < bytes.count, bytes[position] == UInt8(ascii: "+") || bytes[position] == UInt8(ascii: "-") {
+                position += 1
+            }
+            guard digits() else { return nil }
+        }
+        return position
+    }
+
+    static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+    }
+}
+
+/// A decimal number of at most 64 significant digits, exact: `1099`, `1099.0` and `1.099e3` are equal.
+///
+/// Amounts are compared with it, never with binary floating point. It has equality and no order, because nothing here
+/// may ask whether an amount is "about" another.
+public struct ExactDecimal: Sendable, Hashable {
+    /// The most significant digits that are carried; no currency comes near.
+    public static let maximumDigits = 64
+    /// The largest power of ten, up or down, that is carried.
+    public static let maximumExponent = 1000
+
+    /// Whether it is below zero; zero itself is not.
+    public let isNegative: Bool
+    /// The significant digits' values (0–9), the first and the last not zero; empty for zero.
+    public let digits: [UInt8]
+    /// The power of ten by which `digits`, taken as an integer, is multiplied; 0 for zero.
+    public let exponent: Int
+
+    /// Reads a JSON number literal (RFC 8259 §6). Nil when `text` is anything else, or has more significant digits or
+    /// a larger exponent than this type carries.
+    public init?(_ text: String) {
+        let bytes = [UInt8](text.utf8)
+        guard JSONNumber.end(in: bytes, from: 0) == bytes.count else { return nil }
+
+        var digits: [UInt8] = []
+        var fractionDigits = 0
+        var inFraction = false
+        var position = bytes[0] == UInt8(ascii: "-") ? 1 : 0
+        while position < bytes.count, bytes[position] | 0x20 != UInt8(ascii: "e") {
+            if bytes[position] == UInt8(ascii: ".") {
+                inFraction = true
+            } else {
+                if inFraction { fractionDigits += 1 }
+                digits.append(bytes[position] - UInt8(ascii: "0"))
+            }
+            position += 1
+        }
+
+        var written = 0
+        var beyond = false
+        if position < bytes.count {
+            position += 1
+            let down = bytes[position] == UInt8(ascii: "-")
+            for byte in bytes[position...] where JSONNumber.isDigit(byte) {
+                written = written * 10 + Int(byte - UInt8(ascii: "0"))
+                // Enough to know that nothing brings it back within bounds.
+                if written > 1_000_000 {
+                    beyond = true
+                    break
+                }
+            }
+            if down { written = -written }
+        }
+
+        var trailingZeros = 0
+        while let last = digits.last, last == 0 {
+            digits.removeLast()
+            trailingZeros += 1
+        }
+        digits.removeFirst(digits.prefix { digit in digit == 0 }.count)
+        guard !digits.isEmpty else {
+            (self.isNegative, self.digits, self.exponent) = (false, [], 0)
+            return
+        }
+        let exponent = written - fractionDigits + trailingZeros
+        guard !beyond, digits.count <= Self.maximumDigits, abs(exponent) <= Self.maximumExponent else { return nil }
+        (self.isNegative, self.digits, self.exponent) = (bytes[0] == UInt8(ascii: "-"), digits, exponent)
+    }
+
+    /// An integer.
+    public init(_ integer: Int) {
+        var digits = Array(String(integer.magnitude).utf8.map { byte in byte - UInt8(ascii: "0") })
+        var exponent = 0
+        while let last = digits.last, last == 0 {
+            digits.removeLast()
+            exponent += 1
+        }
+        (self.isNegative, self.digits, self.exponent) = (integer < 0, digits, digits.isEmpty ? 0 : exponent)
+    }
+}

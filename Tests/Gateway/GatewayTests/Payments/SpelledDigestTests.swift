@@ -1,0 +1,128 @@
+import Crypto
+import Encodings
+import Foundation
+import Payments
+import StrictJSON
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+@Suite("Spellings of one token and one request")
+struct SpelledDigestTests {
+    /// A submission whose token and expectations have several spellings.
+    private struct Submission {
+        var data = "AAECAwQ="
+        var applicationData = "00ffab"
+        var transactionId = String(repeating: "ab", count: 32)
+        var amount = "1099"
+        var expectedData = "AQI="
+        var hash = false
+
+        var json: String {
+            let expectation =
+                hash
+                ? #""applicationDataHash":"\#(applicationData)""# : #""applicationData":"\#(expectedData)""#
+            return """
+                {"token":{"paymentData":{"version":"EC_v1","data":"\(data)","signature":"BAUG","header":{\
+                "ephemeralPublicKey":"AQID","publicKeyHash":"Bw==","applicationData":"\(applicationData)",\
+                "transactionId":"\(transactionId)"}},"paymentMethod":{},"transactionIdentifier":"x"},\
+                "orderId":"order-1","expected":{"currencyCode":"840","transactionAmount":\(amount),\(expectation)}}
+                """
+        }
+
+        var request: PaymentRequest { get throws { try PaymentRequest(parsing: Array(json.utf8)) } }
+    }
+
+    private static let others = [
+        Submission(data: "AAECAwQ"), Submission(applicationData: "00FFab"),
+        Submission(transactionId: String(repeating: "AB", count: 32)), Submission(amount: "1.099e3"),
+        Submission(amount: "1099.00"), Submission(expectedData: "AQI"),
+    ]
+
+    @Test("the normal form's digests are those of earlier versions, which took texts as they are")
+    func normalForm() throws {
+        let request = try Submission().request
+        let token =
+            #"["EC_v1","AAECAwQ=","BAUG","AQID",null,"Bw==","00ffab",""# + String(repeating: "ab", count: 32) + #""]"#
+        #expect(request.stated.digest.normal == Array(SHA256.hash(data: Data(token.utf8))))
+        let wanted =
+            #"["payment","order-1",true,{"currencyCode":"840","transactionAmount":1099,"applicationData":"AQI="}]"#
+        #expect(request.digest(for: .payment).normal == Array(SHA256.hash(data: Data(wanted.utf8))))
+        #expect(request.stated.digest.spelled == request.stated.digest.normal)
+        #expect(request.digest(for: .payment).spelled == request.digest(for: .payment).normal)
+    }
+
+    @Test("a spelling changes no digest of the normal form, and what it spells does")
+    func spellings() throws {
+        func digests(_ submission: Submission) throws -> [[UInt8]] {
+            let request = try submission.request
+            return [request.stated.digest.normal, request.digest(for: .payment).normal]
+        }
+        let normal = try digests(Submission())
+        for other in Self.others { #expect(try digests(other) == normal, "\(other.json)") }
+        #expect(
+            try digests(Submission(applicationData: "00FFab", hash: true))
+                == digests(Submission(applicationData: "00ffab", hash: true)))
+        for other in [
+            Submission(data: "AAECAwU="), Submission(applicationData: "00ffac"), Submission(amount: "1099.5"),
+            Submission(expectedData: "AQM="), Submission(data: "not base64"),
+        ] { #expect(try digests(other) != normal, "\(other.json)") }
+    }
+
+    /// The payment as an earlier version stored it: by the digests of its client's spelling.
+    private func pay(_ submission: Submission, in store: any PaymentStore) async throws {
+        let (request, now) = (try submission.request, Date())
+        guard
+            case .begun(let begun, _) = try await store.begin(
+                PaymentArrival(
+                    key: .init(client: "shop", tokenDigest: request.stated.digest.spelled), purpose: .payment,
+                    requestDigest: request.digest(for: .payment).spelled, orderId: "order-1", statedTransaction: nil,
+                    attempt: PaymentAttempt(owner: "g", deadline: now)), at: now),
+            case .claimed(let claimed) = try await store.claim(
+                begun,
+                PaymentTransaction(
+                    identifier: request.stated.transaction, merchantIdentifier: DecryptingPaytokend.merchant,
+                    amount: Amount(minorUnits: 1099, currency: try #require(Currency(letters: "USD"))),
+                    processor: "acquirer"), as: .submitting, nil, at: now)
+        else { throw CancellationError() }
+        _ = try await store.settle(claimed, as: .authorized, PaymentOutcome(authorizationCode: "0LDER"), at: now)
+    }
+
+    @Test(
+        "payments that an earlier version stored in the normal form and in another spelling are answered, and sent no more"
+    )
+    func storedBefore() async throws {
+        let gateway = try await PaymentGateway()
+        for (number, stored) in ([Submission()] + Self.others).enumerated() {
+            let name = Hexadecimal.encode((0..<32).map { _ in UInt8(number) })
+            var (before, again) = (stored, Submission())
+            (before.transactionId, again.transactionId) = (name, name)
+            try await pay(before, in: gateway.store)
+            for submission in [before, again]
+            where try submission.request.digest(for: .payment).isOf(
+                before.request.digest(for: .payment).spelled)
+            {
+                let answer = try await gateway.ask(
+                    "/payments/apple-pay", Array(submission.json.utf8), type: "application/json")
+                #expect(answer.string("authorizationCode") == "0LDER", "\(submission.json): \(answer.text)")
+            }
+        }
+        #expect(gateway.processor.submissions.current.isEmpty && gateway.paytokend.requests.current.isEmpty)
+        await gateway.stop()
+    }
+
+    @Test("a client that spells its token and its request otherwise gets what became of the first")
+    func askedAgain() async throws {
+        let gateway = try await PaymentGateway()
+        var first = Submission(amount: "1.099e3")
+        first.data = "AAECAwQ"
+        for submission in [first, Submission(), Submission(amount: "1099.0"), Submission(expectedData: "AQI")] {
+            let answer = try await gateway.ask(
+                "/payments/apple-pay", Array(submission.json.utf8), type: "application/json")
+            #expect(answer.status == 200 && answer.string("status") == "authorized", "\(answer.text)")
+        }
+        #expect(gateway.processor.submissions.current.count == 1 && gateway.paytokend.requests.current.count == 1)
+        await gateway.stop()
+    }
+}

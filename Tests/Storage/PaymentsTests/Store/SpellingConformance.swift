@@ -1,0 +1,61 @@
+import Foundation
+import Payments
+import TestSupport
+import Testing
+
+/// Payments that earlier versions stored by the digests of what the client spelled.
+@Suite struct SpellingConformance {
+    /// A token whose normal form and whose spelling have these names' digests.
+    private func arrival(
+        _ fixture: StoreFixture, normal: String = "normal", spelled: String = "spelled",
+        request: String = "request", spelledRequest: String = "request"
+    ) -> PaymentArrival {
+        let plain = fixture.arrival(normal, request: request)
+        return PaymentArrival(
+            key: plain.key, purpose: .payment, requestDigest: plain.requestDigest,
+            spelled: .init(
+                tokenDigest: StoreFixture.digest(spelled), requestDigest: StoreFixture.digest(spelledRequest)),
+            orderId: plain.orderId, statedTransaction: nil, attempt: plain.attempt)
+    }
+
+    @Test("a payment is found by the digest of its client's spelling, and keeps its place", arguments: Engine.allCases)
+    func found(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let (first, _) = try await fixture.begun(fixture.arrival("spelled"))
+        let reason = PaymentOutcome(reason: "not_connected")
+        _ = try await fixture.store.end(first, as: .notSent, reason, at: fixture.now)
+        let (second, after) = try await fixture.begun(arrival(fixture))
+        #expect(second.key == first.key && after == [first.attempt.identifier])
+        guard
+            case .claimed(let paid) = try await fixture.store.claim(
+                second, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        else { throw StoreFixture.NotBegun() }
+        #expect(try await fixture.store.begin(arrival(fixture), at: fixture.now) == .known(paid))
+        // In a third spelling its transaction finds it.
+        let third = fixture.arrival("normal", stating: "transaction")
+        #expect(try await fixture.store.begin(third, at: fixture.now) == .known(paid))
+        #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
+    }
+
+    @Test(
+        "of a token that is stored under both, the payment that may have been sent counts", arguments: Engine.allCases)
+    func both(_ engine: Engine) async throws {
+        for (refused, paid) in [("normal", "spelled"), ("spelled", "normal")] {
+            let fixture = try await StoreFixture(engine)
+            let other = try await fixture.begun(fixture.arrival(refused)).0
+            _ = try await fixture.store.end(other, as: .refused, PaymentOutcome(), at: fixture.now)
+            let submitting = try await fixture.submitting(fixture.arrival(paid))
+            #expect(try await fixture.store.begin(arrival(fixture), at: fixture.now) == .known(submitting))
+        }
+    }
+
+    @Test("a request is the same in either spelling, and another request is not", arguments: Engine.allCases)
+    func request(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival("normal", request: "spelled request"))
+        let same = arrival(fixture, spelledRequest: "spelled request")
+        #expect(try await fixture.store.begin(same, at: fixture.now) == .known(submitting))
+        let other = arrival(fixture, spelledRequest: "another request")
+        #expect(try await fixture.store.begin(other, at: fixture.now) == .usedDifferently)
+    }
+}
