@@ -51,10 +51,17 @@ struct TestCertificates {
     }
 
     /// Signed by the test authority, or by one below it.
+    ///
+    /// - Parameters:
+    ///   - isCritical: of its purposes and its names, as a SPIFFE workload's are.
+    ///   - more: further extensions.
     func issue(
-        _ name: String, names: [String], ends: Date = Date(timeIntervalSinceNow: 86_400), by issuer: Pair? = nil
+        _ name: String, names: [String] = [], uris: [String] = [], ends: Date = Date(timeIntervalSinceNow: 86_400),
+        isClient: Bool = true, isCritical: Bool = false, more: [Certificate.Extension] = [], by issuer: Pair? = nil
     ) throws -> Pair {
-        try Self.made(name, issuer: issuer ?? authority, names: names, isClient: true, ends: ends)
+        try Self.made(
+            name, issuer: issuer ?? authority, names: names, uris: uris, isClient: isClient, isCritical: isCritical,
+            more: more, ends: ends)
     }
 
     /// An authority below the test authority or another one. With the same subject and `key` as another it differs from that
@@ -66,8 +73,10 @@ struct TestCertificates {
     }
 
     private static func made(
-        _ name: String, issuer: Pair?, names: [String] = [], ips: [[UInt8]] = [], isAuthority: Bool = false,
-        isClient: Bool = false, ends: Date = Date(timeIntervalSinceNow: 86_400), key: P256.Signing.PrivateKey = .init()
+        _ name: String, issuer: Pair?, names: [String] = [], uris: [String] = [], ips: [[UInt8]] = [],
+        isAuthority: Bool = false, isClient: Bool = false, isCritical: Bool = false,
+        more: [Certificate.Extension] = [], ends: Date = Date(timeIntervalSinceNow: 86_400),
+        key: P256.Signing.PrivateKey = .init()
     ) throws -> Pair {
         let subject = try DistinguishedName { CommonName(name) }
         let extensions = try Certificate.Extensions {
@@ -77,9 +86,18 @@ struct TestCertificates {
                 if !names.isEmpty { SubjectAlternativeNames(names.map { .dnsName($0) }) }
             } else {
                 Critical(BasicConstraints.notCertificateAuthority)
-                try ExtendedKeyUsage([isClient ? .clientAuth : .serverAuth])
-                SubjectAlternativeNames(
-                    names.map { .dnsName($0) } + ips.map { .ipAddress(ASN1OctetString(contentBytes: $0[...])) })
+                let usage = try ExtendedKeyUsage([isClient ? .clientAuth : .serverAuth])
+                let alternatives = SubjectAlternativeNames(
+                    names.map { .dnsName($0) } + uris.map { .uniformResourceIdentifier($0) }
+                        + ips.map { .ipAddress(ASN1OctetString(contentBytes: $0[...])) })
+                if isCritical {
+                    Critical(usage)
+                    Critical(alternatives)
+                } else {
+                    usage
+                    alternatives
+                }
+                for extension_ in more { extension_ }
             }
         }
         let certificate = try Certificate(

@@ -64,8 +64,8 @@ enum ClientCredential: Sendable, Hashable {
     case bearerKey(sha256: [UInt8])
     /// SHA-256 (32 bytes) of the DER of the TLS client certificate, which need not be anybody's but the client's own.
     case certificate(sha256: [UInt8])
-    /// A subjectAltName of a TLS client certificate that `listener.tls.client_ca` issued: a DNS name in lower case, or a URI.
-    case certificateName(String)
+    /// A subjectAltName of a TLS client certificate that `listener.tls.client_ca` issued.
+    case certificateName(CertificateName)
 
     var usesCertificate: Bool {
         if case .bearerKey = self { false } else { true }
@@ -78,5 +78,19 @@ enum ClientCredential: Sendable, Hashable {
         case .certificate: "certificate"
         case .certificateName: "certificate_san"
         }
+    }
+}
+
+/// A subjectAltName by its kind (RFC 5280 §4.2.1.6): an authority that may write any URI into a certificate cannot write a host's name with
+/// it.
+enum CertificateName: Sendable, Hashable {
+    /// In lower case.
+    case dns(String)
+    /// As it is written.
+    case uri(String)
+
+    /// The name that a configuration has. A URI has a scheme (RFC 3986 §3.1), and no DNS name has a colon.
+    init(_ text: String) {
+        self = text.contains(":") ? .uri(text) : .dns(text.lowercased())
     }
 }

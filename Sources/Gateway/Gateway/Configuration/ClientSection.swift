@@ -137,10 +137,12 @@ extension ConfigurationSection {
             guard hasCertificateAuthorities else {
                 return fault("needs listener.tls.client_ca, which says whose certificates count")
             }
-            guard !text.isEmpty, text.utf8.count <= 253, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-                return fault("must be a DNS name or a URI, at most 253 ASCII characters")
+            let name = CertificateName(text)
+            let (kind, longest) = if case .uri = name { ("URI", 2048) } else { ("DNS name", 253) }
+            guard (1...longest).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+                return fault("must be a DNS name or a URI; a \(kind) has at most \(longest) ASCII characters")
             }
-            return .certificateName(text.contains("://") ? text : text.lowercased())
+            return .certificateName(name)
         }
         guard let digest = Hexadecimal.decode(text), digest.count == 32 else {
             return fault("must be a SHA-256: 64 hexadecimal digits in quotes")

@@ -8,18 +8,16 @@ import X509
 struct PresentedCertificate: Sendable {
     /// Of its DER.
     let sha256: [UInt8]
-    /// DNS names in lower case, and URIs, of its subjectAltName (RFC 5280 §4.2.1.6).
-    let names: Set<String>
+    let names: Set<CertificateName>
     let notBefore: Date
     let notAfter: Date
-    /// The generation of the clients' list under whose certificate authorities its chain was verified; nil when it was not.
-    private let verifiedGeneration: Int?
+    /// The generation of the clients' list under whose certificate authorities its chain was verified, or why it was not.
+    private let verification: Result<Int, ClientChainFault>
 
     /// A certificate is of a few kilobytes; more is none.
     static let maximumBytes = 16_384
 
-    /// - Parameter verifiedGeneration: nil where the chain was not verified.
-    init?(der: [UInt8], verifiedGeneration: Int?) {
+    init?(der: [UInt8], _ verification: Result<Int, ClientChainFault>) {
         guard der.count <= Self.maximumBytes, let certificate = try? Certificate(derEncoded: der) else { return nil }
         sha256 = Array(SHA256.hash(data: Data(der)))
         notBefore = certificate.notValidBefore
@@ -27,67 +25,39 @@ struct PresentedCertificate: Sendable {
         names = Set(
             ((try? certificate.extensions.subjectAlternativeNames) ?? nil)?.compactMap { name in
                 switch name {
-                case .dnsName(let name): name.lowercased()
-                case .uniformResourceIdentifier(let text): text
+                case .dnsName(let name): .dns(name.lowercased())
+                case .uniformResourceIdentifier(let text): .uri(text)
                 default: nil
                 }
             } ?? [])
-        self.verifiedGeneration = verifiedGeneration
+        self.verification = verification
     }
 
-    init(sha256: [UInt8], names: Set<String>, notBefore: Date, notAfter: Date, verifiedGeneration: Int?) {
+    init(
+        sha256: [UInt8], names: Set<CertificateName>, notBefore: Date, notAfter: Date,
+        _ verification: Result<Int, ClientChainFault>
+    ) {
         self.sha256 = sha256
         self.names = names
         self.notBefore = notBefore
         self.notAfter = notAfter
-        self.verifiedGeneration = verifiedGeneration
+        self.verification = verification
     }
 
     func isValid(at time: Date) -> Bool { (notBefore...max(notBefore, notAfter)).contains(time) }
 
-    /// Whether one of the certificate authorities in force issued it. After a reload those are others, perhaps, and a connection
-    /// from before must be made anew.
-    func isVerified(under generation: Int) -> Bool { verifiedGeneration == generation }
-}
+    /// Returns true if one of the certificate authorities in force issued it. A reload may replace them; a connection from before is
+    /// then to be made again.
+    func isVerified(under generation: Int) -> Bool { (try? verification.get()) == generation }
 
-/// Verifies the chain of a client certificate: RFC 5280's path validation, and that the certificate is for TLS clients.
-struct ClientCertificateAuthorities: Sendable {
-    let roots: [Certificate]
-
-    /// A client shows its own certificate and a few issuers.
-    static let longestChain = 4
-
-    /// At most ``longestChain`` certificates of ``PresentedCertificate/maximumBytes`` together.
-    static func isOfUsualSize(_ chain: [[UInt8]]) -> Bool {
-        (1...longestChain).contains(chain.count)
-            && chain.reduce(0) { $0 + $1.count } <= PresentedCertificate.maximumBytes
-    }
-
-    /// - Parameter chain: as DER, the client's own first.
-    /// - Returns: until when all certificates of its path are valid; nil where there is no path.
-    func accept(_ chain: [[UInt8]]) async -> Date? {
-        guard !roots.isEmpty, Self.isOfUsualSize(chain) else { return nil }
-        let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
-        // Certificates of one subject and key may each have issued each other. The search for a path tries them in every order,
-        // each with its signature, and the client is not known yet.
-        guard certificates.count == chain.count, Set(certificates.map(\.subject)).count == chain.count,
-            Self.isForClients(certificates[0])
-        else { return nil }
-        var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
-            RFC5280Policy()
+    /// The reason why it makes no client known, where that is so.
+    func whyUnknown(at time: Date, under generation: Int) -> String {
+        guard isValid(at: time) else { return "it is not valid now" }
+        switch verification {
+        case .success(generation): return "no client has its SHA-256 or one of its names"
+        case .success: return "the configuration was reloaded; connect again"
+        case .failure(let fault): return "no client has its SHA-256, and its names do not count: \(fault)"
         }
-        let result = await verifier.validate(
-            leaf: certificates[0], intermediates: CertificateStore(certificates.dropFirst()))
-        guard case .validCertificate(let path) = result else { return nil }
-        return path.map(\.notValidAfter).min()
-    }
-
-    /// RFC 5280 §4.2.1.12: where there is an extended key usage it must name client authentication.
-    private static func isForClients(_ certificate: Certificate) -> Bool {
-        guard let usage = try? certificate.extensions.extendedKeyUsage else {
-            return !certificate.extensions.contains { $0.oid == .X509ExtensionID.extendedKeyUsage }
-        }
-        return usage.contains(.clientAuth)
     }
 }
 

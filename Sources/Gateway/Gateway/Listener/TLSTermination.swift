@@ -56,11 +56,12 @@ extension TLSTermination.Settings {
                 // TLS keeps a session's certificates for as long as it may be resumed, whoever issued them.
                 guard ClientCertificateAuthorities.isOfUsualSize(chain) else { return promise.succeed(.failed) }
                 promise.completeWithTask {
-                    let end = await authorities.accept(chain)
-                    if let leaf = chain.first {
-                        if let end { verified.remember(leaf, until: end) }
-                        peer.present(
-                            PresentedCertificate(der: leaf, verifiedGeneration: end == nil ? nil : generation))
+                    guard let leaf = chain.first else { return .certificateVerified }
+                    do throws(ClientChainFault) {
+                        verified.remember(leaf, until: try await authorities.accept(chain))
+                        peer.present(PresentedCertificate(der: leaf, .success(generation)))
+                    } catch {
+                        peer.present(PresentedCertificate(der: leaf, .failure(error)))
                     }
                     return .certificateVerified
                 }
@@ -70,6 +71,6 @@ extension TLSTermination.Settings {
     /// What a client presents in a resumed session, in which no chain is verified.
     func resumed(_ certificate: [UInt8]) -> PresentedCertificate? {
         PresentedCertificate(
-            der: certificate, verifiedGeneration: verified.contains(certificate) ? generation : nil)
+            der: certificate, verified.contains(certificate) ? .success(generation) : .failure(.noPath))
     }
 }

@@ -74,19 +74,16 @@ struct GatewayRouter: Sendable {
 
     private func known(_ head: RequestHead, _ peer: NetworkPeer) throws(GatewayRefusal) -> GatewayClient {
         let authorization = Authorization(head.values(of: "authorization"))
-        let client = clients.current.client(
-            for: authorization, certificate: peer.certificate, at: Date())
-        guard let client else {
-            throw GatewayRefusal(
-                .unauthorized,
-                "The gateway does not know this client; send the header Authorization: Bearer KEY, or use a known client certificate.",
-                details: authorization == .absent
-                    ? (peer.certificate == nil
-                        ? "no bearer key and no client certificate"
-                        : "the client certificate is not known, not issued by a known authority, or not valid now")
-                    : "the bearer key is not known")
-        }
-        return client
+        let (clients, certificate, now) = (clients.current, peer.certificate, Date())
+        if let client = clients.client(for: authorization, certificate: certificate, at: now) { return client }
+        let reason = certificate?.whyUnknown(at: now, under: clients.generation)
+        throw GatewayRefusal(
+            .unauthorized,
+            "The gateway does not know this client; send the header Authorization: Bearer KEY, or use a known client certificate.",
+            details: authorization == .absent
+                ? reason.map { "the client certificate is not known: \($0)" }
+                    ?? "no bearer key and no client certificate"
+                : "the bearer key is not known")
     }
 
     private func respond(

@@ -19,7 +19,7 @@ struct ClientDirectoryTests {
             Self.entry("first", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_first"))),
             Self.entry("pinned", .certificate(sha256: Self.digest(7))),
             Self.entry("second", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_second"))),
-            Self.entry("issued", .certificateName("backend.shop.example")),
+            Self.entry("issued", .certificateName(.dns("backend.shop.example"))),
         ], generation: 3)
 
     private func client(key: String) -> String? {
@@ -47,7 +47,7 @@ struct ClientDirectoryTests {
                 Self.entry(
                     "changing", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_old")),
                     .bearerKey(sha256: BearerKey.sha256(of: "ptgw_new")), .certificate(sha256: Self.digest(8)),
-                    .certificate(sha256: Self.digest(9)), .certificateName("backend.shop.example")),
+                    .certificate(sha256: Self.digest(9)), .certificateName(.dns("backend.shop.example"))),
                 Self.entry("last", .bearerKey(sha256: BearerKey.sha256(of: "ptgw_y"))),
             ], generation: 3)
         for key in ["ptgw_old", "ptgw_new"] {
@@ -57,7 +57,7 @@ struct ClientDirectoryTests {
         }
         for certificate in [
             PresentedCertificate.made(sha256: Self.digest(8)), .made(sha256: Self.digest(9)),
-            .made(names: ["backend.shop.example"], verifiedGeneration: 3),
+            .made(names: [.dns("backend.shop.example")], verifiedGeneration: 3),
         ] {
             #expect(directory.client(for: .absent, certificate: certificate, at: Date())?.name == "changing")
         }
@@ -80,11 +80,30 @@ struct ClientDirectoryTests {
 
     @Test("a name in a certificate counts only under the authorities in force")
     func issued() {
-        let names: Set = ["backend.shop.example"]
+        let names: Set = [CertificateName.dns("backend.shop.example")]
         #expect(client(.made(names: names, verifiedGeneration: 3)) == "issued")
         #expect(client(.made(names: names, verifiedGeneration: 2)) == nil)
         #expect(client(.made(names: names, verifiedGeneration: nil)) == nil)
-        #expect(client(.made(names: ["other.shop.example"], verifiedGeneration: 3)) == nil)
+        #expect(client(.made(names: [.dns("other.shop.example")], verifiedGeneration: 3)) == nil)
+    }
+
+    @Test("a name counts as what it is: no URI passes for a host's name, and no DNS name for a URI")
+    func kinds() {
+        let texts = ["backend.shop.example", "Backend.Shop.Example", "spiffe://shop.example/Backend", "urn:uuid:1"]
+        #expect(
+            texts.map(CertificateName.init) == [
+                .dns("backend.shop.example"), .dns("backend.shop.example"), .uri("spiffe://shop.example/Backend"),
+                .uri("urn:uuid:1"),
+            ])
+        for text in texts {
+            let directory = ClientDirectory([Self.entry("c", .certificateName(CertificateName(text)))])
+            func isKnown(_ name: CertificateName) -> Bool {
+                directory.client(
+                    for: .absent, certificate: .made(names: [name], verifiedGeneration: 0), at: Date()) != nil
+            }
+            let isURI = text.contains(":")
+            #expect(isKnown(.uri(text)) == isURI && isKnown(.dns(text.lowercased())) == !isURI, "\(text)")
+        }
     }
 
     @Test("a certificate counts only within its validity")
@@ -125,7 +144,7 @@ struct ClientDirectoryTests {
 
     @Test("merchants and domains are those of the entry")
     func bounds() {
-        let client = Self.entry("c", .certificateName("x"))
+        let client = Self.entry("c", .certificateName(.dns("x")))
         #expect(client.allows(merchant: "merchant.com.example.shop"))
         #expect(!client.allows(merchant: "merchant.com.examples"))
         #expect(client.allows(domain: "shop.example") && client.allows(domain: "SHOP.example"))
@@ -157,10 +176,12 @@ struct ClientDirectoryTests {
 
 extension PresentedCertificate {
     static func made(
-        sha256: [UInt8] = [UInt8](repeating: 0, count: 32), names: Set<String> = [], verifiedGeneration: Int? = nil
+        sha256: [UInt8] = [UInt8](repeating: 0, count: 32), names: Set<CertificateName> = [],
+        verifiedGeneration: Int? = nil
     ) -> PresentedCertificate {
         PresentedCertificate(
             sha256: sha256, names: names, notBefore: Date(timeIntervalSince1970: 1_600_000_000),
-            notAfter: Date(timeIntervalSince1970: 4_000_000_000), verifiedGeneration: verifiedGeneration)
+            notAfter: Date(timeIntervalSince1970: 4_000_000_000),
+            verifiedGeneration.map { .success($0) } ?? .failure(.noPath))
     }
 }

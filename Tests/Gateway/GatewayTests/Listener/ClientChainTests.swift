@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import X509
 
 @testable import Gateway
 
@@ -22,9 +23,15 @@ import Testing
         return [try certificates.issue("backend", names: ["backend.shop.example"], by: issuers.first)] + issuers
     }
 
-    private func accepts(_ chain: [TestCertificates.Pair]) async throws -> Bool {
-        await authorities.accept(try chain.map { try $0.der }) != nil
+    private func fault(_ chain: [TestCertificates.Pair]) async throws -> ClientChainFault? {
+        let chain = try chain.map { try $0.der }
+        do throws(ClientChainFault) {
+            _ = try await authorities.accept(chain)
+            return nil
+        } catch { return error }
     }
+
+    private func accepts(_ chain: [TestCertificates.Pair]) async throws -> Bool { try await fault(chain) == nil }
 
     @Test(arguments: [[], ["one"], ["one", "two"], ["one", "two", "three"]])
     func aChainOfUpToFourIsVerified(issuers: [String]) async throws {
@@ -39,7 +46,7 @@ import Testing
         let one = try certificates.issueAuthority("one")
         let soon = Date(timeIntervalSinceNow: 3600)
         let leaf = try certificates.issue("backend", names: ["backend.shop.example"], ends: soon, by: one)
-        let end = try #require(try await authorities.accept([leaf.der, one.der]))
+        let end = try await authorities.accept([leaf.der, one.der])
         #expect(abs(end.timeIntervalSince(soon)) < 1)
     }
 
@@ -64,7 +71,29 @@ import Testing
     @Test func aChainThatLacksAnIssuerIsNotAccepted() async throws {
         var chain = try chain(["one", "two"])
         chain.remove(at: 1)
-        #expect(try await !accepts(chain))
+        #expect(try await fault(chain) == .noPath)
+    }
+
+    @Test func criticalPurposesAndNamesAreThoseOfASPIFFEWorkload() async throws {
+        let identity = "spiffe://shop.example/backend"
+        let workload = try certificates.issue("workload", uris: [identity], isCritical: true)
+        #expect(try await fault([workload]) == nil)
+        let presented = try #require(PresentedCertificate(der: workload.der, .success(0)))
+        #expect(presented.names == [.uri(identity)])
+    }
+
+    @Test func whatIsRefusedIsSoForItsOwnReason() async throws {
+        #expect(try await fault([certificates.issue("server", isClient: false)]) == .notForClients)
+        #expect(try await fault([certificates.issue("server", isClient: false, isCritical: true)]) == .notForClients)
+        let unknown = Certificate.Extension(oid: [1, 2, 3, 4], critical: true, value: [5, 0])
+        #expect(try await fault([certificates.issue("x", more: [unknown])]) == .criticalExtension([1, 2, 3, 4]))
+        let past = Date(timeIntervalSinceNow: -30)
+        #expect(try await fault([certificates.issue("late", ends: past)]) == .notValidNow)
+        #expect(try await fault([certificates.other]) == .noPath)
+        let one = try certificates.issueAuthority("one")
+        #expect(try await fault([certificates.issue("x", by: one), one, one]) == .repeatedSubject)
+        let nobody = ClientCertificateAuthorities(roots: [])
+        await #expect(throws: ClientChainFault.noAuthorities) { try await nobody.accept([certificates.client.der]) }
     }
 
     /// Each of them could have issued each other and the leaf, so a search for a path would try every order of them.

@@ -31,7 +31,7 @@ struct TLSTests {
                 operations: [session]
                 domains: [shop.example]
               - name: issued
-                certificate_san: backend.shop.example
+                certificate_san: [backend.shop.example, "spiffe://shop.example/backend"]
                 merchants: ["*"]
                 operations: [session]
                 domains: [shop.example]
@@ -139,7 +139,7 @@ struct TLSTests {
             #expect(try await curl(gateway, certificate("other")).output == "pinned 0\n200")
             try certificates.write(certificates.issue("x", names: ["else.shop.example"]), to: "else")
             let unknown = try await curl(gateway, certificate("else"))
-            #expect(unknown.output.hasSuffix("\n401") && unknown.output.contains("certificate is not known"))
+            #expect(unknown.output.hasSuffix("\n401") && unknown.output.contains("no client has its SHA-256 or one"))
             #expect(try await curl(gateway).output.hasSuffix("\n401"))
         }
     }
@@ -151,7 +151,17 @@ struct TLSTests {
             let ended = try certificates.issue(
                 "late", names: ["backend.shop.example"], ends: Date(timeIntervalSinceNow: -30))
             try certificates.write(ended, to: "ended")
-            #expect(try await curl(gateway, certificate("ended")).output.hasSuffix("\n401"))
+            let late = try await curl(gateway, certificate("ended")).output
+            #expect(late.hasSuffix("\n401") && late.contains("it is not valid now"), "\(late)")
+            // Names that are all a workload has are critical (RFC 5280 §4.2.1.6).
+            try certificates.write(
+                certificates.issue("w", uris: ["spiffe://shop.example/backend"], isCritical: true), to: "workload")
+            #expect(try await curl(gateway, certificate("workload")).output == "issued 0\n200")
+            try certificates.write(
+                certificates.issue("s", names: ["backend.shop.example"], isClient: false, isCritical: true),
+                to: "server-only")
+            let server = try await curl(gateway, certificate("server-only")).output
+            #expect(server.hasSuffix("\n401") && server.contains("does not name clientAuth"), "\(server)")
             // The same name under an authority of its own.
             let stranger = try TestCertificates(in: FreshDirectory())
             try stranger.write(stranger.client, to: "client")
@@ -159,6 +169,7 @@ struct TLSTests {
                 gateway,
                 ["--cert", stranger.directory.path("client.pem"), "--key", stranger.directory.path("client.key")])
             #expect(elsewhere.output.hasSuffix("\n401"), "\(elsewhere)")
+            #expect(elsewhere.output.contains("no path of issuers leads from it"), "\(elsewhere)")
         }
     }
 

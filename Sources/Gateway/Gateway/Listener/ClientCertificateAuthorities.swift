@@ -1,0 +1,106 @@
+import Foundation
+import SwiftASN1
+import X509
+
+/// Why the names in a client's certificate count for nothing. For people: fixed sentences, but for an object identifier.
+enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
+    case noAuthorities
+    case unreadable
+    case repeatedSubject
+    case notForClients
+    case criticalExtension(ASN1ObjectIdentifier)
+    case notValidNow
+    case noPath
+    case brokenRule
+
+    var description: String {
+        switch self {
+        case .noAuthorities: "listener.tls.client_ca is not configured"
+        case .unreadable: "it, or an issuer that was sent with it, cannot be read"
+        case .repeatedSubject: "two of the certificates that were sent have one subject"
+        case .notForClients: "its extendedKeyUsage, or an issuer's critical one, does not name clientAuth"
+        case .criticalExtension(let identifier):
+            "it, or an issuer, has a critical extension that is not known here"
+                + (identifier.description.utf8.count <= 64 ? ", \(identifier)" : "")
+        case .notValidNow: "it, or an issuer, is not valid now"
+        case .noPath: "no path of issuers leads from it to listener.tls.client_ca"
+        case .brokenRule: "its path breaks a rule of RFC 5280, such as a name constraint or a path's length"
+        }
+    }
+}
+
+/// Verifies the chain of a client certificate: RFC 5280's path validation, and that the certificate is for TLS clients.
+struct ClientCertificateAuthorities: Sendable {
+    let roots: [Certificate]
+
+    /// A client shows its own certificate and a few issuers.
+    static let longestChain = 4
+
+    /// At most ``longestChain`` certificates of ``PresentedCertificate/maximumBytes`` together.
+    static func isOfUsualSize(_ chain: [[UInt8]]) -> Bool {
+        (1...longestChain).contains(chain.count)
+            && chain.reduce(0) { $0 + $1.count } <= PresentedCertificate.maximumBytes
+    }
+
+    /// - Parameter chain: as DER, the client's own first.
+    /// - Returns: the time until which all certificates of its path are valid.
+    func accept(_ chain: [[UInt8]]) async throws(ClientChainFault) -> Date {
+        guard !roots.isEmpty else { throw .noAuthorities }
+        let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
+        guard Self.isOfUsualSize(chain), certificates.count == chain.count else { throw .unreadable }
+        // Certificates of one subject and key may each have issued each other. The search for a path tries them in every order,
+        // each with its signature, and the client is not known yet.
+        guard Set(certificates.map(\.subject)).count == chain.count else { throw .repeatedSubject }
+        try Self.checkExtensions(of: certificates)
+        var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
+            RFC5280Policy()
+            ClientExtensionsPolicy()
+        }
+        switch await verifier.validate(
+            leaf: certificates[0], intermediates: CertificateStore(certificates.dropFirst()))
+        {
+        case .validCertificate(let path): return path.map(\.notValidAfter).min() ?? .distantPast
+        case .couldNotValidate(let failures):
+            let (now, paths) = (Date(), failures.map(\.chain))
+            if (paths.flatMap { $0 } + certificates).contains(where: { !$0.isValid(at: now) }) { throw .notValidNow }
+            throw paths.isEmpty ? .noPath : .brokenRule
+        }
+    }
+
+    private static func checkExtensions(of chain: [Certificate]) throws(ClientChainFault) {
+        let known = RFC5280Policy().verifyingCriticalExtensions + ClientExtensionsPolicy().verifyingCriticalExtensions
+        for (index, certificate) in chain.enumerated() {
+            if let unknown = certificate.extensions.first(where: { $0.critical && !known.contains($0.oid) }) {
+                throw .criticalExtension(unknown.oid)
+            }
+            guard ClientExtensionsPolicy.isForClients(certificate, isIssuer: index > 0) else { throw .notForClients }
+        }
+        do { _ = try chain[0].extensions.subjectAlternativeNames } catch { throw .unreadable }
+    }
+}
+
+/// The extensions that `RFC5280Policy` leaves alone and a client's certificate may mark as critical: its purposes, and its names, which
+/// are all that names a SPIFFE workload (RFC 5280 §4.2.1.6).
+private struct ClientExtensionsPolicy: VerifierPolicy {
+    let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [
+        .X509ExtensionID.extendedKeyUsage, .X509ExtensionID.subjectAlternativeName,
+    ]
+
+    func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult {
+        chain.enumerated().allSatisfy { Self.isForClients($1, isIssuer: $0 > 0) }
+            ? .meetsPolicy : .failsToMeetPolicy(reason: "a certificate is not for TLS clients")
+    }
+
+    /// RFC 5280 §4.2.1.12: where there is an extended key usage it must name client authentication. Of an issuer only a critical one is
+    /// read, since the RFC gives it no meaning for what the issuer has issued.
+    static func isForClients(_ certificate: Certificate, isIssuer: Bool) -> Bool {
+        guard let found = certificate.extensions[oid: .X509ExtensionID.extendedKeyUsage], !isIssuer || found.critical
+        else { return true }
+        guard let usage = try? ExtendedKeyUsage(found) else { return false }
+        return usage.contains(.clientAuth) || isIssuer && usage.contains(.any)
+    }
+}
+
+extension Certificate {
+    fileprivate func isValid(at time: Date) -> Bool { notValidBefore <= time && time <= notValidAfter }
+}
