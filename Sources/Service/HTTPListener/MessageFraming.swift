@@ -100,7 +100,7 @@ struct RequestTarget: Sendable, Equatable {
         }
         guard !target.contains("#") else { return nil }
         let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let path = PercentEncoding.decoded(parts[0]) else { return nil }
+        guard let path = Self.path(of: parts[0]) else { return nil }
         self.path = path.isEmpty ? "/" : path
         guard parts.count == 2, let query = Self.members(of: parts[1]) else {
             guard parts.count == 1 else { return nil }
@@ -108,6 +108,16 @@ struct RequestTarget: Sendable, Equatable {
             return
         }
         self.query = query
+    }
+
+    /// Decodes each segment by itself (RFC 3986 §2.4): an encoded slash parts no segments, so it stays encoded, and so does a percent sign.
+    private static func path(of text: Substring) -> String? {
+        var segments: [String] = []
+        for segment in text.split(separator: "/", omittingEmptySubsequences: false) {
+            guard let decoded = PercentEncoding.decoded(segment) else { return nil }
+            segments.append(decoded.replacing("%", with: "%25").replacing("/", with: "%2F"))
+        }
+        return segments.joined(separator: "/")
     }
 
     /// What stands for itself in a path, whatever stands beside it: a request of nothing else need not be taken apart.

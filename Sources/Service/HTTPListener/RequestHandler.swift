@@ -25,7 +25,8 @@ package enum Admission: Sendable {
 package struct RequestHead: Sendable {
     /// As sent, upper case for the known ones: `GET`, `POST`.
     package let method: String
-    /// Percent-decoded and valid UTF-8, always starting with `/` (or the lone `*` of OPTIONS).
+    /// Valid UTF-8, always starting with `/` (or the lone `*` of OPTIONS). Percent-decoded but for `%2F` and `%25`, so that its slashes
+    /// are those between segments; a segment that is taken from it is to be decoded.
     package let path: String
     /// Percent-decoded; `+` is a space; each name once.
     package var query: [String: String] = [:]

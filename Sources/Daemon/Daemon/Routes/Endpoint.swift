@@ -1,5 +1,6 @@
 import AccessControl
 import DaemonAPI
+import Encodings
 import HTTPListener
 import Logging
 import PaymentToken
@@ -85,8 +86,8 @@ final class Endpoint: Sendable {
         var arguments: [String] = []
         for (wanted, segment) in zip(segments, found) {
             if wanted.hasPrefix("{") {
-                guard !segment.isEmpty else { return nil }
-                arguments.append(String(segment))
+                guard !segment.isEmpty, let argument = PercentEncoding.decoded(segment) else { return nil }
+                arguments.append(argument)
             } else if wanted != segment {
                 return nil
             }

@@ -1,3 +1,5 @@
+import Encodings
+
 /// A route's path: `/payments/apple-pay/{transactionId}`, of which the segments in braces stand for any one segment.
 struct RoutePath: Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
     /// As it is written; the label in metrics and logs, which so have one for each route and none for each payment.
@@ -17,8 +19,8 @@ struct RoutePath: Sendable, ExpressibleByStringLiteral, CustomStringConvertible 
         var values: [String: String] = [:]
         for (segment, value) in zip(segments, given) {
             if segment.hasPrefix("{"), segment.hasSuffix("}") {
-                guard !value.isEmpty else { return nil }
-                values[String(segment.dropFirst().dropLast())] = String(value)
+                guard !value.isEmpty, let decoded = PercentEncoding.decoded(value) else { return nil }
+                values[String(segment.dropFirst().dropLast())] = decoded
             } else if segment != value {
                 return nil
             }

@@ -93,6 +93,27 @@ struct RouteTableTests {
         }
     }
 
+    @Test("an encoded slash is a part of its segment, and parts no two")
+    func encodedSlash() throws {
+        let peer = PeerCredentials(uid: geteuid(), gid: getegid())
+        for target in ["/v1%2Fstatus", "/v1/keys%2Fimport", "/v1/keys%2f00000000", "/v1%2Frotations/a"] {
+            let path = try #require(RequestTarget(target)?.path)
+            for method in ["GET", "POST"] {
+                guard
+                    case .refuse(let answer) = assembly.router.admit(
+                        RequestHead(method: method, path: path), peer: peer, socket: .admin)
+                else {
+                    Issue.record("\(method) \(target) is answered")
+                    continue
+                }
+                #expect(answer.status == 404, "\(method) \(target)")
+            }
+        }
+        let endpoint = try #require(endpoints.first { $0.path == "/v1/rotations/{merchant}" })
+        let path = try #require(RequestTarget("/v1/rotations/a%2Fb%252Fc")?.path)
+        #expect(endpoint.match(path) == ["a/b%2Fc"])
+    }
+
     @Test("the table and the OpenAPI file name the same paths and the same parameters")
     func described() throws {
         let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Gateway
+@testable import HTTPListener
 
 /// Sources/Gateway/Gateway/openapi.json and the code say the same. `scripts/check-openapi` reads the file by itself.
 @Suite("The gateway's OpenAPI file")
@@ -36,6 +37,15 @@ struct GatewayOpenAPITests {
         let found = { (path: String) in RoutePath.routes(paths, at: path, by: \.self).map(\.route.text) }
         #expect(found("/v1/payments/list") == ["/v1/payments/list"])
         #expect(found("/v1/payments/0f") == ["/v1/payments/{transactionId}"])
+    }
+
+    @Test("an encoded slash is a part of its segment, and parts no two")
+    func encodedSlash() throws {
+        let path: RoutePath = "/payments/apple-pay/{transactionId}"
+        let given = { (target: String) in path.match(RequestTarget(target)?.path ?? "") }
+        #expect(given("/payments/apple-pay/a%2fb%252F") == ["transactionId": "a/b%2F"])
+        #expect(given("/payments%2Fapple-pay/ab") == nil && given("/payments/apple-pay%2Fab") == nil)
+        #expect(given("/%70ayments/apple-pay/ab") == ["transactionId": "ab"])
     }
 
     @Test("every path that the gateway has is described, and no other")
