@@ -6,8 +6,9 @@ import Synchronization
 package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
     /// One line for each source in this time.
     package static var interval: Duration { .seconds(10) }
-    /// So many sources have a line of their own; beyond them all others have one together.
-    package static var mostSources: Int { 1024 }
+    /// So many sources have a line of their own; beyond them all others have one together. With lines of a kilobyte, which none here
+    /// reaches, one kind of event writes at most 300 megabytes a day.
+    package static var mostSources: Int { 32 }
 
     /// What a line says besides.
     package enum Line: Equatable, Sendable {

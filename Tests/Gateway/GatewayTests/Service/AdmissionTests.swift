@@ -46,6 +46,10 @@ struct AdmissionTests {
             let lines = gateway.log.current.filter { $0.contains("request.outcome=unauthorized") }
             let most = 1 + Int((ContinuousClock.now - began) / BoundedLines<ConnectionSource>.interval)
             #expect((1...most).contains(lines.count), "\(lines)")
+            // However many addresses there are, failed handshakes among them: of a day's log a part that a disk has.
+            let aDay = 86_400 / Int(BoundedLines<ConnectionSource>.interval.components.seconds)
+            let longest = try #require(lines.map(\.utf8.count).max())
+            #expect(2 * longest * (BoundedLines<ConnectionSource>.mostSources + 1) * aDay < 1 << 29)
             let metrics = try await Curl.request("/metrics", socket: gateway.adminSocket)
             let counted = metrics.metric("paytoken_gateway_requests_total", ["outcome=\"unauthorized\""])
             #expect(counted == [40])
