@@ -17,6 +17,8 @@ struct ConnectionPoolLimits: Sendable {
     var most = 64
     /// The most connections of one owner, so that no merchant has them all.
     var mostOfOwner = 32
+    /// Connections beyond both for a check by a person, who looks when sessions fail, for want of connections perhaps.
+    var reserved = 2
     /// Idle ones of one owner: as many as one client may have under way, or some would be closed at each of its peaks and
     /// cost a signature at the next.
     var mostIdle = SessionRoutes.mostOfClient
@@ -62,10 +64,13 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
     }
 
     /// Counts a connection that is about to be opened; false when there are too many, in all or of this owner.
-    func reserve(for newcomer: Owner) -> Bool {
+    ///
+    /// - Parameter mayUseReserve: for one of those that are kept free.
+    func reserve(for newcomer: Owner, mayUseReserve: Bool = false) -> Bool {
+        let more = mayUseReserve ? limits.reserved : 0
         let (isFree, victim) = state.withLock { state -> (Bool, Connection?) in
-            guard state.openByOwner[newcomer, default: 0] < limits.mostOfOwner else { return (false, nil) }
-            guard state.open >= limits.most else {
+            guard state.openByOwner[newcomer, default: 0] < limits.mostOfOwner + more else { return (false, nil) }
+            guard state.open >= limits.most + more else {
                 state.count(newcomer)
                 return (true, nil)
             }

@@ -148,7 +148,7 @@ final class MerchantSessions: Sendable {
             progress.reached(.signature)
             observer.connectionTaken(isNew: false)
         } else {
-            connection = try await connect(identity, for: owner, progress)
+            connection = try await connect(identity, for: owner, progress, isCheck: !reuses)
             observer.connectionTaken(isNew: true)
         }
         let answer: AppleAnswer
@@ -161,9 +161,9 @@ final class MerchantSessions: Sendable {
     }
 
     private func connect(
-        _ identity: MerchantIdentity, for owner: ConnectionOwner, _ progress: SessionProgress
+        _ identity: MerchantIdentity, for owner: ConnectionOwner, _ progress: SessionProgress, isCheck: Bool
     ) async throws(SessionFailure) -> AppleConnection {
-        guard pool.reserve(for: owner) else { throw .tooManyConnections }
+        guard pool.reserve(for: owner, mayUseReserve: isCheck) else { throw .tooManyConnections }
         do {
             let connection = try await AppleConnection.open(to: endpoint, as: tls(identity), progress)
             connection.whenClosed { [pool] in pool.release(of: owner) }

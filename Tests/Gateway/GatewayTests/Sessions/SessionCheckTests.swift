@@ -38,6 +38,23 @@ import Testing
         #expect(bench.apple.connectionCount == 2)
     }
 
+    @Test func twoChecksFindRoomBeyondTheConnectionsOfSessions() async throws {
+        var limits = ConnectionPoolLimits()
+        (limits.most, limits.mostOfOwner) = (1, 1)
+        let bench = try await SessionBench(limits: limits)
+        bench.identities.latch.close()
+        let session = Begun { try? await bench.session() }
+        try await wait(for: "the session's signature to be asked for") { bench.identities.latch.waiting == 1 }
+        let checks = (0..<2).map { _ in Begun { try? await bench.sessions.check(request) } }
+        try await wait(for: "the checks' signatures to be asked for") { bench.identities.latch.waiting == 3 }
+        let third = try await bench.sessions.check(request)
+        #expect(failedStep(third) != nil && third.code == "overloaded", "\(third)")
+        #expect(await bench.failure() == .tooManyConnections)
+        bench.identities.latch.open()
+        #expect(try await session.value() != nil)
+        for check in checks { #expect(failedStep(try #require(try await check.value())) == nil) }
+    }
+
     @Test func theIdentityIsMissing() async throws {
         let bench = try await SessionBench(identities: SoftwareIdentities([:]))
         let answer = try await bench.sessions.check(request)
