@@ -12,6 +12,7 @@ enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
     case notValidNow
     case noPath
     case brokenRule
+    case resumed
 
     var description: String {
         switch self {
@@ -24,6 +25,7 @@ enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
                 + (identifier.description.utf8.count <= 64 ? ", \(identifier)" : "")
         case .notValidNow: "it, or an issuer, is not valid now"
         case .noPath: "no path of issuers leads from it to listener.tls.client_ca"
+        case .resumed: "its issuers are not known any more in a resumed TLS session; connect again"
         case .brokenRule: "its path breaks a rule of RFC 5280, such as a name constraint or a path's length"
         }
     }

@@ -1,3 +1,4 @@
+import Foundation
 import HTTPListener
 import NIOCore
 import NIOSSL
@@ -41,7 +42,7 @@ struct NetworkConnections: ConnectionService {
                 if let handshake { try pipeline.addHandler(handshake) }
                 try pipeline.addHandler(
                     UnknownClientTimeout(
-                        peer: peer, tls: handshake, resumed: { settings?.resumed($0) }, timeout: timeout,
+                        peer: peer, tls: handshake, resumed: { resumed($0, with: settings) }, timeout: timeout,
                         log: router.log))
             },
             handler: { channel in
@@ -49,6 +50,17 @@ struct NetworkConnections: ConnectionService {
                     peer: peer, router: router, connection: channel, connectionLimits: connectionLimits,
                     handshakeRates: settings == nil ? nil : handshakeRates, perClient: limits.maxConnectionsPerClient)
             })
+    }
+
+    /// What a client presents in a resumed session: the certificate in its ticket, of which nothing may be known any more, or which may have
+    /// ended. Such a client would come again with the ticket, or with the next one of the same certificate, for months. So sessions end
+    /// where one makes no client known, and its next connection has a whole handshake.
+    private func resumed(_ certificate: [UInt8], with settings: TLSTermination.Settings?) -> PresentedCertificate? {
+        guard let settings, let presented = settings.resumed(certificate) else { return nil }
+        if router.clients.current.client(for: .absent, certificate: presented, at: Date()) == nil {
+            tls?.endSessions(of: settings)
+        }
+        return presented
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }

@@ -6,28 +6,52 @@ import Synchronization
 /// The TLS settings in force for new connections. A reload replaces them; connections that are open keep theirs.
 final class TLSTermination: Sendable {
     struct Settings: Sendable {
-        let context: NIOSSLContext
+        fileprivate(set) var context: NIOSSLContext
+        fileprivate let configuration: TLSConfiguration
         /// Whether clients are asked for certificates.
         let requestsCertificates: Bool
         let authorities: ClientCertificateAuthorities
         /// In this context's handshakes.
-        let verified = VerifiedClientCertificates()
+        fileprivate(set) var verified = VerifiedClientCertificates()
         /// The clients' list that these belong to.
         let generation: Int
         /// Of the server's certificate.
         let notAfter: Date
     }
 
-    private let settings: Mutex<Settings>
-
-    init(_ settings: Settings) {
-        self.settings = Mutex(settings)
+    private struct State {
+        var settings: Settings
+        var endedSessions: ContinuousClock.Instant?
     }
 
-    var current: Settings { settings.withLock { $0 } }
+    /// The least time between two ends of all sessions, each of which costs each client a whole handshake. A client that nobody knows can
+    /// cause them.
+    static let sessionsLast = Duration.seconds(60)
+
+    private let state: Mutex<State>
+
+    init(_ settings: Settings) {
+        state = Mutex(State(settings: settings))
+    }
+
+    var current: Settings { state.withLock { $0.settings } }
 
     func replace(with new: Settings) {
-        settings.withLock { $0 = new }
+        state.withLock { $0.settings = new }
+    }
+
+    /// Ends all sessions that could be resumed, by new keys for their tickets. Does nothing where that was done within
+    /// ``sessionsLast``, or where other settings are in force than those that a session was resumed with.
+    func endSessions(of settings: Settings, now: ContinuousClock.Instant = .now) {
+        state.withLock { state in
+            guard state.settings.context === settings.context,
+                state.endedSessions.map({ now - $0 >= Self.sessionsLast }) ?? true,
+                let context = try? NIOSSLContext(configuration: settings.configuration)
+            else { return }
+            state.settings.context = context
+            state.settings.verified = VerifiedClientCertificates()
+            state.endedSessions = now
+        }
     }
 }
 
@@ -35,8 +59,8 @@ extension TLSTermination.Settings {
     /// - Throws: what BoringSSL says of the files; the configuration's check has tried the same.
     init(_ files: TLSFiles, clients: ClientDirectory) throws {
         requestsCertificates = clients.usesCertificates
-        context = try NIOSSLContext(
-            configuration: files.serverConfiguration(requestsCertificates: clients.usesCertificates))
+        configuration = files.serverConfiguration(requestsCertificates: clients.usesCertificates)
+        context = try NIOSSLContext(configuration: configuration)
         authorities = ClientCertificateAuthorities(roots: files.clientAuthorities ?? [])
         generation = clients.generation
         notAfter = files.notAfter
@@ -71,6 +95,6 @@ extension TLSTermination.Settings {
     /// What a client presents in a resumed session, in which no chain is verified.
     func resumed(_ certificate: [UInt8]) -> PresentedCertificate? {
         PresentedCertificate(
-            der: certificate, verified.contains(certificate) ? .success(generation) : .failure(.noPath))
+            der: certificate, verified.contains(certificate) ? .success(generation) : .failure(.resumed))
     }
 }

@@ -1,0 +1,83 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Gateway
+
+/// Clients that resume TLS sessions.
+extension TLSTests {
+    @Test("a resumed session is the client's whose handshake it comes from", arguments: ["-tls1_2", "-tls1_3"])
+    func resumed(version: String) async throws {
+        try await gateway().use { gateway in
+            for (name, client) in [("client", "issued"), ("other", "pinned")] {
+                let session = directory.path("\(name).session")
+                let whole = try await request(gateway, version, as: name, ["-sess_out", session])
+                #expect(whole.output.contains("\nNew, ") && whole.output.contains("\(client) 0"), "\(whole)")
+                let resumed = try await request(gateway, version, as: name, ["-sess_in", session])
+                #expect(resumed.output.contains("\nReused, ") && resumed.output.contains("\(client) 0"), "\(resumed)")
+            }
+            // Of nobody's authority: neither handshake nor resumed session makes it known.
+            let stranger = try TestCertificates(in: FreshDirectory())
+            try certificates.write(stranger.client, to: "stranger")
+            let session = directory.path("stranger.session")
+            for arguments in [["-sess_out", session], ["-sess_in", session]] {
+                let answer = try await request(gateway, version, as: "stranger", arguments)
+                #expect(answer.output.contains("HTTP/1.1 401"), "\(answer)")
+            }
+        }
+    }
+
+    @Test(
+        "a client whose session outlives what is known of its certificate gets in with a whole handshake",
+        arguments: ["-tls1_2", "-tls1_3"])
+    func outlived(version: String) async throws {
+        try await gateway().use { gateway in
+            let session = directory.path("session")
+            let first = try await request(gateway, version, as: "client", ["-sess_out", session])
+            #expect(first.output.contains("issued 0"), "\(first)")
+            let tls = try #require(gateway.assembly.tls)
+            tls.current.verified.remember(try certificates.client.der, until: Date(timeIntervalSinceNow: -1))
+            let renewing = ["-sess_in", session, "-sess_out", session]
+            let refused = try await request(gateway, version, as: "client", renewing)
+            #expect(refused.output.contains("\nReused, ") && refused.output.contains("HTTP/1.1 401"), "\(refused)")
+            #expect(refused.output.contains("resumed TLS session; connect again"), "\(refused)")
+            let whole = try await request(gateway, version, as: "client", renewing)
+            #expect(whole.output.contains("\nNew, ") && whole.output.contains("issued 0"), "\(whole)")
+            let resumed = try await request(gateway, version, as: "client", renewing)
+            #expect(resumed.output.contains("\nReused, ") && resumed.output.contains("issued 0"), "\(resumed)")
+        }
+    }
+
+    @Test("sessions end at most once a minute, and never for one of other settings")
+    func endOfSessions() async throws {
+        try await gateway().use { gateway in
+            let (tls, now) = (try #require(gateway.assembly.tls), ContinuousClock.now)
+            let first = tls.current
+            tls.endSessions(of: first, now: now)
+            let second = tls.current
+            #expect(second.context !== first.context && second.generation == first.generation)
+            tls.endSessions(of: first, now: now + TLSTermination.sessionsLast)
+            tls.endSessions(of: second, now: now + TLSTermination.sessionsLast - .milliseconds(1))
+            #expect(tls.current.context === second.context)
+            tls.endSessions(of: second, now: now + TLSTermination.sessionsLast)
+            #expect(tls.current.context !== second.context)
+        }
+    }
+
+    @Test(
+        "after a reload with another authority a session from before makes nobody known",
+        arguments: ["-tls1_2", "-tls1_3"])
+    func resumedAfterReload(version: String) async throws {
+        try await gateway().use { gateway in
+            let session = directory.path("session")
+            let before = try await request(gateway, version, as: "client", ["-sess_out", session])
+            #expect(before.output.contains("issued 0"), "\(before)")
+            let stranger = try TestCertificates(in: FreshDirectory())
+            try directory.write(
+                String(contentsOfFile: stranger.directory.path("ca.pem"), encoding: .utf8), to: "ca.pem")
+            await gateway.reload()
+            let after = try await request(gateway, version, as: "client", ["-sess_in", session])
+            #expect(after.output.contains("HTTP/1.1 401"), "\(after)")
+        }
+    }
+}
