@@ -139,7 +139,8 @@ let folders: [[Target]] = [
             .target(
                 name: "HTTPListener",
                 dependencies: [
-                    "CLinux", "Encodings", "FairShares", "HostSystem", "Refusals", nioCore, nioPosix, nioHTTP1, logging,
+                    "AccessControl", "CLinux", "Encodings", "FairShares", "HostSystem", "Refusals", nioCore, nioPosix,
+                    nioHTTP1, logging,
                 ]),
             /// The API's types, the one table from code to status, the client; openapi.json.
             .target(

@@ -18,6 +18,9 @@ extension PeerRule {
         return user != nil || group != nil
     }
 
+    /// The accounts that it admits by a group alone; nil where it names the user.
+    package var unnamedAccounts: UnnamedAccounts? { user == nil ? group.map { .group($0.id) } : nil }
+
     /// Returns true if it matches every peer that the later rule matches, as far as the system's users and groups say. A process
     /// can have other groups than its user, so this is for a warning only.
     func takesAll(of later: some PeerRule) -> Bool {
@@ -34,6 +37,22 @@ extension Sequence where Element: PeerRule {
     package func first(matching peer: PeerCredentials, overflow: OverflowIdentifiers) -> Element? {
         first { $0.matches(peer, overflow: overflow) }
     }
+
+    /// The accounts among which the peer is counted; nil for an account that its rule names.
+    ///
+    /// A group, and everything outside the rules, can have as many uids as one account has subordinate ones (subuid(5)).
+    package func unnamedAccounts(of peer: PeerCredentials, overflow: OverflowIdentifiers) -> UnnamedAccounts? {
+        guard let rule = first(matching: peer, overflow: overflow) else { return .unmatched }
+        return rule.unnamedAccounts
+    }
+}
+
+/// Accounts that no rule names.
+package enum UnnamedAccounts: Sendable, Hashable {
+    /// A rule admits them by this group.
+    case group(UInt32)
+    /// No rule admits them.
+    case unmatched
 }
 
 /// The uid and gid that stand for "not mapped in this user namespace" (user_namespaces(7)).

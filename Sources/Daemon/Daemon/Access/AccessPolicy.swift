@@ -27,11 +27,8 @@ struct AccessPolicy: Sendable, Equatable {
     }
 
     /// The accounts among which this peer is counted; nil for an account that its rule names.
-    ///
-    /// A group, and everything outside the rules, can have as many uids as one account has subordinate ones (subuid(5)).
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
-        guard let rule = rule(for: peer) else { return .unmatched }
-        return rule.unnamedAccounts
+        rules.unnamedAccounts(of: peer, overflow: overflow)
     }
 
     private func rule(for peer: PeerCredentials) -> AccessRule? {
@@ -42,14 +39,6 @@ struct AccessPolicy: Sendable, Equatable {
     func gives(_ role: Role, toName name: String) -> Bool {
         rules.contains { $0.name == name && $0.roles.withImplied.contains(role) }
     }
-}
-
-/// Accounts that no rule names.
-enum UnnamedAccounts: Sendable, Hashable {
-    /// A rule admits them by this group.
-    case group(UInt32)
-    /// No rule admits them.
-    case unmatched
 }
 
 /// One entry of the configuration's `access`: whom it matches, and what those may do.
@@ -66,9 +55,6 @@ struct AccessRule: PeerRule, Sendable, Equatable {
     var requireExpected: Set<String> = []
     /// nil means the one of `verification`.
     var signingTimeWindow: SigningTimeWindow?
-
-    /// The accounts that it admits by a group alone; nil where it names the user.
-    var unnamedAccounts: UnnamedAccounts? { user == nil ? group.map { .group($0.id) } : nil }
 
     /// Returns true if its callers decrypt and are known by their uids, which another host may have given to other accounts.
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }

@@ -45,51 +45,12 @@ struct PeerConnections: ConnectionService {
     let shares: UnnamedShares
 
     func accept(_ connection: CInt, from _: ArrivingPeer) throws -> AcceptedConnection {
-        // The kernel recorded these when the peer connected and does not change them, so they are asked for once.
-        let peer = try PeerCredentials(connectedSocket: connection)
-        let unnamed = handler.unnamedAccounts(of: peer)
-        // One account can have thousands of uids in user namespaces, and would have as many turns.
-        let share = unnamed.map { TurnShare(of: $0.source, named: "\(peer.uid)") } ?? TurnShare(of: .user(peer.uid))
-        return AcceptedConnection(
-            source: .user(peer.uid), within: shares.bounds(for: unnamed), share: { share },
-            handler: { _ in PeerRequests(peer: peer, socket: socket, handler: handler) })
+        try shares.accept(connection, counting: handler.unnamedAccounts) { peer in
+            PeerRequests(peer: peer, socket: socket, handler: handler)
+        }
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }
-}
-
-/// The part of a socket's places for accounts that no rule names: one account can have thousands of uids in user
-/// namespaces, each with its own places. The rest is for the accounts that rules name.
-struct UnnamedShares: Sendable {
-    /// All places of the socket.
-    let total: Int
-
-    /// The places of all these accounts.
-    var all: Int { share(3, of: 4) }
-    /// Those of one rule's accounts.
-    var ofRule: Int { share(1, of: 2) }
-    /// Those of accounts that no rule admits, whose requests are refused.
-    var unmatched: Int { share(1, of: 4) }
-
-    func bounds(for accounts: UnnamedAccounts?) -> [ConnectionBound] {
-        guard let accounts else { return [] }
-        return [
-            ConnectionBound(accounts.source, most: accounts == .unmatched ? unmatched : ofRule),
-            ConnectionBound(.unnamedAccounts, most: all),
-        ]
-    }
-
-    private func share(_ part: Int, of parts: Int) -> Int { max(1, total * part / parts) }
-}
-
-extension UnnamedAccounts {
-    /// The source that their connections are counted by, and whose turns their work takes.
-    var source: ConnectionSource {
-        switch self {
-        case .group(let group): .accounts("group \(group)")
-        case .unmatched: .accounts("unmatched")
-        }
-    }
 }
 
 extension ListenerSettings {

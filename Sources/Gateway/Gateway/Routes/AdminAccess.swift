@@ -56,6 +56,11 @@ struct AdminAccess: Sendable, Equatable {
 
     /// nil: no rule matches the peer, which may ask for health and readiness alone.
     func rule(for peer: PeerCredentials) -> Rule? { rules.first(matching: peer, overflow: overflow) }
+
+    /// The accounts among which this peer's connections are counted; nil for an account that its rule names.
+    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
+        rules.unnamedAccounts(of: peer, overflow: overflow)
+    }
 }
 
 extension AdminAccess {

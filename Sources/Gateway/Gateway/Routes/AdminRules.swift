@@ -75,14 +75,15 @@ private struct AdminPeerRequests: RequestHandler {
     func answer(for refusal: Refusal) -> HTTPAnswer { router.answer(for: refusal) }
 }
 
-/// The connections of the admin socket, counted by the peer's uid.
+/// The connections of the admin socket.
 struct AdminConnections: ConnectionService {
     let router: AdminRouter
     let instruments: GatewayInstruments
 
-    func accept(_ connection: CInt, from peer: ArrivingPeer) throws -> AcceptedConnection {
-        let credentials = try PeerCredentials(connectedSocket: connection)
-        return AcceptedConnection(source: peer.source) { _ in AdminPeerRequests(peer: credentials, router: router) }
+    func accept(_ connection: CInt, from _: ArrivingPeer) throws -> AcceptedConnection {
+        try UnnamedShares(total: ConnectionLimits.Maximum.administration.total).accept(connection, counting: router.access().unnamedAccounts) {
+            AdminPeerRequests(peer: $0, router: router)
+        }
     }
 
     func connectionsChanged(by difference: Int) { instruments.connections.add(Double(difference)) }

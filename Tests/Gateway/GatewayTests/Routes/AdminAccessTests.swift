@@ -152,6 +152,28 @@ struct AdminAccessTests {
     }
 
     @Test(
+    @Test("accounts that admin.access does not name have a part of the socket's places together")
+    func shares() async throws {
+        try await GatewayFixture().use { gateway in
+            var ends: [CInt] = [-1, -1]
+            #expect(unsafe socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0)
+            defer { for end in ends { close(end) } }
+            func sources(_ rules: [AdminAccess.Rule]) throws -> [ConnectionBound] {
+                let router = AdminRouter(
+                    routes: [], access: { AdminAccess(rules: rules) }, log: gateway.assembly.adminRouter.log)
+                return try AdminConnections(router: router, instruments: gateway.assembly.instruments)
+                    .accept(ends[0], from: .user(geteuid())).wider
+            }
+            let group = AdminAccess.Rule(group: Account(name: "g", id: getegid()), roles: [.monitor])
+            let user = AdminAccess.Rule(user: Account(name: "u", id: geteuid()), roles: [.monitor])
+            let (unmatched, grouped, named) = (try sources([]), try sources([group]), try sources([user]))
+            let all = ConnectionBound(.unnamedAccounts, most: 48)
+            #expect(unmatched == [ConnectionBound(.accounts("unmatched"), most: 16), all])
+            #expect(grouped == [ConnectionBound(.accounts("group \(getegid())"), most: 32), all])
+            #expect(named.isEmpty)
+        }
+    }
+
         "an account of the socket's group reads metrics, by the kernel's word",
         .enabled(if: geteuid() == 0, "only root can take another account"))
     func groupOfSocket() async throws {
