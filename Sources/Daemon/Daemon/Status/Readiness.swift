@@ -292,56 +292,33 @@ final class LedgerProbe: Sendable {
     }
 }
 
-/// The ledger's objections to the clock, for readiness. Any peer may ask, and each look reads the ledger: one look runs at a time,
-/// and serves all who ask before it has ended or within a second after it began.
+/// The ledger's objections to the clock, for readiness. Each look reads the ledger, so it serves several who ask (``SharedFinding``).
 final class ClockProbe: Sendable {
     private static let component = "clock"
-    private static let lookLasts = Duration.seconds(1)
-    private let faults: FaultLog
-    private let now: @Sendable () -> ContinuousClock.Instant
-    private let look: @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]
-    /// The last look, and when it began; nil while it runs.
-    private let last = Mutex<(look: Task<[ReadinessAnswer.Reason], Never>, began: ContinuousClock.Instant?)?>(nil)
+    private let found: SharedFinding<[ReadinessAnswer.Reason]>
 
     /// - Parameter look: throws when the ledger cannot be read.
     init(
         faults: FaultLog, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         look: @escaping @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]
     ) {
-        self.faults = faults
-        self.now = now
-        self.look = look
-    }
-
-    /// Why payments are refused by the clock. When the ledger cannot be read, that is the reason instead: nobody knows
-    /// then whether the clock is right, and a fault of it that was known before has not ended.
-    func reasons() async -> [ReadinessAnswer.Reason] {
-        let now = now()
-        let look = last.withLock { last in
-            if let last, last.began.map({ $0.duration(to: now) < Self.lookLasts }) ?? true { return last.look }
-            let look = Task {
-                let reasons = await self.found()
-                self.last.withLock { $0?.began = now }
+        found = SharedFinding(now: now) {
+            do throws(LedgerFailure) {
+                let reasons = try await look()
+                if reasons.isEmpty {
+                    faults.ended(Self.component)
+                } else {
+                    faults.began(Self.component, reasons.map(\.message).joined(separator: " "))
+                }
                 return reasons
+            } catch {
+                faults.began(FaultLog.ledger, error.description)
+                return [.init(FaultLog.ledger, .ledgerUnavailable, error.description)]
             }
-            last = (look, nil)
-            return look
         }
-        return await look.value
     }
 
-    private func found() async -> [ReadinessAnswer.Reason] {
-        do throws(LedgerFailure) {
-            let reasons = try await look()
-            if reasons.isEmpty {
-                faults.ended(Self.component)
-            } else {
-                faults.began(Self.component, reasons.map(\.message).joined(separator: " "))
-            }
-            return reasons
-        } catch {
-            faults.began(FaultLog.ledger, error.description)
-            return [.init(FaultLog.ledger, .ledgerUnavailable, error.description)]
-        }
-    }
+    /// Why payments are refused by the clock. When the ledger cannot be read, that is the reason instead: nothing is known of the clock
+    /// then, and a fault of it that was known before has not ended.
+    func reasons() async -> [ReadinessAnswer.Reason] { await found.value }
 }

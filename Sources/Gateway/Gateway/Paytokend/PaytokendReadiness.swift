@@ -1,33 +1,23 @@
 import DaemonAPI
-import Synchronization
+import HostSystem
 
-/// paytokend's `GET /readyz`, on a connection of its own. There is one question at a time: its answer is for all that ask before
-/// it comes, so callers of the gateway's `/readyz` take no more than one of the account's connections at paytokend.
+/// paytokend's `GET /readyz`, on a connection of its own. There is one question at a time, and its answer serves all that ask within a
+/// second: callers of the gateway's `/readyz` take no more than one of the account's connections at paytokend, and cause one commit of
+/// its ledger.
 final class PaytokendReadiness: Sendable {
-    private typealias Question = Task<Result<Bool, UnixSocketClientError>, Never>
+    private let answer: SharedFinding<Result<Bool, UnixSocketClientError>>
 
-    private let client: UnixSocketClient
-    private let question = Mutex<Question?>(nil)
-
-    init(_ settings: PaytokendSettings) {
-        client = UnixSocketClient(path: settings.socket, maximumAnswerBytes: 1 << 20, deadline: settings.timeout)
+    init(_ settings: PaytokendSettings, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
+        let client = UnixSocketClient(path: settings.socket, maximumAnswerBytes: 1 << 20, deadline: settings.timeout)
+        answer = SharedFinding(now: now) {
+            do throws(UnixSocketClientError) {
+                return .success(try await client.send(.get("/readyz")).isSuccess)
+            } catch {
+                return .failure(error)
+            }
+        }
     }
 
     /// Returns true if paytokend says that it is ready.
-    func isReady() async throws(UnixSocketClientError) -> Bool {
-        let asked = question.withLock { question in
-            if let question { return question }
-            let new = Question {
-                defer { self.question.withLock { $0 = nil } }
-                do throws(UnixSocketClientError) {
-                    return .success(try await client.send(.get("/readyz")).isSuccess)
-                } catch {
-                    return .failure(error)
-                }
-            }
-            question = new
-            return new
-        }
-        return try await asked.value.get()
-    }
+    func isReady() async throws(UnixSocketClientError) -> Bool { try await answer.value.get() }
 }

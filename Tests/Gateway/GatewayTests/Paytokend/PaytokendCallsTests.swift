@@ -115,12 +115,14 @@ struct PaytokendCallsTests {
         latch.close()
         let held = (0..<5).map { _ in Begun { try? await send("shop") } }
         try await wait { latch.waiting == 3 && calls.waitingCount == 2 }
-        let readiness = PaytokendReadiness(settings)
+        let time = Shared(ContinuousClock.now)
+        let readiness = PaytokendReadiness(settings) { time.current }
         #expect(try await readiness.isReady())
         #expect(paytokend.accepted == 4)
         latch.open()
         for call in held { #expect(try await call.value() == false) }
         statuses.change { $0 = [503] }
+        time.change { $0 += .seconds(1) }
         #expect(try await !readiness.isReady())
         calls.close()
     }
@@ -128,25 +130,31 @@ struct PaytokendCallsTests {
 
 @Suite("paytokend's readiness")
 struct PaytokendReadinessTests {
-    @Test("is asked once for all that ask at a time")
+    @Test("is asked once for all that ask at a time, or within a second")
     func shared() async throws {
         let directory = try FreshDirectory()
-        let latch = Latch(isOpen: false)
+        let (latch, time, status) = (Latch(isOpen: false), Shared(ContinuousClock.now), Shared(200))
         let paytokend = try await PlayedPaytokend(at: directory.path("p.sock")) { _, _ in
             await latch.pass()
-            return (200, [])
+            return (status.current, [])
         }
-        let readiness = PaytokendReadiness(
-            PaytokendSettings(socket: directory.path("p.sock"), timeout: .seconds(120), maxConnections: 1))
+        let settings = PaytokendSettings(socket: directory.path("p.sock"), timeout: .seconds(120), maxConnections: 1)
+        let readiness = PaytokendReadiness(settings) { time.current }
         let first = Begun { try? await readiness.isReady() }
         try await wait { latch.waiting == 1 }
         let others = (0..<20).map { _ in Task { try await readiness.isReady() } }
-        // They come before the answer, as far as this test can have it; one that comes later asks by itself.
+        // They come before the answer, as far as this test can have it.
         for _ in 0..<100 { await Task.yield() }
         #expect(paytokend.accepted == 1)
         latch.open()
         #expect(try await first.value() == true)
         for other in others { #expect(try await other.value) }
-        #expect(try await readiness.isReady())
+        status.change { $0 = 503 }
+        time.change { $0 += .milliseconds(999) }
+        for _ in 0..<3 { #expect(try await readiness.isReady()) }
+        #expect(paytokend.accepted == 1)
+        time.change { $0 += .milliseconds(1) }
+        for _ in 0..<3 { #expect(try await !readiness.isReady()) }
+        #expect(paytokend.accepted == 2)
     }
 }
