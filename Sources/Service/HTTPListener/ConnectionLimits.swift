@@ -167,7 +167,8 @@ package final class ConnectionLimits: Sendable {
 /// The process's limit of open descriptors (RLIMIT_NOFILE).
 package enum DescriptorLimit {
     /// Descriptors that are not connections of the payments socket: listening sockets, event loops, workers, ledger,
-    /// logs, administration, and the excess connections that are answered `overloaded`.
+    /// logs, administration, and the excess connections that are answered `overloaded`. Without the connections that a program makes
+    /// itself.
     package static let reserve = 256
     /// No daemon needs more, and libraries that walk through all possible descriptors become slow.
     private static let ceiling: rlim_t = 65_536
@@ -187,16 +188,25 @@ package enum DescriptorLimit {
     }
 
     /// How many of the wanted connections fit under `limit`; at least 16.
-    package static func connections(wanted: Int, limit: Int) -> Int {
-        min(wanted, max(16, limit - reserve))
+    ///
+    /// - Parameters:
+    ///   - outgoing: connections that the program makes itself, at most.
+    ///   - ofRequests: those that it makes for requests under way, one for each; so at most half of what is left is for them.
+    package static func connections(wanted: Int, limit: Int, outgoing: Int = 0, ofRequests: Int = 0) -> Int {
+        let free = limit - reserve - outgoing
+        return min(wanted, max(16, free - ofRequests, free / 2))
     }
 
     /// The same under the limit that this process can have. Warns of a setting that does not fit.
     ///
-    /// - Parameter setting: its name in the configuration.
-    package static func connections(_ setting: String, _ wanted: Int, _ logger: Logger) -> Int {
+    /// - Parameters:
+    ///   - setting: its name in the configuration.
+    ///   - fitting: how many fit under a limit, where the program makes connections itself.
+    package static func connections(
+        _ setting: String, _ wanted: Int, _ logger: Logger, fitting: ((_ limit: Int) -> Int)? = nil
+    ) -> Int {
         let limit = raise()
-        let served = connections(wanted: wanted, limit: limit)
+        let served = fitting?(limit) ?? connections(wanted: wanted, limit: limit)
         if served < wanted {
             logger.warning(
                 "\(setting) does not fit under the descriptor limit; raise LimitNOFILE",

@@ -71,7 +71,8 @@ struct GatewayAssembly: Sendable {
     ///   configuration says, by which it was decided whether that needs TLS.
     func sockets(inherited: InheritedSocket? = nil) throws(ListenerError) -> [ListeningSocket] {
         let limits = configuration.limits
-        let most = DescriptorLimit.connections("limits.max_connections", limits.maxConnections, logger)
+        let most = DescriptorLimit.connections(
+            "limits.max_connections", limits.maxConnections, logger, fitting: configuration.connections)
         let requests = RequestLimits(idle: TimeAmount(limits.idleTimeout))
         let admin = ListeningSocket(
             name: "admin",

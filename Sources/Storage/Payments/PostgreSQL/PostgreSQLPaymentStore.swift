@@ -8,6 +8,8 @@ public import PostgreSQLClient
 /// the payments under way to those who have them, or to their deadlines: others live.
 public final class PostgreSQLPaymentStore: PaymentStore {
     public let engine = "postgresql"
+    /// The most connections to the server that a store has.
+    public static let mostSessions = PostgreSQLPaymentSessions.count
     /// `db1:5432/paytoken_gateway`, for people.
     public let place: String
     /// What was permitted and insecure about the server, and the role, when the store was opened.

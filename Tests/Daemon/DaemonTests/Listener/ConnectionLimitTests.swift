@@ -220,6 +220,9 @@ struct ConnectionLimitTests {
         #expect(DescriptorLimit.connections(wanted: 512, limit: 65_536) == 512)
         #expect(DescriptorLimit.connections(wanted: 4_000, limit: 1_024) == 768)
         #expect(DescriptorLimit.connections(wanted: 512, limit: 64) == 16)
+        #expect(DescriptorLimit.connections(wanted: 4_000, limit: 1_024, outgoing: 168) == 600)
+        #expect(DescriptorLimit.connections(wanted: 4_000, limit: 1_024, outgoing: 168, ofRequests: 100) == 500)
+        #expect(DescriptorLimit.connections(wanted: 4_000, limit: 1_024, outgoing: 168, ofRequests: 9_999) == 300)
     }
 }
 

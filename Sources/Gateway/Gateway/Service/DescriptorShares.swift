@@ -1,0 +1,19 @@
+import HTTPListener
+import OutgoingConnections
+import Payments
+
+extension GatewayConfiguration {
+    /// How many of `limits.max_connections` fit under a limit of descriptors, with the connections that the gateway makes itself.
+    func connections(under limit: Int) -> Int {
+        let toApple = ConnectionPoolLimits()
+        var outgoing = paytokend.maxConnections + 1 + toApple.most + toApple.reserved + HostNames.Limits().lookUps
+        var submissions = 0
+        if let payments {
+            if case .postgresql = payments.store { outgoing += PostgreSQLPaymentStore.mostSessions }
+            outgoing += payments.processors.count * PendingQuestions.most
+            submissions = clients.count { $0.has(.pay) } * limits.maxPaymentsPerClient
+        }
+        return DescriptorLimit.connections(
+            wanted: limits.maxConnections, limit: limit, outgoing: outgoing, ofRequests: submissions)
+    }
+}
