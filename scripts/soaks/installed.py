@@ -1,5 +1,6 @@
 """Callers at an installed daemon while its package is replaced, for scripts/test-install: runs as root in the booted system, in a
-directory with `authority` that ACCOUNT can read. The callers are ACCOUNT, who must be in the group payments.
+directory with `authority` that ACCOUNT can read. The callers are ACCOUNT, who must be in the groups paytokend-socket and
+payments.
 
 Lines on standard input: `begin`, and `end LABEL` when the package is installed; each is answered with `done`, the second when
 payments are released again and the load is quiet. At the end of the input the payments under way are finished, and what was

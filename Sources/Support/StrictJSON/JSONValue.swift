@@ -189,6 +189,25 @@ public struct JSONNumber: Sendable, Equatable {
         Int(text)
     }
 
+    /// The same value without exponent, and without zeros at the end of a fraction: `1099` for `1099.0` and `1.099e3`. The number as it is
+    /// where that takes more than ``ExactDecimal/maximumDigits`` digits.
+    public var plain: JSONNumber {
+        guard let decimal, decimal.digits.count + abs(decimal.exponent) <= ExactDecimal.maximumDigits else {
+            return self
+        }
+        var digits = decimal.digits.map { digit in UInt8(ascii: "0") + digit }
+        let zeros = [UInt8](repeating: UInt8(ascii: "0"), count: abs(decimal.exponent))
+        if decimal.exponent >= 0 {
+            digits += zeros
+        } else {
+            let whole = digits.count + decimal.exponent
+            if whole < 1 { digits = zeros.prefix(1 - whole) + digits }
+            digits.insert(UInt8(ascii: "."), at: max(whole, 1))
+        }
+        let text = digits.isEmpty ? "0" : String(decoding: digits, as: UTF8.self)
+        return JSONNumber(wellFormed: decimal.isNegative ? "-" + text : text)
+    }
+
     /// Where the number that starts at `start` ends, or nil when none starts there (RFC 8259 §6):
     ///
     ///     number = [ minus ] int [ frac ] [ exp ]

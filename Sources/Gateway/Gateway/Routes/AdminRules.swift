@@ -81,7 +81,9 @@ struct AdminConnections: ConnectionService {
     let instruments: GatewayInstruments
 
     func accept(_ connection: CInt, from _: ArrivingPeer) throws -> AcceptedConnection {
-        try UnnamedShares(total: ConnectionLimits.Maximum.administration.total).accept(connection, counting: router.access().unnamedAccounts) {
+        try UnnamedShares(total: ConnectionLimits.Maximum.administration.total).accept(
+            connection, counting: router.access().unnamedAccounts
+        ) {
             AdminPeerRequests(peer: $0, router: router)
         }
     }

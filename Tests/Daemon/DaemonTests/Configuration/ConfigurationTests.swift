@@ -145,7 +145,7 @@ struct ConfigurationTests {
         try fixture.directory.write("certificate\n", to: "db-ca.pem")
         let users = Self.made(by: "useradd", unit)
         let groups = Self.made(by: "groupadd", unit)
-        try #require(users == ["paytokend"] && groups == ["payments"])
+        try #require(users == ["paytokend"] && groups == ["paytokend-socket", "payments"])
         for user in users { text.replace("user: \(user)", with: "user: 4242") }
         for group in groups { text.replace("group: \(group)", with: "group: 4242") }
         text.replace("/etc/paytokend/", with: "\(fixture.directory.path)/")

@@ -152,7 +152,6 @@ struct AdminAccessTests {
         }
     }
 
-    @Test(
     @Test("accounts that admin.access does not name have a part of the socket's places together")
     func shares() async throws {
         try await GatewayFixture().use { gateway in
@@ -175,6 +174,7 @@ struct AdminAccessTests {
         }
     }
 
+    @Test(
         "an account of the socket's group reads metrics, by the kernel's word",
         .enabled(if: geteuid() == 0, "only root can take another account"))
     func groupOfSocket() async throws {
