@@ -165,6 +165,16 @@ struct ReconciliationTests {
         }
     }
 
+    @Test("an import into several tokens is a use in each of them and in no other")
+    func severalTokens() throws {
+        let record = Self.record(.keyImport(certificate: nil, approval: nil), token: "primary,backup")
+        for (token, most) in [("primary", 2), ("backup", 2), ("primary,backup", 0), ("back", 0), ("third", 0)] {
+            let found = try Self.reconciled([record], Self.log(uses: 2, #""token":"\#(token)","#))
+            #expect(found.recorded[0][Self.key]?.most ?? 0 == most)
+            #expect(found.unexplained == 2 - most)
+        }
+    }
+
     @Test("Records of other nodes, tokens and times are somebody else's")
     func coverage() throws {
         let use = Self.record(Self.decrypt, .ok, token: "primary")

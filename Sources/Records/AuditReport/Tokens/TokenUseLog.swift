@@ -108,10 +108,13 @@ public struct TokenUseLog: Sendable, Equatable {
         guard isEnded else { throw .unended }
     }
 
-    /// Whether it has the uses of a record: nil when not, false when its time is so near to `since` or `until` that the token's clock
-    /// may have it on the other side.
-    func covers(node: AuditNode, token name: String?, at time: AuditTime) -> Bool? {
-        guard self.node == nil || self.node == node, token == nil || name == nil || token == name else { return nil }
+    /// Returns true if it has the uses of a record; nil if not, and false if the record's time is so near to `since` or `until` that
+    /// the token's clock may have it on the other side.
+    ///
+    /// - Parameter names: the record's tokens. An import into several names them with commas between; no token's name has one.
+    func covers(node: AuditNode, token names: String?, at time: AuditTime) -> Bool? {
+        guard self.node == nil || self.node == node else { return nil }
+        if let token, let names, !names.split(separator: ",").contains(token[...]) { return nil }
         let (time, since, until) = (time.milliseconds, since.milliseconds, until.milliseconds)
         guard time >= since - Self.margin, time < until + Self.margin else { return nil }
         return time >= since + Self.margin && time < until - Self.margin
