@@ -13,14 +13,29 @@ struct PaymentAdministration: Sendable {
 
     private static let bodyLimit = 4 << 10
 
-    var routes: [AdminRoute] {
+    var routes: [AdminRoute] { Self.routes(list: list, show: show, resolve: resolve) }
+
+    /// The same of a gateway that keeps no payments.
+    static let routesWithoutPayments = routes(list: refuse, show: refuse, resolve: refuse)
+
+    private typealias Response = @Sendable (AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer
+
+    private static func routes(
+        list: @escaping Response, show: @escaping Response, resolve: @escaping Response
+    ) -> [AdminRoute] {
         [
-            AdminRoute("POST", "/v1/payments/list", role: .support, bodyLimit: Self.bodyLimit, respond: list),
+            AdminRoute("POST", "/v1/payments/list", role: .support, bodyLimit: bodyLimit, respond: list),
             AdminRoute("GET", "/v1/payments/{transactionId}", role: .support, respond: show),
             AdminRoute(
-                "POST", "/v1/payments/{transactionId}/resolve", role: .resolve, bodyLimit: Self.bodyLimit,
-                respond: resolve),
+                "POST", "/v1/payments/{transactionId}/resolve", role: .resolve, bodyLimit: bodyLimit, respond: resolve),
         ]
+    }
+
+    private static func refuse(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+        throw GatewayRefusal(
+            .daemon(.notFound),
+            "This gateway keeps no payments, since its configuration names no processors. Name under processors where payments "
+                + "are submitted, and restart it.")
     }
 
     private func list(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {

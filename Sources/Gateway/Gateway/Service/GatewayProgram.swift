@@ -53,7 +53,7 @@ struct ServingGateway: ServingProgram {
         }
         let assembly = try GatewayAssembly.make(
             configuration, logger: logger, routes: sessions.routes + (payments?.routes ?? []),
-            adminRoutes: sessions.adminRoutes + (payments?.adminRoutes ?? []),
+            adminRoutes: sessions.adminRoutes + (payments?.adminRoutes ?? PaymentAdministration.routesWithoutPayments),
             instruments: [metrics, paytokend.metrics] + (payments.map { [$0.metrics] } ?? []),
             store: payments?.readiness)
         let listener = try await start.listen { () throws(ListenerError) in

@@ -46,6 +46,8 @@ import Testing
             body: Array(#"{"merchantIdentifier":"\#(merchant)","domain":"shop.example"}"#.utf8))
         #expect(check.status == 200)
         #expect(check.member("code")?.isNull == true)
+        let payments = try await Curl.request("/v1/payments/list", socket: directory.path("a"), body: Array("{}".utf8))
+        #expect(payments.status == 404 && payments.text.contains("names no processors"), "\(payments)")
         let metrics = try await Curl.request("/metrics", socket: directory.path("a"))
         #expect(metrics.metric("paytoken_gateway_sessions_total", ["outcome=\"ok\""]) == [2])
         #expect(apple.requests.map(\.connection) == [1, 2])
