@@ -53,7 +53,8 @@ extension GatewayConfiguration: ServerConfiguration {
                 admin: AdminSettings(root.section("admin", keys: AdminSettings.keys)),
                 log: LogSettings(root.section("log", keys: LogSettings.keys)), warnings: [])
         }
-        if let limits = configuration?.limits,
+        // A single client takes nothing from another one.
+        if let limits = configuration?.limits, clients.count > 1,
             clients.count * limits.maxConnectionsPerClient > limits.maxConnectionsOfClients
         {
             root.warning(
