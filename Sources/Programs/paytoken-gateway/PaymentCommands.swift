@@ -103,6 +103,9 @@ struct PaymentListCommand: AsyncParsableCommand {
         }
         switch options.format.output {
         case .json: try Console.output(json: bytes)
+        case .table where list.items.isEmpty:
+            let isAny = client == nil && state.isEmpty && since == nil
+            Console.error(isAny ? "There are no payments." : "No payment fits these conditions.")
         case .table: try Console.output(table, width)
         }
         if list.items.count == limit { Console.error("These are \(limit); there may be more (--limit).") }

@@ -38,7 +38,9 @@ struct LostOutputTranscripts {
             ("paytokend", ["--version"]), ("paytokend", ["--help"]),
         ])
     func full(program: String, arguments: [String]) async throws {
-        let gateway = try await FakeDaemon(["POST /v1/payments/list": .ok(#"{"items":[]}"#)])
+        let gateway = try await FakeDaemon([
+            "POST /v1/payments/list": .ok(#"{"items":[\#(PaymentListTranscripts.payment)]}"#)
+        ])
         let result = try await Self.shell(
             "\"$0\" \"$@\" > /dev/full",
             arguments + (arguments.contains("list") ? ["--socket", gateway.path] : []), socket: gateway.path,
