@@ -1,4 +1,5 @@
 import AuditChain
+import Foundation
 
 /// The access rules that the record says were in force last on a node (`configuration_values`).
 struct AccessRules: Hashable {
@@ -51,7 +52,7 @@ struct AccessRules: Hashable {
             ].compactMap(\.self)
             return Rule(
                 place: place, name: members["name"], peers: peers.isEmpty ? "everybody" : peers.joined(separator: ", "),
-                roles: (members["roles"] ?? "").split(separator: ",").map { $0.trimming(" ") },
+                roles: (members["roles"] ?? "").split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) },
                 merchants: Self.list("merchants", members))
         }
     }
@@ -65,11 +66,5 @@ struct AccessRules: Hashable {
             place += 1
         }
         return texts.joined(separator: ", ")
-    }
-}
-
-extension Substring {
-    fileprivate func trimming(_ character: Character) -> String {
-        String(drop { $0 == character }.reversed().drop { $0 == character }.reversed())
     }
 }

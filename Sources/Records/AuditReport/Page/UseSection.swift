@@ -47,20 +47,16 @@ struct UseSection {
 
     private func writePairs(to page: inout PageWriter) {
         page.subheading("Per key and caller")
-        let uses = builder.sortedUses.filter { $0.use.uses > 0 }
         page.table(
             ["Key", "Merchant", "Caller", "Opened", "Opened again", "Signatures", "First", "Last"],
-            uses.prefix(Self.mostRows).map { pair, use in
-                let of = "key \(pair.key?.base64 ?? "none") by \(pair.caller ?? "nobody")"
-                return [
-                    .key(pair.key), .text(use.merchant ?? "–"), .name(pair.caller ?? "–"),
-                    .figure(use.released, "decrypt, ok, \(of)"), .figure(use.repeated, "decrypt, repeat, \(of)"),
-                    .figure(use.signed, "tls_signature, ok, \(of)"), .time(use.firstUse),
-                    .time(use.lastUse),
-                ]
-            })
-        if uses.count > Self.mostRows {
-            page.note("\((uses.count - Self.mostRows).grouped) more pairs are in the page's JSON.")
+            builder.sortedUses.filter { $0.use.uses > 0 }, most: Self.mostRows, "pairs", in: "the page's JSON"
+        ) { pair, use in
+            let of = "key \(pair.key?.base64 ?? "none") by \(pair.caller ?? "nobody")"
+            return [
+                .key(pair.key), .text(use.merchant ?? "–"), .name(pair.caller ?? "–"),
+                .figure(use.released, "decrypt, ok, \(of)"), .figure(use.repeated, "decrypt, repeat, \(of)"),
+                .figure(use.signed, "tls_signature, ok, \(of)"), .time(use.firstUse), .time(use.lastUse),
+            ]
         }
         if builder.uses.isCut {
             page.note("More than \(KeyUses.mostPairs.grouped) pairs: the rest is counted together.")
