@@ -81,7 +81,10 @@ struct LedgerTranscripts {
     func accept() async throws {
         let answer =
             #"{"status":"accepted","ledgerSequence":120,"tokenSequence":150,"servedFrom":"2026-01-31T12:05:00Z"}"#
-        let daemon = try await FakeDaemon([Self.accept: .ok(answer)])
+        let daemon = try await FakeDaemon([
+            Self.accept: .ok(answer),
+            Self.accept + "?dry_run=true": .ok(#"{"status":"unchanged","ledgerSequence":120,"tokenSequence":150}"#),
+        ])
         let result = try await Command.paytokenctl(
             ["ledger", "accept-restore", "--reason", "disk lost"], socket: daemon.path)
         #expect(result.status == 0)
@@ -99,6 +102,9 @@ struct LedgerTranscripts {
         let unfound = ["ledger", "accept-restore", "--reason", "servers lost", "--without-finding"]
         #expect(try await Command.paytokenctl(unfound, socket: daemon.path).status == 0)
         #expect(daemon.asked.last?.body == Array(#"{"reason":"servers lost","withoutFinding":true}"#.utf8))
+        let dry = try await Command.paytokenctl(["ledger", "accept-restore", "--dry-run"], socket: daemon.path)
+        #expect(dry.status == 0 && dry.output.contains("Status                        unchanged\n"), "\(dry)")
+        #expect(dry.error == "Dry run: the ledger can be accepted. Nothing was changed.\n")
     }
 
     @Test("accept-clock says what is taken back, and needs a reason")

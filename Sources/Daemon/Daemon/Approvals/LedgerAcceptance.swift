@@ -153,6 +153,8 @@ struct RestoreAcceptance: RestoreAccepting {
         /// Where the ledger ends, the sequence that was remembered, and the fence.
         case accepted(ledgerSequence: Int, hsmTokenSequence: Int?, servedFrom: Date?)
         case pending(Approval)
+        /// A dry run found nothing against it.
+        case wouldAccept(ledgerSequence: Int, hsmTokenSequence: Int?)
     }
 
     let gate: LedgerGate
@@ -161,7 +163,7 @@ struct RestoreAcceptance: RestoreAccepting {
     let clock: WallClock
 
     func accept(
-        reason: AuditReason, withoutFinding: Bool, by caller: Caller, draft: AuditDraft
+        reason: AuditReason, withoutFinding: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let matter = try await gate.restoreMatter()
         guard !matter.isEmpty || withoutFinding else {
@@ -170,6 +172,11 @@ struct RestoreAcceptance: RestoreAccepting {
                 details: "withoutFinding sets the fence all the same, for what a lost process did in its last minute")
         }
         try await gate.requireBoundedWindows()
+        guard !dryRun else {
+            return .wouldAccept(
+                ledgerSequence: try await gate.examineRestore(matter).ledgerSequence,
+                hsmTokenSequence: matter.rememberedSequence)
+        }
         guard rule.binds(caller) else {
             let (ledgerSequence, hsmTokenSequence) = try await gate.acceptRestore(
                 matter, reason: reason, by: AuditCaller(caller))
@@ -194,7 +201,7 @@ protocol RestoreAccepting: Sendable {
     /// - Parameter withoutFinding: whether the fence is set where nobody has found anything, too.
     /// - Throws: invalid_state when there is nothing to accept, or accepting cannot help.
     func accept(
-        reason: AuditReason, withoutFinding: Bool, by caller: Caller, draft: AuditDraft
+        reason: AuditReason, withoutFinding: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 

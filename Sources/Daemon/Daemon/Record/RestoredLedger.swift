@@ -47,6 +47,18 @@ extension LedgerGate {
         guard unbounded.isEmpty else { throw LedgerFailure.windowOff(nodes: unbounded).refusal }
     }
 
+    /// Checks everything that ``acceptRestore(_:reason:by:approval:decision:)`` needs.
+    ///
+    /// - Returns: the audit key that would go on sealing, where another one has to, and where the ledger ends.
+    func examineRestore(
+        _ matter: RestoreMatter
+    ) async throws(Refusal) -> (signing: AuditSigningKey?, ledgerSequence: Int) {
+        try await requireBoundedWindows()
+        return (
+            try await signingKey(after: matter.disagreement), try await refusing(ledger: await ledger.head()).sequence
+        )
+    }
+
     /// Takes the ledger into service as it is, sets the fence, and has the HSM token remember the ledger's end from now on.
     ///
     /// - Parameters:
@@ -57,9 +69,7 @@ extension LedgerGate {
         _ matter: RestoreMatter, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
-        try await requireBoundedWindows()
-        let signing = try await signingKey(after: matter.disagreement)
-        let sequence = try await refusing(ledger: await ledger.head()).sequence
+        let (signing, sequence) = try await examineRestore(matter)
         // By a clock that is behind now, the copy may be of long ago and what it has forgotten of just before.
         let newest = [try await refusing(ledger: await ledger.newestRelease()), matter.rememberedTime].compactMap(
             \.self

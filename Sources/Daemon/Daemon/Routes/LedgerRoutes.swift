@@ -58,12 +58,17 @@ struct LedgerRoutes: Sendable {
         let body = try AcceptRestoreRequest(parsing: request.body)
         let outcome = try await restores.accept(
             reason: AuditReason(body.reason), withoutFinding: body.withoutFinding ?? false, by: request.knownCaller(),
-            draft: request.draft)
+            dryRun: request.isDryRun(), draft: request.draft)
         return switch outcome {
         case .accepted(let ledgerSequence, let hsmTokenSequence, let servedFrom):
             try .json(
                 AcceptRestoreAnswer(
                     ledgerSequence: ledgerSequence, tokenSequence: hsmTokenSequence, servedFrom: servedFrom))
+        case .wouldAccept(let ledgerSequence, let hsmTokenSequence):
+            try .json(
+                AcceptRestoreAnswer(
+                    status: "unchanged", ledgerSequence: ledgerSequence, tokenSequence: hsmTokenSequence,
+                    servedFrom: nil))
         case .pending(let approval): try .pending(approval)
         }
     }

@@ -136,8 +136,7 @@ struct RouteTable: Sendable {
                 "POST", "/v1/ledger/backup", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
                 respond: ledger.backup),
             Endpoint(
-                "POST", "/v1/ledger/accept-restore", on: [.admin], role: .admin, bodyLimit: fewWords,
-                dryRun: .refused(instead: "GET /v1/status says what there is to accept"),
+                "POST", "/v1/ledger/accept-restore", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,
                 respond: ledger.acceptRestore),
             Endpoint(
                 "POST", "/v1/ledger/accept-clock", on: [.admin], role: .admin, bodyLimit: fewWords, dryRun: .offered,

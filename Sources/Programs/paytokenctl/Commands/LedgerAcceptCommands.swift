@@ -65,6 +65,7 @@ struct LedgerAcceptRestoreCommand: AsyncParsableCommand {
             Release nothing before.
 
               paytokend --config /etc/paytokend/paytokend.yaml --await-restore
+              paytokenctl ledger accept-restore --dry-run
               paytokenctl ledger accept-restore --reason "disk lost, backup of 31 January"
             """)
 
@@ -74,24 +75,23 @@ struct LedgerAcceptRestoreCommand: AsyncParsableCommand {
     @Flag(help: "Accept, and set the fence, although neither the token nor another node has found anything.")
     var withoutFinding = false
 
-    @OptionGroup var format: OutputOptions
-    @OptionGroup var socket: AdminSocketOption
+    @OptionGroup var change: ChangeOptions
 
     func validate() throws {
         if let reason { try ReasonOption.check(reason) }
     }
 
     func run() async throws {
-        let (answer, bytes) = try await socket.connection.post(
+        try await change.post(
             "/v1/ledger/accept-restore",
             AcceptRestoreRequest(reason: reason ?? "none was given", withoutFinding: withoutFinding ? true : nil),
-            for: AcceptRestoreAnswer.self)
-        try format.show(
-            bytes,
+            for: AcceptRestoreAnswer.self, dryRunSays: "the ledger can be accepted"
+        ) { answer in
             Table(pairs: [
                 ("Status", answer.status), ("Ledger ended at record", String(answer.ledgerSequence)),
                 ("Token remembered record", answer.tokenSequence.map(String.init) ?? "-"),
                 ("Refuses tokens signed before", answer.servedFrom.map(RFC3339.string) ?? "-"),
-            ]).text)
+            ]).text
+        }
     }
 }

@@ -25,13 +25,14 @@ public struct AcceptClockAnswer: Codable, Sendable, Equatable {
 
 /// The body of `POST /v1/ledger/accept-restore`: an older ledger is in service.
 public struct AcceptRestoreAnswer: Codable, Sendable, Equatable {
-    /// `accepted`.
+    /// `accepted`, or `unchanged` in a dry run.
     public var status: String
     /// Where the ledger's record ended before this was recorded in it; 0 for an empty one.
     public var ledgerSequence: Int
     /// The record that the token remembered; absent or null when it remembered none.
     public var tokenSequence: Int?
     /// Payment tokens signed before this are refused from now on, where no release of them is known; later ones are served.
+    /// Absent in a dry run: it depends on the moment of the acceptance.
     public var servedFrom: Date?
 
     public init(status: String = "accepted", ledgerSequence: Int, tokenSequence: Int?, servedFrom: Date?) {

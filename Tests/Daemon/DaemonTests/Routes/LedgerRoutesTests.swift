@@ -152,6 +152,11 @@ struct LedgerRoutesTests {
         _ = try await fixture.administration.acceptRestore(
             RecordRoutesFixture.request(body: #"{"reason":"the servers died","withoutFinding":true}"#))
         #expect(fixture.restores.withoutFinding == [false, true])
+        fixture.restores.answer(.wouldAccept(ledgerSequence: 17, hsmTokenSequence: 40))
+        let dry = try await fixture.administration.acceptRestore(
+            RecordRoutesFixture.request(["dry_run": "true"], body: #"{"reason":"the disk died"}"#))
+        #expect(try await dry.text == #"{"ledgerSequence":17,"status":"unchanged","tokenSequence":40}"#)
+        #expect(fixture.restores.dryRuns == [false, false, true])
     }
 
     @Test("what waits for a second person is answered with 202 and the approval's name")

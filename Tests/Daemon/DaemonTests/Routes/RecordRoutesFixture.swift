@@ -220,7 +220,7 @@ final class LedgerLooks: AuditLooking {
 
 /// Accepts everything, and remembers what.
 final class RecordedRestores: RestoreAccepting {
-    private let accepted = Mutex<[(reason: String, caller: String, withoutFinding: Bool)]>([])
+    private let accepted = Mutex<[(reason: String, caller: String, withoutFinding: Bool, dryRun: Bool)]>([])
     private let outcome = Mutex(
         RestoreAcceptance.Outcome.accepted(
             ledgerSequence: 17, hsmTokenSequence: 40, servedFrom: RecordRoutesFixture.noon + 300))
@@ -228,13 +228,14 @@ final class RecordedRestores: RestoreAccepting {
     var reasons: [String] { accepted.withLock { $0.map(\.reason) } }
     var callers: [String] { accepted.withLock { $0.map(\.caller) } }
     var withoutFinding: [Bool] { accepted.withLock { $0.map(\.withoutFinding) } }
+    var dryRuns: [Bool] { accepted.withLock { $0.map(\.dryRun) } }
 
     func answer(_ answer: RestoreAcceptance.Outcome) { outcome.withLock { $0 = answer } }
 
     func accept(
-        reason: AuditReason, withoutFinding: Bool, by caller: Caller, draft: AuditDraft
+        reason: AuditReason, withoutFinding: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome {
-        accepted.withLock { $0.append((reason.text, caller.name, withoutFinding)) }
+        accepted.withLock { $0.append((reason.text, caller.name, withoutFinding, dryRun)) }
         return outcome.withLock { $0 }
     }
 }
