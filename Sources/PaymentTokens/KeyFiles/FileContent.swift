@@ -98,8 +98,8 @@ enum FileContent: Sendable, Equatable {
             sentence = "is \(name), not a private key: give the other half of the pair."
         case (.certificate, .pkcs12):
             sentence =
-                "is a PKCS#12 bundle, with a private key in it. Bring both in with "
-                + "paytokenctl key import --pkcs12 \(file) --password-file F."
+                "is a PKCS#12 bundle, with a private key in it. Give it to key import: "
+                + "--pkcs12 \(file) --password-file F."
         case (.certificate, .certificateRequest):
             sentence =
                 "is a certificate signing request, not a certificate. Give it to Apple's developer portal: what "

@@ -69,10 +69,10 @@ struct HSMTokenKey: Sendable {
         switch use {
         case .processing:
             "The certificate in the token is \(certificate.purpose.noun), and the private key's attributes permit "
-                + "decryption: an identity key may only sign. Make a new key (key generate --use identity)."
+                + "decryption: an identity key may only sign. Make a new identity key."
         case .identity:
             "The certificate in the token is \(certificate.purpose.noun), and the private key's attributes permit "
-                + "signatures only. Make a new key (key generate)."
+                + "signatures only. Make a new key for processing."
         }
     }
 

@@ -147,7 +147,7 @@ extension MerchantCertificate {
                 .certificateUnsuitable,
                 found == .processing
                     ? "The certificate has expired. Allow that (allowExpired) if payment tokens under it are still to be opened."
-                    : "The certificate has expired, and Apple's servers refuse it. Have a new one issued (rotate start).",
+                    : "The certificate has expired, and Apple's servers refuse it. Have a new one issued.",
                 details: "valid until \(notAfter.formatted(.iso8601))")
         }
         if let expected, !names(expected) {

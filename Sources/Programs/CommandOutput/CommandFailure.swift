@@ -12,16 +12,21 @@ package struct CommandFailure: CommandEnding, Equatable {
 
     package var failure: CommandFailure { self }
 
-    package init(_ status: ExitStatus, _ message: String?, more: [String] = []) {
+    /// - Parameter hint: the commands that help, shown below all else.
+    package init(_ status: ExitStatus, _ message: String?, more: [String] = [], hint: String? = nil) {
         self.status = status
         self.message = message
-        self.more = more
+        self.more = more + (hint.map { ["See: \($0)"] } ?? [])
     }
 
-    /// `code: message (details)`, as the daemon gave them.
-    package init(refusal: RefusalAnswer, httpStatus: Int) {
+    /// `code: message (details)`, as the daemon gave them, and the commands that help.
+    ///
+    /// - Parameter target: the request's.
+    package init(refusal: RefusalAnswer, httpStatus: Int, to target: String) {
         let details = refusal.details.map { " (\($0))" } ?? ""
-        self.init(refusal.exitStatus(httpStatus: httpStatus), "\(refusal.code): \(refusal.message)\(details)")
+        self.init(
+            refusal.exitStatus(httpStatus: httpStatus), "\(refusal.code): \(refusal.message)\(details)",
+            hint: CommandHints.commands(after: refusal.code, details: refusal.details, at: target))
     }
 
     /// A change that waits for a second person.

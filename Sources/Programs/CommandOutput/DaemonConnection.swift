@@ -45,7 +45,7 @@ package struct DaemonConnection: Sendable {
             throw CommandFailure(error, of: program)
         }
         guard !answer.isSuccess else { return answer }
-        throw failure(answer.refusal, answer.status)
+        throw failure(answer.refusal, answer.status, to: request.target)
     }
 
     /// Asks for what may be long, or have no end.
@@ -63,7 +63,7 @@ package struct DaemonConnection: Sendable {
             throw CommandFailure(error, of: program)
         }
         guard !answer.isSuccess else { return answer }
-        throw failure(answer.refusal, answer.status)
+        throw failure(answer.refusal, answer.status, to: request.target)
     }
 
     /// - Parameter note: what else the person who asked should know, when it waits for a second person.
@@ -91,8 +91,8 @@ package struct DaemonConnection: Sendable {
         return try await send(.post(target, body: bytes), for: type, whenPending: note)
     }
 
-    private func failure(_ refusal: RefusalAnswer?, _ status: Int) -> CommandFailure {
-        refusal.map { CommandFailure(refusal: $0, httpStatus: status) } ?? notOurs(status)
+    private func failure(_ refusal: RefusalAnswer?, _ status: Int, to target: String) -> CommandFailure {
+        refusal.map { CommandFailure(refusal: $0, httpStatus: status, to: target) } ?? notOurs(status)
     }
 
     /// For an answer that is not understood.

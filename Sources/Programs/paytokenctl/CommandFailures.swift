@@ -26,7 +26,8 @@ extension LedgerOpeningError: CommandEnding {
                 "The schema paytokend on \(server) is not a ledger's, and nothing was changed. Use another database.")
         case .noDirectory: CommandFailure(.unreadable, description)
         case .notPrivate: CommandFailure(.notPermitted, description)
-        default: CommandFailure(.configuration, description)
+        default:
+            CommandFailure(.configuration, description, hint: remedy.map { "paytokenctl help ledger \($0.rawValue)" })
         }
     }
 }
@@ -37,8 +38,10 @@ extension LedgerMoveError: CommandEnding {
         case .noFile: CommandFailure(.unreadable, description)
         case .anotherAccount: CommandFailure(.notPermitted, description)
         case .file(let reason), .database(let reason): reason.failure
-        case .olderFile, .restored, .brokenChain, .nodeKnown, .elsewhere, .key, .accepted:
-            CommandFailure(.no, description)
+        case .restored:
+            CommandFailure(
+                .no, description, hint: "paytokenctl help ledger restore, paytokenctl help ledger accept-restore")
+        case .olderFile, .brokenChain, .nodeKnown, .elsewhere, .key, .accepted: CommandFailure(.no, description)
         case .nodeInUse, .overtaken, .brokenOff: CommandFailure(.tryAgainLater, description)
         }
     }

@@ -198,10 +198,10 @@ public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertibl
 
     public var description: String {
         switch self {
-        case .unknown: "There is no such approval; paytokenctl approval list shows those there are."
+        case .unknown: "There is no such approval; the list of approvals shows those there are."
         case .expired: "The approval has expired; ask for the operation again."
         case .notPending(let status): "The approval is \(status.rawValue) and cannot be decided or used any more."
-        case .notApproved: "Nobody has approved it yet; a second person runs paytokenctl approval approve."
+        case .notApproved: "It is not approved yet: a second person must approve it."
         case .tooMany(let limit): "You have \(limit) requests open already; withdraw those that are not needed."
         case .samePerson: "Who asked for an operation cannot approve it; a second person must."
         case .sameAccount(let node):

@@ -79,7 +79,7 @@ public enum KeyRecordConflict: Error, Sendable, Equatable, CustomStringConvertib
         case .tooManyIdentities:
             "The merchant has \(KeyRecord.mostActiveIdentities) active identity keys, which is the most; retire one first."
         case .changedMeanwhile:
-            "Somebody else changed the key's state meanwhile; look at it (key show) and decide anew."
+            "Somebody else changed the key's state meanwhile; read it and decide again."
         case .transition(let from, let to):
             "A key that is \(from.rawValue) cannot become \(to.rawValue)."
         }
@@ -176,28 +176,44 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
             "Another daemon is node \(node) of the ledger on \(server). Give each host a ledger.node of its own, or stop the "
                 + "other daemon."
         case .noSchema(let server):
-            "There is no ledger on \(server). Make it with an account that may create a schema there: paytokenctl ledger "
-                + "create URL --grant ROLE"
+            "There is no ledger on \(server). Make it with an account that may create a schema there."
         case .missingRights(let server, let missing):
-            "The daemon's role lacks rights in the ledger on \(server): \(missing). Give them with its owner's account: paytokenctl "
-                + "ledger create URL --grant ROLE"
+            "The daemon's role lacks rights in the ledger on \(server): \(missing). Grant them with its owner's account."
         case .olderSchema(let server, let found, let known):
             "The ledger on \(server) has schema \(found), and this program needs schema \(known). Nothing was changed. Upgrade "
-                + "it with its owner's account, once the daemons of all hosts are stopped or wait for it as this one does: "
-                + "paytokenctl ledger create URL --grant ROLE"
+                + "it with its owner's account, once the daemons of all hosts are stopped or wait for it as this one does."
         case .nodesServe(let server, let nodes):
             "The ledger on \(server) was not upgraded: daemons of \(nodes.joined(separator: ", ")) serve with its older schema, "
                 + "and would release nothing more. Stop them, or start the newer program there, which waits for the upgrade. After "
                 + "a crash a node counts as serving for the rest of its lease."
         case .restoreBrokenOff(let path, let aside):
-            "A restore of the ledger \(path) broke off, and \(aside) is the former ledger. Repeat it: paytokenctl ledger restore "
-                + "COPY. Nothing is released before."
+            "A restore of the ledger \(path) broke off, and \(aside) is the former ledger. Repeat it. "
+                + "Nothing is released before."
         case .moving(let path, let server):
             "The ledger \(path) is being moved to \(server), and only a look there tells whether it was taken over: repeat "
-                + "paytokenctl ledger move, or take it back with --give-up. It does not serve before."
+                + "the move, or take it back. It does not serve before."
         case .moved(let path, let server, let node):
             "The ledger \(path) was moved to \(server) and never serves again. Name that database in ledger.url, with "
                 + "ledger.node: \(node)."
+        }
+    }
+}
+
+/// What a ledger's owner does to a ledger without a daemon.
+public enum LedgerOperation: String, Sendable {
+    case create
+    case restore
+    case move
+}
+
+extension LedgerOpeningError {
+    /// The operation after which the ledger opens; nil where none helps.
+    public var remedy: LedgerOperation? {
+        switch self {
+        case .noSchema, .missingRights, .olderSchema: .create
+        case .restoreBrokenOff: .restore
+        case .moving: .move
+        default: nil
         }
     }
 }

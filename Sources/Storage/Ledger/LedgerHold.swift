@@ -89,7 +89,7 @@ public struct LedgerStanding: Sendable, Equatable {
             let found = holds.map { hold in "on \(hold.node): \(hold.finding.sentence)" }.joined(separator: " ")
             return "A node has found the ledger behind what it remembers, so nothing is released on any node. Found "
                 + "\(found) It may have forgotten released transactions and suspended or compromised keys. Put the right "
-                + "ledger back, or take this one into service knowingly: paytokenctl ledger accept-restore."
+                + "ledger back, or take this one into service knowingly (accept-restore)."
         }
         guard isServerChanged else { return nil }
         return "The ledger is on another server than before, or on one that was promoted or restored, so nothing is "

@@ -45,7 +45,7 @@ struct UnsuitableFilesTests {
             "request.pem": "is a certificate signing request, not a certificate",
             "request.der": "is a certificate signing request, not a certificate",
             "public.pem": "is a public key, not a certificate",
-            "bundle.p12": "is a PKCS#12 bundle, with a private key in it. Bring both in with paytokenctl key import",
+            "bundle.p12": "is a PKCS#12 bundle, with a private key in it. Give it to key import: --pkcs12",
         ]
         for (name, sentence) in expected {
             let error = try #require(files.certificateError(name), "\(name)")

@@ -166,7 +166,7 @@ struct AdministrationTranscripts {
         ])
         let result = try await Command.paytokenctl(["key", "show", "FFFFFFFF"], socket: daemon.path)
         #expect(result.status == 1)
-        #expect(result.error == "key_not_found: No key here begins so.\n")
+        #expect(result.error == "key_not_found: No key here begins so.\nSee: paytokenctl key list\n")
     }
 
     @Test("status ends with 0 when ready, and warnings go to standard error")

@@ -95,7 +95,8 @@ struct DecryptTranscripts {
         let result = try await Command.paytokenctl(["decrypt", "-"], socket: daemon.path, input: paymentToken)
         #expect(result.status == status)
         #expect(result.output == "")
-        #expect(result.error == "\(code): A sentence. (more)\n")
+        let hint = code == "hsm_unavailable" ? "See: paytokenctl status\n" : ""
+        #expect(result.error == "\(code): A sentence. (more)\n\(hint)")
     }
 
     @Test("what is not one JSON document is not sent")

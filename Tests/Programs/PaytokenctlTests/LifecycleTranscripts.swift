@@ -131,7 +131,8 @@ struct LifecycleTranscripts {
         #expect(cutOff.timeIntervalSince(before) > 86_398 && cutOff.timeIntervalSinceNow < 86_401)
     }
 
-    @Test("a refusal is the daemon's code and sentence, and ends in 1; another role's in 77")
+    @Test(
+        "a refusal is the daemon's code and sentence, with the commands that help, and ends in 1; another role's in 77")
     func refused() async throws {
         let answers: [(FakeDaemon.Answer, Int32, String)] = [
             (
@@ -140,14 +141,16 @@ struct LifecycleTranscripts {
                     details: "from active it can become suspended, deactivated, compromised"), 1,
                 "invalid_state: A key that is active cannot become destroyed. "
                     + "(from active it can become suspended, deactivated, compromised)\n"
+                    + "See: paytokenctl key show, paytokenctl help key\n"
             ),
             (
                 .refusal(422, "key_not_found", "There is no such key here."), 1,
-                "key_not_found: There is no such key here.\n"
+                "key_not_found: There is no such key here.\nSee: paytokenctl key list\n"
             ),
             (.refusal(403, "forbidden", "Not your role."), 77, "forbidden: Not your role.\n"),
             (
-                .refusal(503, "ledger_unavailable", "The disk is full."), 75, "ledger_unavailable: The disk is full.\n"
+                .refusal(503, "ledger_unavailable", "The disk is full."), 75,
+                "ledger_unavailable: The disk is full.\nSee: paytokenctl status\n"
             ),
         ]
         for (answer, status, message) in answers {
@@ -270,7 +273,7 @@ struct LifecycleTranscripts {
         ])
         let result = try await Command.paytokenctl(["approval", "approve", Self.approval], socket: daemon.path)
         #expect(result.status == 1)
-        #expect(result.error == "approval_invalid: \(sentence)\n")
+        #expect(result.error == "approval_invalid: \(sentence)\nSee: paytokenctl approval list\n")
         for name in ["", "xyz", "0A1B2C3D4E5F6071", "../keys"] {
             #expect(try await Command.paytokenctl(["approval", "approve", name], socket: daemon.path).status == 64)
         }

@@ -25,7 +25,7 @@ struct RotationTranscripts {
 
     private static func rotation(_ merchant: String = merchant, phase: String = "certificate") -> RotationStatus {
         RotationStatus(
-            merchantIdentifier: merchant, algorithm: "EC", phase: phase, next: "Upload the request.",
+            merchantIdentifier: merchant, algorithm: "EC", phase: phase, next: "In words of the API.",
             newKey: key("pre-activation"), oldKeys: [key("active", opened: 42)],
             steps: [
                 RotationStatus.Step(name: "generate", status: "done", text: "New key"),
@@ -41,17 +41,22 @@ struct RotationTranscripts {
         Phase      certificate
 
         STEP
-        generate     done  New key
-        certificate  NEXT  Apple's certificate
-        activate     -     Activate it
+        generate     done  New key 00010203, since 2026-01-31T12:00:00Z
+        certificate  NEXT  Apple's certificate for it: upload the request, then rotate import
+        activate     -     Activate the certificate in Apple's developer portal
 
         KEY  PUBLICKEYHASH                                 STATE           EXPIRES     OPENED/H  UNVERIFIED/H  LAST
         new  \(Sample.hash)  pre-activation  -           0         0             -
         old  \(Sample.hash)  active          2026-02-01  42        0             2026-01-31T12:00:00Z
 
-        Next: Upload the request.
+        Next: \(next)
 
         """
+
+    private static let next =
+        "Upload the request in Apple's developer portal as a Payment Processing Certificate of merchant.com.example, do not "
+        + "activate it yet, and import what you download: paytokenctl rotate import FILE. (paytokenctl rotate start "
+        + "merchant.com.example --type ec writes the request again.)"
 
     // MARK: key generate, csr create
 
@@ -120,7 +125,7 @@ struct RotationTranscripts {
         let files = try FreshDirectory()
         let arguments = ["csr", "create", "00010203", "--out", files.path("new.csr")]
         let refused = try await Command.paytokenctl(arguments, socket: daemon.path)
-        #expect(refused.status == 1 && refused.error == "invalid_state: A key that is suspended gets none.\n")
+        #expect(refused.status == 1 && refused.error.hasPrefix("invalid_state: A key that is suspended gets none.\n"))
         let tried = try await Command.paytokenctl(arguments + ["--dry-run"], socket: daemon.path)
         #expect(tried.status == 0 && tried.error == "Dry run: the request can be made. Nothing was changed.\n")
         #expect(try FileManager.default.contentsOfDirectory(atPath: files.path).isEmpty)
@@ -144,7 +149,7 @@ struct RotationTranscripts {
         // Without a file standard output is the request and nothing else.
         let piped = try await Command.paytokenctl(["rotate", "start", Self.merchant], socket: daemon.path)
         #expect(piped.status == 0 && piped.output == Self.pem, "\(piped)")
-        #expect(piped.error == "Next: Upload the request.\n")
+        #expect(piped.error == "Next: \(Self.next)\n")
         let json = try await Command.paytokenctl(
             ["rotate", "start", Self.merchant, "--output", "json"], socket: daemon.path)
         #expect(json.output == (try Self.json(answer)) + "\n")
@@ -208,8 +213,9 @@ struct RotationTranscripts {
         #expect(
             all.output == """
                 MERCHANT                    USE         TYPE  PHASE        NEW/H  OLD/H  NEXT
-                merchant.com.example        processing  EC    certificate  0      42     Upload the request.
-                merchant.com.example.other  processing  EC    overlap      0      42     Upload the request.
+                merchant.com.example        processing  EC    certificate  0      42     \(Self.next)
+                merchant.com.example.other  processing  EC    overlap      0      42     Wait: the old key opened 42 tokens \
+                within the last hour, the last one at 2026-01-31T12:00:00Z.
 
                 """)
         for columns in [100, 60, 46] {
@@ -223,7 +229,9 @@ struct RotationTranscripts {
         #expect(json.output == (try Self.json(two)) + "\n")
         let absent = try await Command.paytokenctl(["rotate", "status", "a b"], socket: daemon.path)
         #expect(absent.status == 1)
-        #expect(absent.error == "key_not_found: There is no key of this merchant here.\n")
+        #expect(
+            absent.error == "key_not_found: There is no key of this merchant here.\nSee: paytokenctl key list, "
+                + "paytokenctl help key generate\n")
         let quiet = try await FakeDaemon(["GET /v1/rotations": .ok(#"{"items":[]}"#)])
         let none = try await Command.paytokenctl(["rotate", "status"], socket: quiet.path)
         #expect(none.status == 0 && none.output == "" && none.error == "No rotation is under way.\n")
@@ -266,6 +274,9 @@ struct RotationTranscripts {
         #expect(date > Date(timeIntervalSinceNow: 86_000))
         let refused = try await Command.paytokenctl(["rotate", "finish", "busy"], socket: daemon.path)
         #expect(refused.status == 1 && refused.output == "")
-        #expect(refused.error == "invalid_state: 12 tokens arrived under the old key within the last hour.\n")
+        #expect(
+            refused.error
+                == "invalid_state: 12 tokens arrived under the old key within the last hour.\nSee: paytokenctl rotate status\n"
+        )
     }
 }

@@ -35,7 +35,7 @@ struct SessionTranscripts {
         let line = ["session", "check", "merchant.com.example", "--domain", "shop.example"]
         let result = try await Command.paytokenctl(line, socket: gateway.path)
         #expect(result.status == 1)
-        #expect(result.error == "hsm_unavailable: The token is away. (details)\n")
+        #expect(result.error == "hsm_unavailable: The token is away. (details)\nSee: paytokenctl status\n")
         #expect(result.output.contains("tls         ok "))
         #expect(result.output.contains("signature   failed "))
         #expect(result.output.contains("answer      not_reached "))

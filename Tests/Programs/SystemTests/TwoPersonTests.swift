@@ -31,7 +31,7 @@ struct TwoPersonTests {
             let used = try await daemon.harness.paytokenctl(words(files, ["--approval", approval]), as: who.identity)
             #expect(used.status == 1 && used.error.hasPrefix("approval_invalid: \(sentence)"), "\(used)")
         }
-        try await use(files, as: .alice, saying: "Nobody has approved it yet")
+        try await use(files, as: .alice, saying: "It is not approved yet")
         let alone = try await daemon.run(.alice, "approval", "approve", approval)
         #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
         let approved = try await daemon.run(.bob, "approval", "approve", approval)

@@ -63,7 +63,7 @@ extension LedgerSettings {
         }
         if node == "all" {
             section.problem(
-                "node", "means every node where one is asked for (audit list --node all); give it another name")
+                "node", "means every node where one is asked for; give it another name")
         }
         let retainClaims = section.duration(
             "retain_claims", in: .seconds(60)...DurationText.days(3650), default: DurationText.days(180))

@@ -95,7 +95,7 @@ extension WorkerFailure {
         case .keyNotFound:
             Refusal(.hsmUnavailable, "The identity key is recorded, but the HSM token does not show it at present.")
         case .notSupported:
-            Refusal(.hsmUnavailable, "The HSM cannot make signatures of this algorithm; paytokenctl status says why.")
+            Refusal(.hsmUnavailable, "The HSM cannot make signatures of this algorithm; GET /v1/status says why.")
         case .overloaded:
             Refusal(.overloaded, "Too many signatures wait for the HSM.")
         case .deadlineExceeded:

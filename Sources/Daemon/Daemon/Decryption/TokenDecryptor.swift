@@ -195,7 +195,7 @@ struct TokenDecryptor: Sendable {
                 throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no HSM token shows it at present.")
             }
         case .external:
-            throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted (key adopt).")
+            throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted.")
         case .inconsistent:
             // A worker cannot test a key that its HSM token has no tier for, and lists it as out of order too.
             if key.decrypts(at: now), let lack = hsm.missingTier(for: key) {
@@ -204,7 +204,8 @@ struct TokenDecryptor: Sendable {
                     details: lack)
             }
             throw Refusal(
-                .keyNotActive, "The merchant key, its identifier and its certificate disagree; key show says how.")
+                .keyNotActive,
+                "The merchant key, its identifier and its certificate disagree; GET /v1/keys/{key} says how.")
         }
     }
 
@@ -335,8 +336,8 @@ struct TokenDecryptor: Sendable {
             throw Refusal(
                 .transactionReplayed,
                 "This transaction may have been released before: claims of tokens as old as this are forgotten.",
-                details: "tokens signed before \(RFC3339.string(before)) are refused; when that is not long ago, look "
-                    + "at this host's clock and paytokenctl status")
+                details: "tokens signed before \(RFC3339.string(before)) are refused; when that is not long ago, check "
+                    + "this host's clock and GET /v1/status")
         case .beforeRestore(let fence):
             arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(
@@ -347,8 +348,8 @@ struct TokenDecryptor: Sendable {
         case .held:
             throw Refusal(
                 .ledgerUnavailable,
-                "Nothing is released on any host at present, since the ledger may be an older one; paytokenctl status says "
-                    + "what to do.")
+                "Nothing is released on any host at present, since the ledger may be an older one; GET /v1/status says what "
+                    + "to do.")
         case .keyNotActive:
             if let key = keys.entry(release.publicKeyHash), !key.decrypts(at: clock.now()) {
                 throw Self.notActive(key)

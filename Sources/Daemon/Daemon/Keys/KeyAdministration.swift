@@ -56,7 +56,7 @@ struct KeyAdministration: Sendable {
         return entry
     }
 
-    static let seeStatus = "paytokenctl status says why"
+    static let seeStatus = "GET /v1/status says why"
 }
 
 /// What administration asks of an HSM token.
@@ -100,7 +100,7 @@ extension KeyLookupError {
         case .ambiguous(let count):
             Refusal(.keyNotFound, "\(count) keys begin with that; give more characters.")
         case .unknown:
-            Refusal(.keyNotFound, "There is no such key here; `paytokenctl key list` shows those there are.")
+            Refusal(.keyNotFound, "There is no such key here; GET /v1/keys lists those there are.")
         }
     }
 }

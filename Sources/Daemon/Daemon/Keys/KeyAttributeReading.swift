@@ -47,7 +47,7 @@ struct KeyAttributeReading: Sendable {
         of hash: PublicKeyHash, in hsmToken: any KeyAttributeSource
     ) async -> [KeyAttributes] {
         guard hsmToken.isServing else {
-            return [KeyAttributes(token: hsmToken.name, message: "It is not open; `paytokenctl status` says why.")]
+            return [KeyAttributes(token: hsmToken.name, message: "It is not open; GET /v1/status says why.")]
         }
         let keys: [PrivateKeyAttributes]
         do throws(WorkerFailure) {

@@ -173,7 +173,7 @@ final class KeyCatalogue: Sendable {
         }
         if unserved.count > Self.mostWarnings {
             logger.warning(
-                "more merchant keys are not served; paytokenctl key list shows them",
+                "more merchant keys are not served; GET /v1/keys shows them",
                 metadata: ["keys": "\(unserved.count)"])
         }
     }

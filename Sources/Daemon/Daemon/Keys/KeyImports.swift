@@ -252,8 +252,8 @@ extension KeyAdministration {
         }
         throw Refusal(
             .invalidState,
-            "No token holds the certificate's private key any more, so it must not be activated. Make another key "
-                + "(rotate start, key generate), and upload its request.", details: "publicKeyHash \(hash.hex)")
+            "No token holds the certificate's private key any more, so it must not be activated. Make another key, "
+                + "and upload its request.", details: "publicKeyHash \(hash.hex)")
     }
 
     // MARK: Changes

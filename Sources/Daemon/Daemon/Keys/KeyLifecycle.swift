@@ -128,7 +128,7 @@ struct KeyLifecycle: Sendable {
     private func keyRecord(of entry: KeyEntry) async throws(Refusal) -> KeyRecord {
         guard let known = try await refusing(ledger: await ledger.keyRecord(entry.publicKeyHash)) else {
             throw Refusal(
-                .invalidState, "The key was made outside and is not in the ledger; adopt it first (key adopt).")
+                .invalidState, "The key was made outside and is not in the ledger; adopt it first.")
         }
         return known
     }
@@ -328,13 +328,11 @@ extension KeyTransitionError {
         }
     }
 
-    /// The states that can follow, each with the command that leads to it.
+    /// The states that can follow.
     private static func successors(of state: KeyState) -> String {
-        let commands: [(KeyState, String)] = [
-            (.active, state == .preActivation ? "certificate import" : "key resume"), (.suspended, "key suspend"),
-            (.deactivated, "key retire"), (.compromised, "key compromise"), (.destroyed, "key destroy"),
-        ]
-        let possible = commands.filter { state.canBecome($0.0) }.map { "\($0.0.rawValue) (\($0.1))" }
+        let possible = [KeyState.active, .suspended, .deactivated, .compromised, .destroyed]
+            .filter { state.canBecome($0) }
+            .map { $0 == .active && state == .preActivation ? "active (with its certificate)" : $0.rawValue }
         return possible.isEmpty ? "nothing else" : possible.joined(separator: ", ")
     }
 }

@@ -42,11 +42,11 @@ struct KeyRotations: Sendable {
             if index.entries.contains(where: { $0.merchantIdentifier == merchant }) {
                 throw Refusal(
                     .keyNotFound, "All keys of this merchant are compromised, destroyed or not adopted.",
-                    details: "a key to begin with again: paytokenctl key generate, or key import")
+                    details: "a key to begin with again: POST /v1/keys, or POST /v1/keys/import")
             }
             throw Refusal(
-                .keyNotFound, "There is no key of this merchant here; paytokenctl key list shows those there are.",
-                details: "a merchant's first key: paytokenctl key generate, or key import")
+                .keyNotFound, "There is no key of this merchant here; GET /v1/keys lists those there are.",
+                details: "a merchant's first key: POST /v1/keys, or POST /v1/keys/import")
         }
         return rotations
     }
@@ -132,9 +132,7 @@ struct KeyRotations: Sendable {
         guard !before.isEmpty else {
             throw Refusal(
                 .keyNotFound, "This merchant has no key for \(start.use.name) that could be rotated.",
-                details: start.use == .identity
-                    ? "a first one: paytokenctl key generate --use identity, or key import"
-                    : "a first one: paytokenctl key generate, or key import")
+                details: "a first one: POST /v1/keys, or POST /v1/keys/import")
         }
         let algorithm = if let wanted = start.algorithm { wanted } else { try Self.algorithm(before) }
         let rotation = before.first { $0.algorithm == algorithm }
@@ -151,9 +149,9 @@ struct KeyRotations: Sendable {
         if let rotation, !rotation.oldKeys.isEmpty {
             throw Refusal(
                 .invalidState,
-                "This merchant has two active \(algorithm.name) keys already: a rotation is under way. Finish it first "
-                    + "(rotate finish), or make a further key all the same with key generate.",
-                details: RotationGuidance(rotation).next)
+                "This merchant has two active \(algorithm.name) keys already: a rotation is under way. Finish it first, "
+                    + "or make a further key all the same (POST /v1/keys).",
+                details: rotation.next)
         }
         let order = KeyAdministration.KeyOrder(
             merchantIdentifier: merchant, algorithm: algorithm, use: start.use,
@@ -183,7 +181,7 @@ struct KeyRotations: Sendable {
         guard serving.count < 2 else {
             throw Refusal(
                 .malformedRequest, "This merchant has an EC and an RSA key; say which of them is rotated.",
-                details: "type: --type ec or --type rsa")
+                details: "type: EC or RSA")
         }
         return (serving.first ?? rotations[0]).algorithm
     }
@@ -224,7 +222,7 @@ struct KeyRotations: Sendable {
             throw Refusal(
                 .invalidState,
                 "This certificate's key was made by other means and is not in the ledger: no rotation "
-                    + "concerns it. certificate import stores the certificate, key adopt takes the key into service.",
+                    + "concerns it. POST /v1/certificates stores the certificate; adopting the key takes it into service.",
                 details: known.publicKeyHash.hex)
         }
     }
@@ -243,13 +241,13 @@ struct KeyRotations: Sendable {
             throw Refusal(
                 .certificateUnsuitable,
                 "This certificate is for another key of the merchant than the new one: it was made from another "
-                    + "request. Upload the one that rotate start writes.",
+                    + "request. Upload the one that POST /v1/rotations answers.",
                 details: "the certificate's key is \(certificate.publicKeyHash.hex.prefix(16)), the new one "
                     + newKey.short)
         }
         throw Refusal(
             .invalidState,
-            "No rotation of this merchant waits for a certificate; certificate import takes it all the same.")
+            "No rotation of this merchant waits for a certificate; POST /v1/certificates takes it all the same.")
     }
 
     // MARK: The end
@@ -280,7 +278,7 @@ struct KeyRotations: Sendable {
         do throws(RotationFinishError) {
             retired = try rotation.finished(cutOff: finish.cutOff, force: finish.force, now: now)
         } catch {
-            throw RotationGuidance(rotation).refusal(error)
+            throw rotation.refusal(error)
         }
         let hashes = retired.map(\.publicKeyHash)
         if let first = hashes.first { draft.concerns(key: first) }
@@ -314,7 +312,7 @@ struct KeyRotations: Sendable {
         guard finishable.count < 2 else {
             throw Refusal(
                 .malformedRequest, "An EC and an RSA key of this merchant are being rotated; say which is finished.",
-                details: "type: --type ec or --type rsa")
+                details: "type: EC or RSA")
         }
         return finishable.first ?? any
     }

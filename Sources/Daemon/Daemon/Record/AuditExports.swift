@@ -137,7 +137,7 @@ struct CSVExport: Sendable {
             return AuditCSV.row(try AuditEntry(line: record.line))
         } catch {
             return Array(
-                "\"# Record \(record.sequence) cannot be read: \(error). Run paytokenctl audit verify.\"\r\n".utf8)
+                "\"# Record \(record.sequence) cannot be read: \(error). Verify the record.\"\r\n".utf8)
         }
     }
 }

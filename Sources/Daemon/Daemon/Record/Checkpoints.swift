@@ -141,7 +141,7 @@ final class Checkpoints: CheckpointSealing {
         guard let key else {
             throw Refusal(
                 .hsmUnavailable,
-                "The ledger and the HSM have not been compared, or disagree; paytokenctl status says which.")
+                "The ledger and the HSM have not been compared, or disagree; GET /v1/status says which.")
         }
         if let newest, newest.checkpoint.sequence == head.sequence {
             unsealed.sealed(upTo: head.sequence, cut: cut)

@@ -72,7 +72,7 @@ extension LedgerClock.Standing {
             forgotten.timeIntervalSince(now) <= tolerance
             ? "Payments are served again from then on, without anybody's doing."
             : "If the clock is behind, set it. If it is right, it was ahead when claims were pruned: "
-                + "paytokenctl ledger accept-clock --reason TEXT takes that back."
+                + "POST /v1/ledger/accept-clock takes that back."
         return reason(.transactionReplayed, refused + todo)
     }
 
@@ -82,7 +82,7 @@ extension LedgerClock.Standing {
             .signingTimeOutsideWindow,
             "The clock says \(RFC3339.string(now)), and the ledger's newest record is of \(RFC3339.string(newest)). If the "
                 + "clock is behind, set it: payments are refused until then. If it is right, it was ahead when that was "
-                + "recorded: paytokenctl ledger accept-clock --reason TEXT says so.")
+                + "recorded: POST /v1/ledger/accept-clock says so.")
     }
 
     private func reason(_ code: RefusalCode, _ message: String) -> ReadinessAnswer.Reason {

@@ -137,9 +137,9 @@ enum LedgerDisagreement: Sendable, Equatable {
 
     private static let whatItMeans =
         "It may have forgotten released transactions and suspended or compromised keys; nothing is released. Put the "
-        + "right ledger back. To take this one into service knowingly, start paytokend with --await-restore and run "
-        + "paytokenctl ledger accept-restore: payment tokens that were signed before it, or within the widest "
-        + "signing-time window after it, are refused from then on."
+        + "right ledger back. To take this one into service knowingly, start paytokend with --await-restore and accept "
+        + "it (POST /v1/ledger/accept-restore): payment tokens that were signed before the acceptance, or within the "
+        + "widest signing-time window after it, are refused from then on."
 }
 
 extension LedgerHold.Finding {

@@ -73,7 +73,7 @@ final class LedgerGate: Sendable {
         case .held:
             throw Refusal(
                 .ledgerUnavailable,
-                "The ledger and the HSM token disagree, so nothing is released; paytokenctl status says what to do.")
+                "The ledger and the HSM token disagree, so nothing is released; GET /v1/status says what to do.")
         }
     }
 

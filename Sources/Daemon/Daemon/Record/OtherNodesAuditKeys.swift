@@ -126,7 +126,7 @@ actor OtherNodesAuditKeys {
     private static func sentence(_ key: CheckpointKey, of node: AuditNode) -> String {
         "The ledger gives node \(node.name) the audit key \(key.keyId.hex), and no key of that node that is pinned here vouches for "
             + "it: either that node lost its key and took another, or somebody changed the ledger. Ask who runs that node, and "
-            + "verify its record: paytokenctl audit verify --node \(node.name)"
+            + "verify its record."
     }
 
     /// A pinned key's word for another one: that node's record announces it, and the pinned key has sealed that.

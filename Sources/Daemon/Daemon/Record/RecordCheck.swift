@@ -64,7 +64,7 @@ final class RecordCheck: Sendable {
     var warnings: [String] {
         guard let fault = finding?.fault else { return [] }
         return [
-            "The record's chain is not whole: \(fault). Run paytokenctl audit verify, and find out who can write to the ledger."
+            "The record's chain is not whole: \(fault). Verify the record, and find out who can write to the ledger."
         ]
     }
 

@@ -187,7 +187,7 @@ struct AuditRoutes: Sendable {
             // What another program wrote into the ledger must not change the answer around it.
             guard (try? JSONValue(parsing: record.line))?.objectValue != nil else {
                 throw Refusal(
-                    .ledgerUnavailable, "A stored record cannot be read; run paytokenctl audit verify.",
+                    .ledgerUnavailable, "A stored record cannot be read; verify the record.",
                     details: "record \(record.sequence)")
             }
             if body.last == UInt8(ascii: "}") { body.append(UInt8(ascii: ",")) }

@@ -86,16 +86,15 @@ struct RotationRoutes: Sendable {
 extension RotationStatus {
     /// - Parameter ledger: whose node has counted what was refused, where others use it too.
     init(_ rotation: Rotation, on ledger: any Ledger) {
-        let guidance = RotationGuidance(rotation)
         self.init(
             merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,
-            use: rotation.use.name, phase: rotation.phase.rawValue, next: guidance.next,
+            use: rotation.use.name, phase: rotation.phase.rawValue, next: rotation.next,
             newKey: rotation.newKey.map { RotationKey($0) },
             oldKeys: (rotation.oldKeys + rotation.endingKeys).map { RotationKey($0) },
             steps: rotation.steps.map {
-                Step(name: $0.name.rawValue, status: $0.status.rawValue, text: guidance.text(of: $0))
+                Step(name: $0.name.rawValue, status: $0.status.rawValue, text: rotation.text(of: $0.name))
             },
-            remarks: guidance.warnings, refusedOn: ledger.isShared ? ledger.node : nil)
+            remarks: rotation.remarks, refusedOn: ledger.isShared ? ledger.node : nil)
     }
 }
 
@@ -106,6 +105,7 @@ extension RotationKey {
             condition: (key.entry?.condition ?? .missing).name, createdAt: key.keyRecord.createdAt,
             notAfter: key.entry?.certificate?.notAfter, cutOff: key.keyRecord.cutOff,
             tokens: key.entry?.hsmTokens ?? [],
-            openedLastHour: key.lastHour.count, lastUse: key.lastHour.last, refusedLastHour: key.refusedLastHour)
+            openedLastHour: key.lastHour.count, lastUse: key.lastHour.last, refusedLastHour: key.refusedLastHour,
+            fault: key.fault)
     }
 }

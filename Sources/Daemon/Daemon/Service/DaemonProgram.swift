@@ -35,6 +35,12 @@ package enum DaemonProgram {
 }
 
 extension StartFailure {
+    /// - Parameter command: the verb of `paytokenctl ledger` that helps. While no daemon serves, that command line is the
+    ///   operator's only tool.
+    init(_ exitStatus: ExitStatus, _ message: String, command: String?) {
+        self.init(exitStatus, message + (command.map { "\nSee: paytokenctl help ledger \($0)" } ?? ""))
+    }
+
     init(ledger error: LedgerOpeningError) {
         let status: ExitStatus =
             switch error {
@@ -43,6 +49,6 @@ extension StartFailure {
             case .inUse, .notNow, .unreachable, .nodeInUse, .olderSchema: .tryAgainLater
             default: .configuration
             }
-        self.init(status, error.description)
+        self.init(status, error.description, command: error.remedy?.rawValue)
     }
 }

@@ -77,7 +77,9 @@ struct ServingDaemon: ServingProgram {
 
     func failure() async -> StartFailure? {
         for await case .held(let disagreement) in parts.gate.verdicts where !awaitsRestore {
-            return StartFailure(.configuration, "paytokend: " + disagreement.description)
+            return StartFailure(
+                .configuration, "paytokend: " + disagreement.description,
+                command: disagreement.finding == nil ? nil : "accept-restore")
         }
         return nil
     }

@@ -84,7 +84,7 @@ struct TLSSigner: Sendable {
             throw Refusal(
                 .hsmUnavailable,
                 "No HSM token that holds the key and is available now makes \(algorithm.rawValue) signatures.",
-                details: "GET /v1/tls-identities names what it makes; paytokenctl status says more")
+                details: "GET /v1/tls-identities names what it makes; GET /v1/status says more")
         }
         try gate.admit()
         let signed: (signature: [UInt8], hsmToken: String)
@@ -154,10 +154,11 @@ struct TLSSigner: Sendable {
                 throw Refusal(.hsmUnavailable, "The identity key is recorded, but no HSM token shows it at present.")
             }
         case .external:
-            throw Refusal(.keyNotActive, "The identity key was made outside and has not been adopted (key adopt).")
+            throw Refusal(.keyNotActive, "The identity key was made outside and has not been adopted.")
         case .inconsistent:
             throw Refusal(
-                .keyNotActive, "The identity key, its identifier and its certificate disagree; key show says how.")
+                .keyNotActive,
+                "The identity key, its identifier and its certificate disagree; GET /v1/keys/{key} says how.")
         }
     }
 
@@ -196,8 +197,8 @@ struct TLSSigner: Sendable {
         case .held:
             throw Refusal(
                 .ledgerUnavailable,
-                "Nothing is signed on any host at present, since the ledger may be an older one; paytokenctl status says "
-                    + "what to do.")
+                "Nothing is signed on any host at present, since the ledger may be an older one; GET /v1/status says what "
+                    + "to do.")
         case .keyNotActive:
             throw Refusal(.keyNotActive, "The identity key's state was changed; it does not sign any more.")
         }

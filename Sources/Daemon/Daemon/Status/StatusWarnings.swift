@@ -30,7 +30,7 @@ enum ExpiryWarnings {
         }
         let more = entries.count > most ? " and \(entries.count - most) more" : ""
         return "The certificate\(entries.count == 1 ? "" : "s") of \(names.joined(separator: ", "))\(more) "
-            + "\(entries.count == 1 ? one : several); paytokenctl key list --expiring 30d shows them."
+            + "\(entries.count == 1 ? one : several); GET /v1/keys shows them."
     }
 }
 

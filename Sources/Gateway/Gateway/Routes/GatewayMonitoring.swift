@@ -81,7 +81,7 @@ struct GatewayMonitoring: Sendable {
             return [
                 GatewayStatus.Reason(
                     component: "paytokend", code: "not_ready",
-                    message: "paytokend is not ready; paytokenctl status says why")
+                    message: "paytokend is not ready; its GET /v1/status says why")
             ]
         } catch {
             return [

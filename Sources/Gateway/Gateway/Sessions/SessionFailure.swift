@@ -103,8 +103,8 @@ extension SessionFailure {
         case .noActiveIdentity:
             GatewayRefusal(
                 .session(.noActiveIdentity),
-                "This merchant has no active identity certificate here. Import or activate one: "
-                    + "`paytokenctl key list` shows what there is, `paytokenctl key generate --merchant-identifier MERCHANT --use identity` makes a new one."
+                "This merchant has no active identity certificate in paytokend. Import or activate one, or generate "
+                    + "a new identity key there."
             )
         case .identityNotYetValid:
             GatewayRefusal(
@@ -114,7 +114,7 @@ extension SessionFailure {
         case .identityExpired:
             GatewayRefusal(
                 .session(.identityNotValid),
-                "The merchant's identity certificate has expired. Rotate it with `paytokenctl rotate start MERCHANT --use identity`; "
+                "The merchant's identity certificate has expired. Rotate the identity key in paytokend; "
                     + "check the host's clock if it should still be valid.", details: "expired")
         case .paytokend(let failure): Self.answer(to: failure)
 
@@ -182,7 +182,7 @@ extension SessionFailure {
                 .session(.merchantNotAccepted),
                 "Apple says that merchant, domain and certificate do not fit together (417). In Apple's portal, look at this "
                     + "merchant identifier: is the domain registered and verified there, spelled alike? Is the certificate "
-                    + "listed there as merchant identity, and not revoked? `paytokenctl session check MERCHANT --domain D` "
+                    + "listed there as merchant identity, and not revoked? A session check "
                     + "with another domain of the same merchant tells domain from certificate. And is the environment the "
                     + "one in which the merchant is registered?", details: "status 417")
         case .identityRefused(let status):
@@ -234,14 +234,14 @@ extension SessionFailure {
         case .refused(let code, _) where failure.concernsKey:
             GatewayRefusal(
                 .session(.noActiveIdentity),
-                "No identity key of this merchant signs any more. `paytokenctl key list` shows their states.",
+                "No identity key of this merchant signs any more; paytokend has their states.",
                 details: code)
         // What passes by itself passes through with paytokend's code; its sentence is for its own callers and stays out.
         case .refused(let code, _):
             if let known = RefusalCode(rawValue: code), ErrorTable.row(for: known).status == 503 {
                 GatewayRefusal(
                     .daemon(known),
-                    "paytokend could not have the handshake signed. See its log and `paytokenctl status`; ask again.")
+                    "paytokend could not have the handshake signed. See its log and its GET /v1/status; ask again.")
             } else {
                 GatewayRefusal(
                     .session(.paytokendUnavailable),

@@ -62,7 +62,7 @@ final class SessionMetrics: SessionObserver {
         }
         guard isDue else { return }
         logger.warning(
-            "The merchant's identity certificate ends soon. Rotate it: paytokenctl rotate start MERCHANT --use identity.",
+            "The merchant's identity certificate ends soon. Rotate the identity key.",
             metadata: [
                 "merchant": "\(merchantIdentifier)", "days_left": "\(Int((left / Self.day).rounded(.down)))",
             ])

@@ -63,7 +63,7 @@ struct RotateStartCommand: AsyncParsableCommand {
             try Console.output(RotationText.one(answer.rotation))
         } else {
             for remark in answer.rotation.remarks { Console.error(remark) }
-            Console.error("Next: \(answer.rotation.next)")
+            Console.error("Next: \(RotationGuidance(answer.rotation).next)")
         }
     }
 }
@@ -101,9 +101,11 @@ struct RotateStatusCommand: AsyncParsableCommand {
             tokens that named the key and that this daemon refused within the last hour: Apple does not sign which key a \
             payment token names. Hosts with a ledger of their own are not counted: ask on each.
 
+            --output json is the daemon's answer: phase, steps and keys as values, and what is next in words of its API.
+
               paytokenctl rotate status
               paytokenctl rotate status merchant.com.example
-              paytokenctl rotate status --output json | jq -r '.[].next'
+              paytokenctl rotate status --output json | jq -r '.[].phase'
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)

@@ -43,7 +43,9 @@ struct SessionCheckCommand: AsyncParsableCommand {
         try format.show(bytes, Self.text(answer))
         guard let code = answer.code else { return }
         let details = answer.details.map { " (\($0))" } ?? ""
-        throw CommandFailure(.no, "\(code): \(answer.message ?? "")\(details)")
+        throw CommandFailure(
+            .no, "\(code): \(answer.message ?? "")\(details)",
+            hint: CommandHints.commands(after: code, details: answer.details, at: "/v1/session-check"))
     }
 
     static func text(_ answer: SessionCheckAnswer) -> String {

@@ -31,13 +31,12 @@ struct StatusCommand: AsyncParsableCommand {
             for warning in status.warnings { Console.error("warning: \(warning)") }
         }
         if !status.ready {
-            let lines = status.reasons.map(Self.line)
-            throw CommandFailure(.no, lines.first, more: Array(lines.dropFirst()))
+            let hints = Set(status.reasons.compactMap { CommandHints.commands(after: $0.code, at: $0.component) })
+            let lines = status.reasons.map { "\($0.code): \($0.component): \($0.message)" }
+            throw CommandFailure(
+                .no, lines.first, more: Array(lines.dropFirst()),
+                hint: hints.isEmpty ? nil : hints.sorted().joined(separator: ", "))
         }
-    }
-
-    private static func line(_ reason: ReadinessAnswer.Reason) -> String {
-        "\(reason.code): \(reason.component): \(reason.message)"
     }
 
     /// - Parameter shown: a table as the terminal takes it.

@@ -7,13 +7,14 @@ import Foundation
 enum RotationText {
     /// One rotation with its steps, its keys and what is to be done.
     static func one(_ rotation: RotationStatus) -> String {
+        let guidance = RotationGuidance(rotation)
         var text = Table(pairs: [
             ("Merchant", rotation.merchantIdentifier), ("Use", rotation.use), ("Algorithm", rotation.algorithm),
             ("Phase", rotation.phase),
         ]).text
         if !rotation.steps.isEmpty {
             var steps = Table(columns: ["STEP", "", ""])
-            for step in rotation.steps { steps.add([step.name, marks[step.status] ?? "-", step.text]) }
+            for step in rotation.steps { steps.add([step.name, marks[step.status] ?? "-", guidance.text(of: step)]) }
             text += "\n" + steps.text
         }
         if rotation.newKey != nil || !rotation.oldKeys.isEmpty { text += "\n" + keys(of: rotation) }
@@ -21,7 +22,7 @@ enum RotationText {
             text += line(
                 "OPENED/H is counted over all hosts, UNVERIFIED/H by \(node) alone: ask each host for its own.")
         }
-        return text + (rotation.remarks + ["Next: \(rotation.next)"]).map(line).joined()
+        return text + (rotation.remarks + ["Next: \(guidance.next)"]).map(line).joined()
     }
 
     /// A line of its own, after an empty one.
@@ -38,7 +39,7 @@ enum RotationText {
             table.add([
                 rotation.merchantIdentifier, rotation.use, rotation.algorithm, rotation.phase,
                 String(rotation.newKey?.openedLastHour ?? 0),
-                String(rotation.oldKeys.reduce(0) { $0 + $1.openedLastHour }), rotation.next,
+                String(rotation.oldKeys.reduce(0) { $0 + $1.openedLastHour }), RotationGuidance(rotation).next,
             ])
         }
         return table

@@ -23,7 +23,7 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     @StatedUse public var use: String
     /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
     public var phase: String
-    /// What is to be done now, for people.
+    /// What is to be done now, for people, in words of the API.
     public var next: String
     /// The key that is to stay; null when there is none.
     @Nullable public var newKey: RotationKey?
@@ -73,10 +73,12 @@ public struct RotationKey: Codable, Sendable, Equatable {
     /// Tokens that named it and that this process refused within the last hour, replays left out. Unverified: Apple does not
     /// sign which key a token names.
     public var refusedLastHour: Int
+    /// Why no available token uses it now, whatever its state; absent while one does.
+    public var fault: String?
 
     public init(
         publicKeyHash: String, state: String, condition: String, createdAt: Date, notAfter: Date?, cutOff: Date?,
-        tokens: [String], openedLastHour: Int, lastUse: Date?, refusedLastHour: Int
+        tokens: [String], openedLastHour: Int, lastUse: Date?, refusedLastHour: Int, fault: String? = nil
     ) {
         self.publicKeyHash = publicKeyHash
         self.state = state
@@ -88,6 +90,7 @@ public struct RotationKey: Codable, Sendable, Equatable {
         self.openedLastHour = openedLastHour
         self.lastUse = lastUse
         self.refusedLastHour = refusedLastHour
+        self.fault = fault
     }
 }
 

@@ -41,8 +41,7 @@ public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible
                 + "and stop it again."
         case .restored(let path):
             "The ledger \(path) is a backup, or was restored from one, and has forgotten what was released since. Put a backup in the "
-                + "ledger's place (paytokenctl ledger restore), start the daemon on it with --await-restore, accept it (paytokenctl "
-                + "ledger accept-restore), stop the daemon, and move it then."
+                + "ledger's place, start the daemon on it with --await-restore, accept it, stop the daemon, and move it then."
         case .brokenChain(let path, let fault):
             "The record in \(path) is not whole, so nothing was moved. \(fault)"
         case .database(let error): error.description
@@ -52,13 +51,12 @@ public enum LedgerMoveError: Error, Sendable, Equatable, CustomStringConvertible
             "The ledger on \(server) has records or audit keys of a node \(node) already that are not of this move, and two chains "
                 + "cannot become one. Nothing was moved."
         case .elsewhere(let path, let server):
-            "The ledger \(path) is on its way to \(server), or was moved there, and the one of --to is another ledger, or a copy from "
+            "The ledger \(path) is on its way to \(server), or was moved there, and the one that was named is another ledger, or a copy from "
                 + "before. Name that one."
         case .key(let hash, let conflict):
             "The key \(hash) is in both ledgers, and they cannot become one. \(conflict)"
         case .accepted(let path, let server):
-            "\(server) has taken over \(path), so it cannot be taken back. Repeat the command without --give-up, which completes "
-                + "the move."
+            "\(server) has taken over \(path), so it cannot be taken back. Repeat the move, which completes it."
         case .overtaken(let node):
             "Another program moves a file of the node \(node), or has taken it back. Look who does it."
         case .brokenOff(let reason):

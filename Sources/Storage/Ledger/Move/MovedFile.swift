@@ -235,7 +235,7 @@ final class MovedFile {
         }
         let verdict = verifier.verdict()
         if case .broken(let fault) = verdict {
-            throw LedgerMoveError.brokenChain(path: path, fault: "paytokenctl audit verify would say: \(fault).")
+            throw LedgerMoveError.brokenChain(path: path, fault: "\(fault).")
         }
         // The records of earlier ones are archived themselves.
         guard archives.allSatisfy({ $0.last < base?.last ?? 0 || recorded.contains($0) }) else {

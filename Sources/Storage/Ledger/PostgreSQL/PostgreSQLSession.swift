@@ -188,15 +188,13 @@ extension LedgerOpeningError {
             self = .noSchema(server: server)
         case .refused(let state, _) where state == .insufficientPrivilege:
             self = .cannotOpen(
-                path: server,
-                reason:
-                    "its role lacks a privilege: paytokenctl ledger create URL --grant ROLE, with the owner's account.")
+                path: server, reason: "its role lacks a privilege, which the account of the ledger's owner grants.")
         case .refused(let state, _) where state == .nodeIsMoving:
             self = .cannotOpen(
                 path: server,
                 reason:
-                    "this node's former ledger, a file, is being moved into it, and that was not completed: repeat paytokenctl "
-                    + "ledger move.")
+                    "this node's former ledger, a file, is being moved into it, and that was not completed: repeat "
+                    + "the move.")
         case .refused(let state, _) where !state.isPassing && state != .readOnly && state != .lockNotAvailable:
             self = .cannotOpen(path: server, reason: "PostgreSQL says \(state).")
         case .refused(let state, _): self = .unreachable(server: server, reason: "PostgreSQL says \(state).")

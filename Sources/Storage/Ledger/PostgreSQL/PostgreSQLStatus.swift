@@ -25,8 +25,8 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
                 + "each of its transactions. Reset it."
         case .databaseOwner:
             "The daemon logs in to the ledger's server as a superuser, or as a role that owns the tables or can act as their owner: "
-                + "whoever has its login can change records and delete claims. Use a role of its own, with the rights that "
-                + "paytokenctl ledger create URL --grant ROLE gives."
+                + "whoever has its login can change records and delete claims. Use a role of its own, with the rights that a daemon "
+                + "needs and no others."
         }
     }
 }

@@ -94,7 +94,7 @@ struct LedgerMoveTests {
 
     private func expectKeptOut(_ fixture: MoveFixture) async throws {
         let error = await #expect(throws: LedgerOpeningError.self) { try await fixture.openDatabase() }
-        #expect("\(try #require(error))".contains("repeat paytokenctl ledger move"))
+        #expect("\(try #require(error))".contains("repeat the move"))
         let other = try await fixture.openDatabase(as: "node-2")
         #expect(try await other.standing().holds.isEmpty)
         await other.close()

@@ -1,0 +1,136 @@
+import DaemonAPI
+import Foundation
+import MerchantKeys
+import Refusals
+
+// A rotation in words of the API, for a person who reads its answers. Programs take the phase, the steps and the keys.
+
+extension Rotation {
+    private var isIdentity: Bool { use == .identity }
+
+    /// What is to be done now.
+    var next: String {
+        if let fault = newKey?.fault, phase != .none { return "Repair the new key first. \(fault)" }
+        return switch phase {
+        case .none where newKey == nil: "No key of this merchant is in service, and none waits for a certificate."
+        case .none: "No rotation is under way; POST /v1/rotations begins one."
+        case .certificate: "Have Apple certify the new key's request, then POST /v1/rotations/certificate."
+        case .activation where isIdentity: "Use the new key for a merchant session."
+        case .activation: "Activate the new key's certificate in Apple's developer portal."
+        case .overlap: "Wait until the old key has \(madeNone) for an hour."
+        case .finish: "POST /v1/rotations/{merchant}/finish deactivates the old key."
+        case .cutOff where newKey == nil: "No active key is left; POST /v1/rotations makes one."
+        case .cutOff where newKey?.isProven == false:
+            "Activate the new key's certificate in Apple's developer portal before the old key's cut-off."
+        case .cutOff: "Nothing. After its cut-off the old key can be destroyed."
+        }
+    }
+
+    func text(of step: RotationStep.Name) -> String {
+        switch step {
+        case .generate: "The new key is made"
+        case .certificate: "Apple's certificate for it is imported"
+        case .activate: isIdentity ? "The new key signs" : "The certificate is activated in Apple's developer portal"
+        case .drain: "The old key has \(madeNone) for an hour"
+        case .finish: "The old key is deactivated"
+        case .cutOff: "The old key's cut-off has passed"
+        }
+    }
+
+    // MARK: Remarks
+
+    /// What a person should know besides, a sentence each.
+    var remarks: [String] {
+        let faults = ([newKey].compactMap { $0 } + oldKeys).compactMap { key in
+            key.fault.map { "Key \(key.short): \($0)" }
+        }
+        let others = leftOver.map(\.short).joined(separator: ", ")
+        let remark = others.isEmpty ? nil : "Generated and without a certificate too: \(others)."
+        return faults + [missingInHSMTokens, unverified, remark].compactMap { $0 } + silentKeys.map(remark(onSilent:))
+    }
+
+    private func remark(onSilent key: Key) -> String {
+        if key.refusedLastHour > 0 {
+            return
+                "\(uses(key.refusedLastHour)) named the \(key.keyRecord.state.rawValue) key \(key.short) within "
+                + "the last hour and could not be opened (unverified: Apple does not sign which key a token names)."
+        }
+        if key.keyRecord.state == .suspended { return "Key \(key.short) is suspended: resume or retire it." }
+        return
+            "Key \(key.short) is \(key.keyRecord.use == .processing ? "past its cut-off" : "retired") and can be destroyed."
+    }
+
+    /// A generated key is in one HSM token. Where the key that it replaces is in several, the merchant loses the
+    /// redundancy that they gave.
+    private var missingInHSMTokens: String? {
+        guard let newKey, let held = newKey.entry?.hsmTokens, !held.isEmpty else { return nil }
+        let replaced = Set((oldKeys + endingKeys).flatMap { $0.entry?.hsmTokens ?? [] })
+        let missing = replaced.subtracting(held).sorted()
+        guard !missing.isEmpty else { return nil }
+        return "The new key \(newKey.short) is in \(held.joined(separator: ", ")) and not in "
+            + "\(missing.joined(separator: ", ")), where the old one is: while \(held.joined(separator: ", ")) "
+            + "\(held.count == 1 ? "is" : "are") away, the new key opens nothing. Before its certificate is activated, copy "
+            + "it with the HSM vendor's cloning, or rotate to a key from a file instead, imported into each of them."
+    }
+
+    /// Refused payment tokens prove nothing, but may be worth a look.
+    private var unverified: String? {
+        let counts = [("new", [newKey].compactMap { $0 }), ("old", oldKeys)].compactMap { name, keys in
+            let count = keys.reduce(0) { $0 + $1.refusedLastHour }
+            return count == 0 ? nil : "\(uses(count)) that named the \(name) key"
+        }
+        guard isUnderWay, phase != .certificate, !counts.isEmpty else { return nil }
+        return "Refused within the last hour and not counted: \(counts.joined(separator: ", ")) (unverified: Apple "
+            + "does not sign which key a token names)."
+    }
+
+    // MARK: Refusals
+
+    func refusal(_ error: RotationFinishError) -> Refusal {
+        let anyway = "or finish with force."
+        switch error {
+        case .noOldKey:
+            return Refusal(
+                .invalidState, "Merchant \(merchantIdentifier) has no old \(algorithm.name) key to deactivate.",
+                details: next)
+        case .newKeyNotActive:
+            return Refusal(
+                .invalidState,
+                "The new key has no certificate yet, so the old one is still needed. Import the certificate first.")
+        case .transition(let error):
+            return error.refusal
+        case .newKeyFault(let newKey, let fault):
+            return Refusal(
+                .invalidState,
+                "The new key \(newKey.short) \(isIdentity ? "signs" : "opens") nothing now, so the old one is still needed. Repair that first.",
+                details: fault)
+        case .oldKeyHasYoungerCertificate(let old, let new):
+            return Refusal(
+                .invalidState,
+                "Key \(old.short), which came earlier, has a younger certificate than \(new.short), so it is not "
+                    + "certain which of them Apple uses. Retire the right one by its publicKeyHash.")
+        case .oldKeyInUse:
+            return Refusal(
+                .invalidState,
+                "The old key \(made) \(uses(oldInLastHour)) within the last hour, the last one at "
+                    + "\(lastUnderOld?.formatted(.iso8601) ?? "an unknown time"). Wait until it has \(made) none for an "
+                    + "hour, \(anyway)",
+                details: oldKeys.filter { $0.lastHour.count > 0 }.map(\.short).joined(separator: ", "))
+        case .newKeyUnproven(let newKey):
+            return Refusal(
+                .invalidState,
+                (isIdentity
+                    ? "The new key has signed nothing yet. Ask for a merchant session with it first, "
+                    : "The new key has opened no token yet. Activate its certificate in Apple's developer portal first, ")
+                    + anyway, details: newKey.short)
+        }
+    }
+
+    private func uses(_ count: Int) -> String {
+        "\(count) \(isIdentity ? "signature" : "token")\(count == 1 ? "" : "s")"
+    }
+
+    /// What the key did with them.
+    private var made: String { isIdentity ? "made" : "opened" }
+    private var madeNone: String { isIdentity ? "made no signature" : "opened no token" }
+}

@@ -1,0 +1,32 @@
+/// The commands that help after a refusal. The daemon and the gateway say what is wrong, and what helps in words of their
+/// APIs; which command line does that is known here alone.
+package enum CommandHints {
+    /// The first row that fits counts: the code, what the request's path or the reason's component begins with, the details where
+    /// they matter, and the commands.
+    private static let rows: [(code: String, place: String, details: String?, commands: String)] = [
+        ("key_not_found", "/v1/rotations", nil, "paytokenctl key list, paytokenctl help key generate"),
+        ("key_not_found", "/v1/", nil, "paytokenctl key list"),
+        ("key_not_active", "/v1/", nil, "paytokenctl key list"),
+        ("invalid_state", "/v1/keys", nil, "paytokenctl key show, paytokenctl help key"),
+        ("invalid_state", "/v1/rotations", nil, "paytokenctl rotate status"),
+        ("approval_invalid", "/v1/", nil, "paytokenctl approval list"),
+        ("hsm_unavailable", "/v1/", nil, "paytokenctl status"),
+        ("ledger_unavailable", "/v1/audit", nil, "paytokenctl status, paytokenctl audit verify"),
+        ("ledger_unavailable", "/v1/", nil, "paytokenctl status"),
+        // Readiness.
+        ("transaction_replayed", "clock", nil, "paytokenctl help ledger accept-clock"),
+        ("signing_time_outside_window", "clock", nil, "paytokenctl help ledger accept-clock"),
+        // Merchant sessions.
+        ("no_active_identity", "/v1/", nil, "paytokenctl key list, paytokenctl help key generate"),
+        ("identity_not_valid", "/v1/", "expired", "paytokenctl help rotate start"),
+        ("paytokend_unavailable", "/v1/", nil, "paytokenctl status"),
+    ]
+
+    /// - Parameter place: the request's path, or the component of a reason.
+    /// - Returns: nil where no command helps.
+    package static func commands(after code: String, details: String? = nil, at place: String) -> String? {
+        rows.first { row in
+            row.code == code && place.hasPrefix(row.place) && (row.details == nil || row.details == details)
+        }?.commands
+    }
+}

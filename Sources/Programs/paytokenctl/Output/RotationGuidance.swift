@@ -1,0 +1,140 @@
+import DaemonAPI
+import Encodings
+import Foundation
+
+/// What the person who carries out a rotation does next, the commands included. The daemon's values say which step is due.
+struct RotationGuidance {
+    private let rotation: RotationStatus
+    /// True for keys that sign for merchant sessions; the others open payment tokens.
+    private let isIdentity: Bool
+    private let oldKeys: [RotationKey]
+    private let endingKeys: [RotationKey]
+
+    init(_ rotation: RotationStatus) {
+        self.rotation = rotation
+        isIdentity = rotation.use == "identity"
+        oldKeys = rotation.oldKeys.filter { $0.state == "active" }
+        endingKeys = rotation.oldKeys.filter { $0.state != "active" }
+    }
+
+    /// One or two sentences. Of a phase that this version does not know it is what the daemon says.
+    var next: String {
+        if let fault = rotation.newKey?.fault, rotation.phase != "none" {
+            return isIdentity
+                ? "Leave the old key in service until this is repaired. \(fault)"
+                : "Do not activate the new key's certificate before this is repaired. \(fault)"
+        }
+        return switch rotation.phase {
+        case "none": notUnderWay
+        case "certificate": certificate
+        case "activation": activation
+        case "overlap":
+            "Wait: the old key \(made) \(uses(oldInLastHour)) within the last hour, the last one at "
+                + "\(oldKeys.compactMap(\.lastUse).max().map(RFC3339.string) ?? "an unknown time")."
+        case "finish": "Deactivate the old key: paytokenctl rotate finish \(merchant)."
+        case "cut-off": cutOff
+        default: rotation.next
+        }
+    }
+
+    private var notUnderWay: String {
+        guard rotation.newKey != nil else {
+            return
+                "No key of this merchant \(isIdentity ? "signs for sessions" : "opens tokens"), and none waits for a "
+                + "certificate."
+        }
+        return "No rotation is under way; paytokenctl rotate start \(merchant) begins one."
+    }
+
+    private var certificate: String {
+        let early = rotation.newKey?.refusedLastHour ?? 0
+        guard early == 0 else {
+            return
+                "\(uses(early)) named the new key within the last hour and could not be opened. That is no proof, but its "
+                + "certificate may be activated already: import it at once, paytokenctl rotate import FILE."
+        }
+        return "Upload the request in Apple's developer portal as a "
+            + "\(isIdentity ? "Merchant Identity" : "Payment Processing") Certificate of \(rotation.merchantIdentifier), "
+            + (isIdentity ? "" : "do not activate it yet, ")
+            + "and import what you download: paytokenctl rotate import FILE. "
+            + (isIdentity ? "It signs from then on. " : "")
+            + "(paytokenctl rotate start \(merchant) writes the request again.)"
+    }
+
+    private var activation: String {
+        let todo =
+            isIdentity
+            ? "Ask for a session (paytokenctl session check \(ShellWord.of(rotation.merchantIdentifier)) --domain DOMAIN): the "
+                + "new key has signed nothing yet"
+            : "Activate the certificate in Apple's developer portal. The new key has opened no token yet"
+        return todo + (oldInLastHour == 0 ? "." : "; the old one \(made) \(uses(oldInLastHour)) within the last hour.")
+    }
+
+    private var cutOff: String {
+        let end = endingKeys.last?.cutOff.map(RFC3339.string) ?? "its cut-off"
+        guard rotation.newKey != nil else {
+            return
+                "This merchant has no active \(rotation.algorithm) key: late tokens are opened until \(end), and none "
+                + "from then on. paytokenctl rotate start \(merchant) makes a new key."
+        }
+        // The old key was deactivated before the new one had opened a token.
+        guard !rotation.steps.contains(where: { $0.name == "activate" && $0.status == "next" }) else {
+            return
+                "Activate the new key's certificate in Apple's developer portal before \(end): it has opened no token "
+                + "yet, and from then on the old one opens none."
+        }
+        return "Nothing: late tokens under the old key are opened until \(end). From then on it can be destroyed "
+            + "(paytokenctl key destroy)."
+    }
+
+    /// A step, and how it is or was done.
+    func text(of step: RotationStatus.Step) -> String {
+        let isDone = step.status == "done"
+        switch step.name {
+        case "generate":
+            return rotation.newKey.map {
+                "New key \(KeyReference.short(base64: $0.publicKeyHash)), since \(RFC3339.string($0.createdAt))"
+            } ?? "New key"
+        case "certificate":
+            guard isDone, let end = rotation.newKey?.notAfter else {
+                return "Apple's certificate for it: upload the request, then rotate import"
+            }
+            return "Apple's certificate for it, until \(RFC3339.string(end))"
+        case "activate" where isIdentity:
+            return isDone ? "In use: the new key signs" : "First session with the new key"
+        case "activate":
+            return isDone
+                ? "Activated in Apple's developer portal: the new key opens tokens"
+                : "Activate the certificate in Apple's developer portal"
+        case "drain":
+            guard isDone else {
+                return "Wait until the old key has \(made) no \(isIdentity ? "signature" : "token") for an hour"
+            }
+            let late = endingKeys.reduce(0) { $0 + $1.openedLastHour }
+            return late == 0
+                ? "No \(isIdentity ? "signature made" : "token opened") with the old key for an hour"
+                : "Not waited for: \(uses(late)) \(made) with the old key within the last hour"
+        case "finish": return isDone ? "Old key deactivated" : "Deactivate the old key: rotate finish"
+        case "cut-off":
+            guard !isIdentity else { return "The old key signs nothing any more; then key destroy" }
+            let end = endingKeys.last?.cutOff.map { " (\(RFC3339.string($0)))" } ?? ""
+            return "The old key opens late tokens until its cut-off\(end); then key destroy"
+        default: return step.text
+        }
+    }
+
+    /// The merchant as arguments of a command, with what tells this rotation from the merchant's others.
+    private var merchant: String {
+        ShellWord.of(rotation.merchantIdentifier)
+            + (isIdentity ? " --use identity" : " --type \(rotation.algorithm.lowercased())")
+    }
+
+    private var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.openedLastHour } }
+
+    private func uses(_ count: Int) -> String {
+        "\(count) \(isIdentity ? "signature" : "token")\(count == 1 ? "" : "s")"
+    }
+
+    /// What the key did with them.
+    private var made: String { isIdentity ? "made" : "opened" }
+}
