@@ -130,8 +130,9 @@ let folders: [[Target]] = [
             /// The peer of a Unix socket, its person, and the rules of a configuration that match it, for both daemons.
             .target(
                 name: "AccessControl", dependencies: ["CLinux", "ConfigurationFile", "HostSystem"]),
-            /// For every connection that a program makes: addresses of host names without waiting for those of others, bounds of an HTTP answer.
-            .target(name: "OutgoingConnections", dependencies: [nioCore, nioPosix]),
+            /// The HTTP/1.1 client, for every connection that a program makes: one attempt, bounds of an answer, addresses of host names without
+            /// waiting for those of others.
+            .target(name: "OutgoingConnections", dependencies: [nioCore, nioPosix, nioHTTP1, nioTLS]),
             /// HTTP/1.1 from untrusted peers: bounded requests, limits of connections, socket files, the end. The daemon's and the gateway's.
             // Not Hummingbird: that drains an unread body without limit after an early refusal, has no idle time-out by default,
             // answers what is not HTTP with an empty 400, and past its limit of connections stops accepting, so that idle peers
@@ -146,8 +147,7 @@ let folders: [[Target]] = [
             .target(
                 name: "DaemonAPI",
                 dependencies: [
-                    "Encodings", "OutgoingConnections", "Refusals", "StrictJSON", "TLSHandshake", nioCore, nioPosix,
-                    nioHTTP1,
+                    "Encodings", "OutgoingConnections", "Refusals", "StrictJSON", "TLSHandshake", nioCore, nioHTTP1,
                 ],
                 exclude: ["openapi.json"]),
             /// The gateway's admin socket, as its command lines see it too: the requests and answers of people.
@@ -234,7 +234,7 @@ let folders: [[Target]] = [
                 name: "Processors",
                 dependencies: [
                     "Encodings", "OutgoingConnections", "Payments", "Radial", "SecretMemory", "StrictJSON", nioCore,
-                    nioPosix, nioHTTP1, nioSSL, nioTLS, crypto,
+                    nioHTTP1, nioSSL, crypto,
                 ]),
             /// The merchant server, a program of its own that calls the daemon like any other backend.
             .target(
@@ -390,7 +390,8 @@ let folders: [[Target]] = [
             .testTarget(
                 name: "DaemonAPITests",
                 dependencies: [
-                    "DaemonAPI", "Encodings", "Refusals", "StrictJSON", "TestSupport", nioCore, nioPosix,
+                    "DaemonAPI", "Encodings", "OutgoingConnections", "Refusals", "StrictJSON", "TestSupport", nioCore,
+                    nioPosix,
                 ]),
             .testTarget(
                 name: "OutgoingConnectionsTests",
@@ -465,7 +466,7 @@ let folders: [[Target]] = [
                     "ServerProgram",
                     "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "Gateway", "HTTPListener",
                     "HostSystem",
-                    "Payments", "Processors", "paytoken-gateway", "Radial", "Refusals", "SecretMemory", "StrictJSON",
+                    "Payments", "Processors", "paytoken-gateway", "Radial", "Refusals", "StrictJSON",
                     "Telemetry", "TestSupport", "TLSHandshake", "TokenForge", "OutgoingConnections",
                     logging, nioCore, nioPosix, nioHTTP1, nioSSL, crypto, x509, asn1, cryptoExtras,
                 ]),

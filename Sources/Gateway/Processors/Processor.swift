@@ -3,10 +3,10 @@ public import Payments
 /// A payment processor, as the gateway sees it: submit once, and perhaps ask what became of it.
 ///
 /// To add one, write a type in a file of its own that says what it takes and needs (``capabilities``) and how a submission is
-/// put to it (``authorize(_:before:)``), by ``ProcessorExchange`` if it speaks HTTP, and name its kind in the gateway's
+/// put to it (``authorize(_:before:late:)``), by ``ProcessorExchange`` if it speaks HTTP, and name its kind in the gateway's
 /// `ProcessorDirectory`. ``SimulatorProcessor`` is the example.
 ///
-/// The store of payments has written `submitting` durably before ``authorize(_:before:)`` is called, and calls it once. What it
+/// The store of payments has written `submitting` durably before ``authorize(_:before:late:)`` is called, and calls it once. What it
 /// answers decides whether the payment may ever be tried again, so that in doubt it is ``SubmissionOutcome/unknown(_:)``.
 public protocol Processor: Sendable {
     var capabilities: ProcessorCapabilities { get }
@@ -22,9 +22,11 @@ public protocol Processor: Sendable {
     /// Submits, once: on a connection of its own, so that a failure before the first byte is known for what it is. No retry,
     /// no redirect.
     ///
-    /// - Parameter deadline: nothing is sent after it, and no answer waited for.
+    /// - Parameters:
+    ///   - deadline: nothing is sent after it, and no answer waited for.
+    ///   - late: gets an answer that comes after the deadline, at most once. The outcome was unknown then.
     func authorize(
-        _ submission: Submission, before deadline: ContinuousClock.Instant
+        _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
     ) async -> SubmissionOutcome
 
     /// What became of a payment whose answer was lost. Called only where ``ProcessorCapabilities/tellsStatus``.
@@ -111,6 +113,9 @@ public enum SubmissionOutcome: Sendable, Equatable {
     /// It may have arrived. It is never sent again.
     case unknown(ExchangeFault)
 }
+
+/// Takes what came of a submission after its deadline.
+public typealias LateOutcome = @Sendable (SubmissionOutcome) async -> Void
 
 /// What a processor says became of a payment.
 public struct ProcessorAnswer: Sendable, Equatable {

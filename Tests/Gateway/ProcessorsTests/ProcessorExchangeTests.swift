@@ -1,6 +1,8 @@
+import Foundation
 import NIOCore
 import NIOPosix
 import OutgoingConnections
+import Payments
 import SecretMemory
 import TestSupport
 import Testing
@@ -9,6 +11,30 @@ import Testing
 
 func text(_ secret: borrowing SecretBytes) -> String {
     unsafe secret.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
+}
+
+extension ProcessorExchange {
+    /// Submits "payment", and says what came of it.
+    func post(
+        before deadline: ContinuousClock.Instant, late: @escaping @Sendable (String) -> Void = { _ in }
+    ) async -> String {
+        let outcome = await submit(
+            to: "/p", body: SecretBytes(copying: Array("payment".utf8)), before: deadline,
+            late: { late(Self.text($0)) },
+            read: { answer in
+                let text = "\(answer.status) \(String(decoding: answer.body, as: UTF8.self))"
+                return .answered(ProcessorAnswer(.authorized, PaymentOutcome(reason: text)))
+            })
+        return Self.text(outcome)
+    }
+
+    private static func text(_ outcome: SubmissionOutcome) -> String {
+        switch outcome {
+        case .answered(let answer): answer.outcome.reason ?? ""
+        case .notSent(let fault): "not sent: \(fault.rawValue)"
+        case .unknown(let fault): "unknown: \(fault.rawValue)"
+        }
+    }
 }
 
 /// What is known of a request whose connection fails: whether a byte of it can have left.
@@ -57,14 +83,9 @@ func text(_ secret: borrowing SecretBytes) -> String {
         func post(within limit: Duration = .seconds(60)) async throws -> String {
             let endpoint = try #require(ProcessorEndpoint("unix:\(directory.path("s"))"))
             let exchange = try ProcessorExchange(to: endpoint, headers: [(name: "X-Key", value: "k")])
-            let result = await exchange.send(
-                "POST", "/p", body: SecretBytes(copying: Array("payment".utf8)), before: .now + limit)
+            let outcome = await exchange.post(before: .now + limit)
             try? await channel.close()
-            return switch result {
-            case .answer(let answer): "\(answer.status) \(String(decoding: answer.body, as: UTF8.self))"
-            case .notSent(let fault): "not sent: \(fault.rawValue)"
-            case .unknown(let fault): "unknown: \(fault.rawValue)"
-            }
+            return outcome
         }
     }
 
@@ -121,30 +142,21 @@ func text(_ secret: borrowing SecretBytes) -> String {
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(server.localAddress?.port)
-        @Sendable func send(to host: String, within limit: Duration) async throws -> ProcessorExchange.Result {
+        @Sendable func send(to host: String, within limit: Duration) async throws -> String {
             var exchange = try ProcessorExchange(
                 to: ProcessorEndpoint(place: .loopback(host: host, port: port)))
             exchange.names = names
-            return await exchange.send(
-                "POST", "/p", body: SecretBytes(copying: Array("payment".utf8)), before: .now + limit)
+            return await exchange.post(before: .now + limit)
         }
         // Connections to it wait on every event loop.
         let waiting = (0..<16).map { _ in Begun { try? await send(to: "hangs.example", within: .seconds(120)) } }
         try await hang.hold()
         for _ in 0..<16 {
-            guard case .answer = try await send(to: "other.example", within: .seconds(60)) else {
-                Issue.record("no answer")
-                break
-            }
+            #expect(try await send(to: "other.example", within: .seconds(60)) == "200 ok")
         }
         #expect(waiting.allSatisfy { !$0.hasEnded })
         hang.end()
-        for one in waiting {
-            guard case .answer? = try await one.value() else {
-                Issue.record("no answer after the look-up")
-                break
-            }
-        }
+        for one in waiting { #expect(try await one.value() == "200 ok") }
         try await server.close()
     }
 
@@ -152,6 +164,34 @@ func text(_ secret: borrowing SecretBytes) -> String {
     func silent() async throws {
         let peer = try await Peer("", closes: false)
         #expect(try await peer.post(within: .milliseconds(300)) == "unknown: no_answer_in_time")
+    }
+
+    @Test("an answer that comes after the deadline is heard", arguments: ["ok", "cut short"])
+    func late(ending: String) async throws {
+        let (heard, said) = (Shared(""), Shared<(any Channel)?>(nil))
+        let directory = try FreshDirectory()
+        let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                said.change { $0 = channel }
+                return channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(Answerer("", heard, closes: false))
+                }
+            }
+            .bind(unixDomainSocketPath: directory.path("s")).get()
+        let exchange = try ProcessorExchange(to: #require(ProcessorEndpoint("unix:\(directory.path("s"))")))
+        let late = Shared<[String]>([])
+        let first = await exchange.post(before: .now + .milliseconds(500)) { text in late.change { $0.append(text) } }
+        #expect(first == "unknown: no_answer_in_time" && late.current.isEmpty)
+        let connection = try #require(said.current)
+        let length = ending == "ok" ? 2 : 3
+        try await connection.writeAndFlush(
+            ByteBuffer(string: "HTTP/1.1 200 OK\r\nContent-Length: \(length)\r\n\r\nok"))
+        if ending != "ok" { try await connection.close() }
+        try await wait(for: "the late answer") { !late.current.isEmpty }
+        #expect(late.current == [ending == "ok" ? "200 ok" : "unknown: connection_lost"])
+        // It was sent once.
+        #expect(heard.current.components(separatedBy: "POST ").count == 2)
+        try await server.close()
     }
 
     @Test("under a name with several addresses each payment is sent once, and is never taken for not sent")
@@ -177,19 +217,11 @@ func text(_ secret: borrowing SecretBytes) -> String {
             let sending = exchange
             let results = await withTaskGroup(of: String.self) { group in
                 for _ in 0..<50 {
-                    group.addTask {
-                        let result = await sending.send(
-                            "POST", "/p", body: SecretBytes(copying: Array("payment".utf8)), before: .now + .seconds(2))
-                        return switch result {
-                        case .answer: "answered"
-                        case .notSent(let fault): "not sent: \(fault.rawValue)"
-                        case .unknown(let fault): fault.rawValue
-                        }
-                    }
+                    group.addTask { await sending.post(before: .now + .seconds(2)) }
                 }
                 return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
             }
-            #expect(results == ["no_answer_in_time": 50])
+            #expect(results == ["unknown: no_answer_in_time": 50])
             #expect(heard.current.count == 50)
         }
         try await first.close()
@@ -220,12 +252,8 @@ func text(_ secret: borrowing SecretBytes) -> String {
     func nobody() async throws {
         let directory = try FreshDirectory()
         let endpoint = try #require(ProcessorEndpoint("unix:\(directory.path("s"))"))
-        let result = try await ProcessorExchange(to: endpoint).send(
-            "POST", "/p", body: SecretBytes(copying: [1]), before: .now + .seconds(60))
-        guard case .notSent(.notConnected) = result else {
-            Issue.record("\(result)")
-            return
-        }
+        #expect(
+            try await ProcessorExchange(to: endpoint).post(before: .now + .seconds(60)) == "not sent: not_connected")
     }
 
     @Test("a peer that does not speak TLS gets no byte of the payment")
@@ -240,13 +268,9 @@ func text(_ secret: borrowing SecretBytes) -> String {
             .bind(host: "127.0.0.1", port: 0).get()
         let port = try #require(channel.localAddress?.port)
         let endpoint = try #require(ProcessorEndpoint("https://127.0.0.1:\(port)"))
-        let result = try await ProcessorExchange(to: endpoint).send(
-            "POST", "/p", body: SecretBytes(copying: Array("payment".utf8)), before: .now + .milliseconds(500))
+        let outcome = try await ProcessorExchange(to: endpoint).post(before: .now + .milliseconds(500))
         try? await channel.close()
-        guard case .notSent = result else {
-            Issue.record("\(result)")
-            return
-        }
+        #expect(outcome.hasPrefix("not sent: "))
         #expect(!heard.current.contains("payment"))
     }
 }

@@ -70,7 +70,8 @@ struct StreamedAnswerTests {
 
     @Test("A refusal larger than the limit is given up")
     func largeRefusal() async throws {
-        let server = try await ScriptedServer("HTTP/1.1 500 No\r\n\r\n" + String(repeating: "x", count: 2000))
+        let server = try await ScriptedServer(
+            "HTTP/1.1 500 No\r\nContent-Length: 2000\r\n\r\n" + String(repeating: "x", count: 2000))
         await #expect(throws: UnixSocketClientError.answerTooLarge(limit: 1000)) {
             _ = try await server.client(maximumAnswerBytes: 1000).stream(.get("/"))
         }

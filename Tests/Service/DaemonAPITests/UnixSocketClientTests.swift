@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import DaemonAPI
+@testable import OutgoingConnections
 
 @Suite("Unix socket client")
 struct UnixSocketClientTests {
@@ -60,7 +61,8 @@ struct UnixSocketClientTests {
     @Test(
         "An answer larger than the limit is given up, whether it tells its length or not",
         arguments: [
-            "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n",
         ])
     func tooLarge(head: String) async throws {
         let server = try await ScriptedServer(head + String(repeating: "x", count: 2000))
@@ -110,6 +112,18 @@ struct UnixSocketClientTests {
         let server = try await ScriptedServer(script)
         await #expect(throws: UnixSocketClientError.cutShort(path: server.path)) {
             _ = try await server.client().send(.get("/"))
+        }
+        try await server.stop()
+    }
+
+    @Test("A body without a length is refused, gathered or streamed: one that was cut short would look whole")
+    func unframed() async throws {
+        let server = try await ScriptedServer("HTTP/1.1 200 OK\r\n\r\n{}")
+        await #expect(throws: UnixSocketClientError.notHTTP(path: server.path)) {
+            _ = try await server.client().send(.get("/"))
+        }
+        await #expect(throws: UnixSocketClientError.notHTTP(path: server.path)) {
+            _ = try await server.client().stream(.get("/"))
         }
         try await server.stop()
     }
@@ -203,14 +217,16 @@ struct UnixSocketClientTests {
             while true { _ = try await connect().get() }
         }
         let attempts = Shared(0)
-        let connected = try await Exchange.repeated(
-            {
-                attempts.increment()
-                guard attempts.current == 3 else { return connect() }
+        let connected: any Channel = try await UnixSocketClient.repeated {
+            attempts.increment()
+            if attempts.current == 3 {
                 server.read()
-                return accepted.futureResult.flatMap { connect() }
-            }, on: loop
-        ).get()
+                try await accepted.futureResult.get()
+            }
+            do { return try await connect().get() } catch let error as IOError {
+                throw HTTPFault(.connecting, .error(error))
+            }
+        }
         #expect(connected.isActive && attempts.current == 3)
         try await connected.close()
         try await server.close()
@@ -219,7 +235,8 @@ struct UnixSocketClientTests {
     @Test("A permission that is missing is named, with the settings that grant it")
     func permission() {
         let client = UnixSocketClient(path: "/run/paytokend/admin.sock")
-        let error = client.failure(of: IOError(errnoCode: EACCES, reason: "connect"))
+        let error = client.failure(
+            of: HTTPFault(.connecting, .error(IOError(errnoCode: EACCES, reason: "connect"))))
         #expect(error == .notPermitted(path: "/run/paytokend/admin.sock"))
         #expect(error.exitStatus == .notPermitted)
         #expect(error.description.contains("admin_mode"))

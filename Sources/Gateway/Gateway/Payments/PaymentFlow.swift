@@ -6,6 +6,7 @@
 //     PaymentRefusals.swift       the tables from faults to answers
 //     TokenDisclosure.swift       instead of all that: a token's data for the client, once
 //     PaymentRoutes.swift         the endpoints; Radial's are in the folder Radial
+//     PaymentFate.swift           what became of a payment, stored
 //     PaymentUpkeep.swift         what became of pending payments
 //
 // Guaranteed: a token is submitted at most once. `submitting` is durable before the processor's first byte; what happens after
@@ -227,14 +228,22 @@ struct PaymentFlow: Sendable {
                 of: prepared.submission.credential.accountNumber, in: released.transaction))
         let submitting = try await claim(payment, transaction, as: .submitting, nil)
         // From here on the payment is submitting, on disk.
-        switch await prepared.processor.processor.authorize(prepared.submission, before: ends) {
+        let credential = prepared.submission.credential
+        let outcome = await prepared.processor.processor.authorize(prepared.submission, before: ends) { late in
+            guard case .answered(let answer) = late else { return }
+            let settled = await settle(submitting, answer, transaction, credential)
+            logger.notice(
+                "the processor answered after the payment's deadline",
+                metadata: ["transaction.id": "\(transaction.name)", "state": "\(settled.state.rawValue)"])
+        }
+        switch outcome {
         case .answered(let answer):
-            let outcome = answer.outcome.masked(prepared.submission.credential.accountNumber)
-            logger.noteMasked(outcome, of: transaction)
             if answer.state == .pending {
-                noteUnknownFate(of: transaction, metric: "answered_pending", reason: outcome.reason ?? "", .warning)
+                noteUnknownFate(
+                    of: transaction, metric: "answered_pending",
+                    reason: answer.outcome.masked(credential.accountNumber).reason ?? "", .warning)
             }
-            return await settle(submitting, as: answer.state, outcome)
+            return await settle(submitting, answer, transaction, credential)
         case .unknown(let fault):
             // A processor that hands out account numbers does so with each payment until somebody mends it.
             let level: Logger.Level = fault == .accountNumberNotTokenized ? .error : .warning
@@ -247,19 +256,6 @@ struct PaymentFlow: Sendable {
                 "The processor cannot be reached, and nothing was sent; try again with the same request.",
                 details: fault.rawValue)
         }
-    }
-
-    /// - Parameter metric: a word of a closed list.
-    private func noteUnknownFate(
-        of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
-    ) {
-        metrics.submittedInDoubt(metric)
-        logger.log(
-            level: level, "a payment's fate is not known; it is not sent again",
-            metadata: [
-                "transaction.id": "\(transaction.name)", "processor": "\(transaction.processor ?? "")",
-                "reason": "\(reason)",
-            ])
     }
 
     private struct PreparedSubmission {
@@ -331,50 +327,6 @@ struct PaymentFlow: Sendable {
         return claimed
     }
 
-    /// The payment in its new state, or as `pending` where that could not be stored: it is asked for, or settled, later.
-    private func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
-        do throws(PaymentStoreError) {
-            return try await store.settle(payment, as: state, outcome, at: Date())
-        } catch {
-            note(error)
-            if !error.isOfPayment { unstored.add(payment, as: state, outcome) }
-            logger.error(
-                "a payment's fate could not be stored; it counts as pending",
-                metadata: ["transaction.id": "\(payment.transaction?.name ?? "")", "state": "\(state.rawValue)"])
-            var pending = payment
-            pending.state = .pending
-            return pending
-        }
-    }
-
-    /// The attempt's end, of which it is certain that it sent nothing. A store that fails is asked three times, and then when it is
-    /// back.
-    ///
-    /// - Returns: the payment as `pending`, where somebody took it for abandoned before; then that is what is known of it.
-    @discardableResult
-    func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
-        for isLast in [false, false, true] {
-            do throws(PaymentStoreError) {
-                _ = try await store.end(payment, as: state, PaymentOutcome(reason: reason), at: Date())
-                return nil
-            } catch {
-                if case .superseded(let state) = error {
-                    guard state == .pending else { return nil }
-                    var pending = payment
-                    pending.state = .pending
-                    return pending
-                }
-                note(error)
-                guard isLast else {
-                    try? await Task.sleep(for: .milliseconds(200))
-                    continue
-                }
-                if !error.isOfPayment { unstored.add(payment, as: state, PaymentOutcome(reason: reason)) }
-            }
-        }
-        return nil
-    }
-
     private func stored<Value: Sendable>(
         _ body: () async throws(PaymentStoreError) -> Value
     ) async throws(GatewayRefusal) -> Value {
@@ -384,7 +336,7 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    private func note(_ error: PaymentStoreError) {
+    func note(_ error: PaymentStoreError) {
         if case .superseded = error { return }
         readiness.failed(error)
         logger.error("the store of payments failed", metadata: ["reason": "\(error)"])

@@ -1,136 +1,139 @@
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 import NIOSSL
 import OutgoingConnections
 import Synchronization
 
-/// An answer of Apple's host, whole.
-struct AppleAnswer: Sendable {
-    let status: Int
-    let contentType: String?
-    let retryAfter: Int?
-    /// Within ``AppleExchange/mostBodyBytes``.
-    let body: [UInt8]
-    /// Whether the connection may serve another request.
-    let isReusable: Bool
-}
-
 /// A TLS connection to Apple's host as one merchant's identity, for one request after the other.
 final class AppleConnection: KeptConnection {
-    private let channel: any Channel
-    private let exchange: NIOLoopBound<AppleExchange>
-    /// Since when it is there.
-    let began = ContinuousClock.now
-    private let used = Mutex(ContinuousClock.now)
-    /// The moment of its last answer.
-    var lastUse: ContinuousClock.Instant { used.withLock { $0 } }
+    let http: HTTPConnection
+    private let handshake: AppleHandshake
+    private let host: String
 
-    private init(_ channel: any Channel, _ exchange: NIOLoopBound<AppleExchange>) {
-        self.channel = channel
-        self.exchange = exchange
+    /// Bytes of an answer's body; sessions have about 5,000.
+    private static let mostBodyBytes = 64 << 10
+
+    private init(_ http: HTTPConnection, _ handshake: AppleHandshake, host: String) {
+        self.http = http
+        self.handshake = handshake
+        self.host = host
     }
 
-    /// Connects, once.
-    ///
-    /// - Parameter until: what has not been done by then fails.
+    /// Connects, once, before the session's deadline.
     static func open(
         to endpoint: AppleEndpoint, as tls: IdentityTLS, _ progress: SessionProgress
     ) async throws(SessionFailure) -> AppleConnection {
-        let loop = MultiThreadedEventLoopGroup.singleton.next()
-        let ready = loop.makePromise(of: AppleConnection.self)
-        let bootstrap = ClientBootstrap(group: loop)
-            .connectTimeout(max(progress.origin.deadline - .now(), .milliseconds(1)))
-            .resolver(endpoint.names.resolver(on: loop))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let exchange = AppleExchange(host: endpoint.host.name, progress: progress)
-                    exchange.ready = { result in
-                        switch result {
-                        case .success(let exchange):
-                            ready.succeed(AppleConnection(channel, NIOLoopBound(exchange, eventLoop: loop)))
-                        case .failure(let failure): ready.fail(failure)
-                        }
-                    }
-                    let addTLS: (ChannelPipeline.SynchronousOperations) throws -> Void = { pipeline in
-                        let serverName = ServerNameCheck(endpoint.host.name)
-                        let counts = [
-                            AnswerByteCount.ofConnection(),
-                            AnswerByteCount(mostBodyBytes: AppleExchange.mostBodyBytes),
-                        ]
-                        try pipeline.addHandler(counts[0])
-                        try pipeline.addHandler(serverName.tls(tls.context))
-                        exchange.serverName = serverName
-                        try pipeline.addHandler(counts[1])
-                        exchange.counts = counts
-                        try pipeline.addHTTPClientHandlers()
-                        try pipeline.addHandler(exchange)
-                    }
-                    if case .proxy = endpoint.route {
-                        try channel.pipeline.syncOperations.addHandler(
-                            ProxyTunnel(to: endpoint.host.name, deadline: progress.origin.deadline, addTLS) {
-                                ready.fail($0)
-                            })
-                    } else {
-                        try addTLS(channel.pipeline.syncOperations)
-                    }
-                }
-            }
-        let connected =
+        let place: HTTPDestination.Place =
             switch endpoint.route {
-            case .direct: bootstrap.connect(host: endpoint.host.name, port: 443)
-            case .proxy(let proxy): bootstrap.connect(host: proxy.host, port: proxy.port)
-            case .testServer(let loopback): bootstrap.connect(to: loopback)
+            case .direct: .host(endpoint.host.name, port: 443)
+            case .proxy(let proxy): .host(proxy.host, port: proxy.port)
+            case .testServer(let loopback): .address(loopback)
             }
-        connected.whenComplete { result in
-            switch result {
-            case .success: progress.reached(.connection)
-            case .failure(let error): ready.fail(failure(ofConnecting: error))
-            }
+        var destination = HTTPDestination(place, mostBodyBytes: mostBodyBytes)
+        destination.names = endpoint.names
+        if case .proxy = endpoint.route {
+            destination.prepare = { ProxyTunnel.made(to: endpoint.host.name, on: $0) }
         }
-        do { return try await ready.futureResult.get() } catch {
-            connected.whenSuccess { $0.close(promise: nil) }
-            throw error as? SessionFailure ?? .notConnected
+        let handshake = AppleHandshake(progress)
+        destination.tls = {
+            progress.reached(.connection)
+            return [try ServerNameCheck(endpoint.host.name, handshake).tls(tls.context), handshake]
         }
-    }
-
-    private static func failure(ofConnecting error: any Error) -> SessionFailure {
-        switch error {
-        case let error as SessionFailure: return error
-        case let error as NIOConnectionError:
-            if error.connectionErrors.isEmpty, error.dnsAError != nil || error.dnsAAAAError != nil {
-                return .nameNotResolved
-            }
-            return .notConnected
-        case ChannelError.connectTimeout: return .deadlineExceeded(step: .connection)
-        default: return .notConnected
+        do {
+            let http = try await destination.connect(before: progress.deadline)
+            progress.reached(.tls)
+            return AppleConnection(http, handshake, host: endpoint.host.name)
+        } catch {
+            throw handshake.failure(error, progress)
         }
     }
 
     /// Sends one request, once. Nothing else may be under way on the connection.
-    func post(
-        _ body: [UInt8], _ progress: SessionProgress
-    ) async throws(SessionFailure) -> AppleAnswer {
-        let answer = channel.eventLoop.makePromise(of: AppleAnswer.self)
-        channel.eventLoop.execute { [exchange, channel] in
-            exchange.value.post(body, on: channel, progress, answer)
+    func post(_ body: [UInt8], _ progress: SessionProgress) async throws(SessionFailure) -> HTTPAnswer {
+        let request = HTTPRequest(
+            .POST, AppleEndpoint.path,
+            [
+                "Host": host, "Content-Type": "application/json", "Accept": "application/json",
+                "User-Agent": "paytoken-gateway",
+            ], body: ByteBuffer(bytes: body))
+        do {
+            let answer = try await http.send(request, before: progress.deadline)
+            progress.reached(.answer)
+            return answer
+        } catch {
+            throw handshake.failure(error, progress)
         }
-        defer { used.withLock { $0 = .now } }
-        do { return try await answer.futureResult.get() } catch { throw error as? SessionFailure ?? .connectionLost }
     }
 
-    /// Whether the other side has kept the connection open, as far as this host can know.
-    func isAlive() async -> Bool {
-        // The event loop looks at its sockets, then runs the tasks that wait. So a task has it look, and behind a second one an
-        // end that had arrived before is known, unless the loop was busy with other tasks all the time.
-        for _ in 0..<2 {
-            guard (try? await channel.eventLoop.submit {}.get()) != nil else { return false }
-        }
-        return channel.isActive
+    func isAlive() async -> Bool { await http.isAlive() }
+}
+
+/// What a connection's handshake has come to. The identity's key finds it in the connection's pipeline.
+final class AppleHandshake: ChannelInboundHandler, Sendable {
+    typealias InboundIn = Any
+
+    /// Of the session for which the connection is made.
+    let progress: SessionProgress
+    private let marks = Mutex((identityWasAsked: false, serverNameIsWrong: false))
+
+    init(_ progress: SessionProgress) { self.progress = progress }
+
+    /// The server's certificate was verified, and the server asks for the merchant's.
+    func identityIsAsked() {
+        marks.withLock { $0.identityWasAsked = true }
+        progress.reached(.tls)
     }
 
-    func close() { channel.close(promise: nil) }
+    /// The server's certificate is trusted, and for another name.
+    func serverNameIsWrong() { marks.withLock { $0.serverNameIsWrong = true } }
 
-    /// When it ends, whoever ends it.
-    func whenClosed(_ body: @escaping @Sendable () -> Void) { channel.closeFuture.whenComplete { _ in body() } }
+    /// - Parameter progress: of the session that needs the connection now.
+    func failure(_ fault: HTTPFault, _ progress: SessionProgress) -> SessionFailure {
+        let (identityWasAsked, serverNameIsWrong) = marks.withLock { $0 }
+        switch fault.cause {
+        case .late: return .deadlineExceeded(step: fault.phase == .connecting ? .connection : progress.next)
+        case .nameNotResolved: return .nameNotResolved
+        case .tooLarge: return .answerTooLarge
+        case .notHTTP: return .notHTTP
+        case _ where serverNameIsWrong: return .serverNameWrong
+        case .error(let error as SessionFailure): return error
+        case .error(let error as IdentityFailure): return SessionFailure(error, during: progress.next)
+        case _ where fault.phase == .connecting: return .notConnected
+        case .error(let error as NIOSSLExtraError) where error == .failedToValidateHostname: return .serverNameWrong
+        case .error(let error):
+            let reason = Self.reason(error)
+            if reason == "CERTIFICATE_VERIFY_FAILED" { return .serverUntrusted }
+            // In TLS 1.3 the client is ready before the server has checked its certificate (RFC 8446 §2): the server's verdict
+            // arrives while the request is on its way.
+            if identityWasAsked, let reason, reason.contains("_ALERT_"), fault.phase != .answering {
+                return .identityRefusedInTLS(alert: reason)
+            }
+            return lost(fault, reason)
+        case .ended, .silent: return lost(fault, nil)
+        }
+    }
+
+    private func lost(_ fault: HTTPFault, _ reason: String?) -> SessionFailure {
+        fault.phase > .securing ? .connectionLost : .handshakeFailed(reason: reason ?? "the connection ended")
+    }
+
+    /// BoringSSL's name for the reason, out of `error:1000007d:SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED at …`.
+    private static func reason(_ error: any Error) -> String? {
+        let stack: NIOBoringSSLErrorStack
+        switch error {
+        case NIOSSLError.handshakeFailed(.sslError(let errors)), BoringSSLError.sslError(let errors): stack = errors
+        default: return nil
+        }
+        guard let text = stack.first?.description else { return nil }
+        let parts = text.split(separator: ":")
+        guard let place = parts.firstIndex(of: "OPENSSL_internal"), place + 1 < parts.endIndex else { return nil }
+        return String(parts[place + 1].prefix { $0.isASCII && ($0.isUppercase || $0.isNumber || $0 == "_") })
+    }
+}
+
+extension SessionProgress {
+    /// By the clock that also counts while this host sleeps.
+    fileprivate var deadline: ContinuousClock.Instant {
+        .now + .nanoseconds((origin.deadline - .now()).nanoseconds)
+    }
 }

@@ -1,14 +1,11 @@
-import NIOCore
+import OutgoingConnections
 import Synchronization
 
 /// A connection that serves one request after another.
 protocol KeptConnection: AnyObject, Sendable {
-    var began: ContinuousClock.Instant { get }
-    /// The moment of its last answer.
-    var lastUse: ContinuousClock.Instant { get }
+    var http: HTTPConnection { get }
     /// Returns true if the other side has kept the connection open, as far as this host can know.
     func isAlive() async -> Bool
-    func close()
 }
 
 /// Bounds of a pool's connections, in number and time.
@@ -57,8 +54,8 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
     /// An idle one, the last used first; nil when there is none.
     func take(_ owner: Owner) async -> Connection? {
         while let connection = state.withLock({ $0.idle[owner]?.popLast() }) {
-            if connection.began + limits.age > .now, await connection.isAlive() { return connection }
-            connection.close()
+            if connection.http.began + limits.age > .now, await connection.isAlive() { return connection }
+            connection.http.close()
         }
         return nil
     }
@@ -79,7 +76,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
             state.count(newcomer)
             return (true, state.idle[owner]?.removeFirst())
         }
-        victim?.close()
+        victim?.http.close()
         return isFree
     }
 
@@ -100,9 +97,9 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
             defer { state.isSwept = true }
             return (true, !state.isSwept)
         }
-        guard isKept else { return connection.close() }
+        guard isKept else { return connection.http.close() }
         guard beginsToSweep else { return }
-        let first = connection.lastUse + limits.idle
+        let first = connection.http.lastUse + limits.idle
         Task { [weak self] in
             var due: ContinuousClock.Instant? = first
             while let next = due {
@@ -117,16 +114,16 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
     /// - Returns: when the next one may be due; nil where none is idle.
     private func sweep() -> ContinuousClock.Instant? {
         let (late, next) = state.withLock { state -> ([Connection], ContinuousClock.Instant?) in
-            let late = state.idle.values.flatMap { $0 }.filter { $0.lastUse + limits.idle <= .now }
+            let late = state.idle.values.flatMap { $0 }.filter { $0.http.lastUse + limits.idle <= .now }
             state.idle = state.idle.compactMapValues { connections in
                 let kept = connections.filter { connection in !late.contains { $0 === connection } }
                 return kept.isEmpty ? nil : kept
             }
-            let oldest = state.idle.values.flatMap { $0 }.map(\.lastUse).min()
+            let oldest = state.idle.values.flatMap { $0 }.map(\.http.lastUse).min()
             state.isSwept = oldest != nil
             return (late, oldest.map { $0 + limits.idle })
         }
-        for connection in late { connection.close() }
+        for connection in late { connection.http.close() }
         return next
     }
 
@@ -137,7 +134,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
             state.isClosed = true
             return state.idle.values.flatMap { $0 }
         }
-        for connection in idle { connection.close() }
+        for connection in idle { connection.http.close() }
     }
 
     /// The number of idle connections, for tests and metrics.

@@ -5,8 +5,8 @@ import TLSHandshake
 
 /// A TLS client's private key that is in paytokend's tokens: every signature is asked for, and only for what TLS hands over.
 ///
-/// One connection's handshake has one signature. How it went is told to the connection's pipeline by ``IdentityKeyEvent``,
-/// since BoringSSL knows no more of a failure than that there was one.
+/// One connection's handshake has one signature, which its ``AppleHandshake`` notes. NIOSSL reports the error of one that failed, before
+/// the handshake's own.
 final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     private let identity: MerchantIdentity
     private let source: any MerchantIdentitySource
@@ -27,22 +27,15 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
             signature.fail(IdentityFailure.unreadable)
             return signature.futureResult
         }
-        channel.pipeline.fireUserInboundEventTriggered(IdentityKeyEvent.asked)
         let input = Array(data.readableBytesView)
         // TLS asks on the connection's event loop; the connection is made for one session, and kept for others after it.
-        let exchange = try? channel.pipeline.syncOperations.handler(type: AppleExchange.self)
-        let origin = exchange?.progress.origin ?? SessionOrigin()
-        let (source, publicKeyHash) = (source, identity.publicKeyHash)
-        signature.completeWithTask {
-            do {
-                let bytes = try await source.signature(by: publicKeyHash, algorithm, over: input, for: origin)
-                channel.pipeline.fireUserInboundEventTriggered(IdentityKeyEvent.signed)
-                return ByteBuffer(bytes: bytes)
-            } catch {
-                channel.pipeline.fireUserInboundEventTriggered(
-                    IdentityKeyEvent.failed(error as? IdentityFailure ?? .unreadable))
-                throw error
-            }
+        let handshake = try? channel.pipeline.syncOperations.handler(type: AppleHandshake.self)
+        handshake?.identityIsAsked()
+        let origin = handshake?.progress.origin ?? SessionOrigin()
+        signature.completeWithTask { [source, identity] in
+            let bytes = try await source.signature(by: identity.publicKeyHash, algorithm, over: input, for: origin)
+            handshake?.progress.reached(.signature)
+            return ByteBuffer(bytes: bytes)
         }
         return signature.futureResult
     }
@@ -55,13 +48,6 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     static func == (one: IdentityKey, other: IdentityKey) -> Bool { one === other }
 
     func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
-}
-
-/// What a connection's handlers hear of the key.
-enum IdentityKeyEvent: Sendable {
-    case asked
-    case signed
-    case failed(IdentityFailure)
 }
 
 /// TLS towards Apple's host as one merchant's identity.

@@ -7,7 +7,7 @@
 //     MerchantIdentities.swift       paytokend's certificates and signatures
 //     IdentityKey.swift              the key as swift-nio-ssl sees it
 //     AppleEndpoint.swift            where sessions are asked for: never a name from a request
-//     AppleConnection.swift, AppleExchange.swift, ProxyTunnel.swift, ConnectionPool.swift
+//     AppleConnection.swift, ProxyTunnel.swift, ConnectionPool.swift
 //     SessionFailure.swift           the one table of what can go wrong
 //     SessionCheck.swift             the same in steps, for a person
 //
@@ -16,6 +16,7 @@
 
 import Foundation
 import NIOCore
+import OutgoingConnections
 import ServerProgram
 import StrictJSON
 import Synchronization
@@ -139,7 +140,7 @@ final class MerchantSessions: Sendable {
     private func post(
         _ body: [UInt8], as identity: MerchantIdentity, of merchantIdentifier: String, _ progress: SessionProgress,
         reuses: Bool
-    ) async throws(SessionFailure) -> AppleAnswer {
+    ) async throws(SessionFailure) -> HTTPAnswer {
         let owner = ConnectionOwner(
             merchantIdentifier: merchantIdentifier, publicKeyHash: identity.publicKeyHash)
         let connection: AppleConnection
@@ -151,12 +152,12 @@ final class MerchantSessions: Sendable {
             connection = try await connect(identity, for: owner, progress, isCheck: !reuses)
             observer.connectionTaken(isNew: true)
         }
-        let answer: AppleAnswer
+        let answer: HTTPAnswer
         do { answer = try await connection.post(body, progress) } catch {
-            connection.close()
+            connection.http.close()
             throw error
         }
-        if answer.isReusable { pool.give(connection, to: owner) } else { connection.close() }
+        if answer.isReusable { pool.give(connection, to: owner) } else { connection.http.close() }
         return answer
     }
 
@@ -166,7 +167,7 @@ final class MerchantSessions: Sendable {
         guard pool.reserve(for: owner, mayUseReserve: isCheck) else { throw .tooManyConnections }
         do {
             let connection = try await AppleConnection.open(to: endpoint, as: tls(identity), progress)
-            connection.whenClosed { [pool] in pool.release(of: owner) }
+            connection.http.whenClosed { [pool] in pool.release(of: owner) }
             observer.handshakeEnded(outcome: "ok")
             return connection
         } catch {
@@ -190,27 +191,29 @@ final class MerchantSessions: Sendable {
     }
 
     /// What Apple's answer means.
-    private static func session(from answer: AppleAnswer) throws(SessionFailure) -> MerchantSession {
+    private static func session(from answer: HTTPAnswer) throws(SessionFailure) -> MerchantSession {
         switch answer.status {
         case 200: break
         case 300..<400: throw .redirected(status: answer.status)
         case 401, 403: throw .identityRefused(status: answer.status)
         case 417: throw .mismatch
-        case 429: throw .tooManyRequests(retryAfter: answer.retryAfter)
+        case 429:
+            let seconds = answer.head.headers.first(name: "retry-after").flatMap { Int($0) }
+            throw .tooManyRequests(retryAfter: seconds.flatMap { (0...3600).contains($0) ? $0 : nil })
         case 400..<500: throw .requestRefused(status: answer.status)
         case 500...: throw .appleUnavailable(status: answer.status)
         default: throw .unexpectedStatus(answer.status)
         }
         // A session is opaque, but it is a JSON object; a proxy's page is none.
-        let type = answer.contentType ?? ""
+        let (type, body) = (answer.head.headers.first(name: "content-type") ?? "", answer.bytes)
         let essence = type.prefix { $0 != ";" }.lowercased()
         let blanks: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D]
         guard type.utf8.count <= 100, type.utf8.allSatisfy({ (0x20...0x7E).contains($0) }),
             essence.filter({ $0 != " " }) == "application/json",
-            answer.body.first(where: { !blanks.contains($0) }) == UInt8(ascii: "{"),
-            answer.body.last(where: { !blanks.contains($0) }) == UInt8(ascii: "}")
+            answer.isFramed, body.first(where: { !blanks.contains($0) }) == UInt8(ascii: "{"),
+            body.last(where: { !blanks.contains($0) }) == UInt8(ascii: "}")
         else { throw .unexpectedContent }
-        return MerchantSession(body: answer.body, contentType: type)
+        return MerchantSession(body: body, contentType: type)
     }
 
     /// Closes idle connections; those under way end with their requests.

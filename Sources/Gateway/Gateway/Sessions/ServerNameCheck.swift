@@ -9,11 +9,13 @@ import X509
 /// BoringSSL refused.
 final class ServerNameCheck {
     private let host: String
+    private let handshake: AppleHandshake
     private weak var handler: NIOSSLClientHandler?
-    /// The chain is trusted, and the certificate is for another name.
-    private(set) var isWrong = false
 
-    init(_ host: String) { self.host = host }
+    init(_ host: String, _ handshake: AppleHandshake) {
+        self.host = host
+        self.handshake = handshake
+    }
 
     /// TLS for one connection to the host. Lives on its event loop.
     func tls(_ context: NIOSSLContext) throws -> NIOSSLClientHandler {
@@ -23,8 +25,9 @@ final class ServerNameCheck {
             // Called for each certificate of the chain, the server's own one last.
             guard let own = self.handler?.peerCertificate else { return .failed }
             guard certificate == own else { return .certificateVerified }
-            isWrong = !Self.names(certificate).contains { Self.matches($0, host) }
-            return isWrong ? .failed : .certificateVerified
+            if Self.names(certificate).contains(where: { Self.matches($0, host) }) { return .certificateVerified }
+            handshake.serverNameIsWrong()
+            return .failed
         }
         self.handler = handler
         return handler

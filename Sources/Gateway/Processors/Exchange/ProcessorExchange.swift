@@ -1,11 +1,9 @@
-import Foundation
 import NIOCore
 import NIOHTTP1
-import NIOPosix
 import NIOSSL
-import NIOTLS
 import OutgoingConnections
 public import SecretMemory
+import Synchronization
 
 /// What went wrong between the gateway and a processor; a fixed word for records and metrics.
 public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
@@ -40,6 +38,8 @@ public struct ExchangeAnswer: Sendable {
 /// One request on one new connection: no retry, no redirect, no reuse, so that it is certain whether a byte of it was sent.
 public struct ProcessorExchange: Sendable {
     public static let mostAnswerBytes = 64 << 10
+    /// How long an answer is listened for after its deadline.
+    static let listening = Duration.seconds(60)
 
     public enum Result: Sendable {
         case answer(ExchangeAnswer)
@@ -76,194 +76,137 @@ public struct ProcessorExchange: Sendable {
         tls = try NIOSSLContext(configuration: configuration)
     }
 
+    /// Asks something that submits nothing.
+    public func get(_ path: String, before deadline: ContinuousClock.Instant) async -> Result {
+        await send(request(.GET, path, "application/json", body: nil), before: deadline)
+    }
+
+    /// Submits a payment.
+    ///
     /// - Parameters:
-    ///   - path: behind the endpoint's base path.
-    ///   - body: nil for none.
-    ///   - deadline: nothing is written after it, and no answer waited for.
-    public func send(
-        _ method: String, _ path: String, contentType: String = "application/json", body: borrowing SecretBytes,
-        before deadline: ContinuousClock.Instant
-    ) async -> Result {
-        var head = HTTPRequestHead(
-            version: .http1_1, method: HTTPMethod(rawValue: method), uri: endpoint.basePath + path)
-        head.headers = ["Host": endpoint.hostHeader, "Connection": "close", "User-Agent": "paytoken-gateway"]
-        var buffer = ByteBufferAllocator().buffer(capacity: body.count)
-        unsafe body.withUnsafeBytes { unsafe _ = buffer.writeBytes($0) }
-        if buffer.readableBytes > 0 {
-            head.headers.add(name: "Content-Type", value: contentType)
-            head.headers.add(name: "Content-Length", value: String(buffer.readableBytes))
+    ///   - path: after the endpoint's base path.
+    ///   - deadline: nothing is written after it. Where the answer has not come by then, the outcome is unknown; it is listened for a
+    ///     minute more.
+    ///   - late: gets what comes in that minute, at most once.
+    ///   - read: tells what an answer means.
+    public func submit(
+        to path: String, contentType: String = "application/json", body: borrowing SecretBytes,
+        before deadline: ContinuousClock.Instant, late: @escaping LateOutcome,
+        read: @escaping @Sendable (ExchangeAnswer) -> SubmissionOutcome
+    ) async -> SubmissionOutcome {
+        var bytes = ByteBufferAllocator().buffer(capacity: body.count)
+        unsafe body.withUnsafeBytes { unsafe _ = bytes.writeBytes($0) }
+        var request = request(.POST, path, contentType, body: bytes)
+        return await withCheckedContinuation { continuation in
+            let first = FirstOutcome(continuation)
+            request.atDeadline = {
+                guard LateListeners.shared.enter() else { return .zero }
+                first.give(.unknown(.noAnswerInTime))
+                return Self.listening
+            }
+            Task { [request] in
+                let outcome: SubmissionOutcome =
+                    switch await send(request, before: deadline) {
+                    case .notSent(let fault): .notSent(fault)
+                    case .unknown(let fault): .unknown(fault)
+                    case .answer(let answer): read(answer)
+                    }
+                guard !first.give(outcome) else { return }
+                await late(outcome)
+                LateListeners.shared.leave()
+            }
         }
-        head.headers.add(name: "Accept", value: contentType)
-        for (name, value) in headers { head.headers.replaceOrAdd(name: name, value: value) }
-        return await send(head, buffer, deadline)
     }
 
-    private func send(
-        _ head: HTTPRequestHead, _ body: ByteBuffer, _ deadline: ContinuousClock.Instant
-    ) async -> Result {
-        let left = ContinuousClock.now.duration(to: deadline)
-        guard left > .zero else { return .notSent(.tooLate) }
-        let loop = MultiThreadedEventLoopGroup.singleton.next()
-        let done = loop.makePromise(of: Result.self)
-        // Nothing is in the pipeline while it connects: a name with several addresses is tried on several connections, of which
-        // more than one may come to stand. Only the one that is chosen gets the request.
-        let bootstrap = ClientBootstrap(group: loop).connectTimeout(TimeAmount(left)).resolver(names.resolver(on: loop))
-        let connected =
-            switch endpoint.place {
-            case .https(let host, let port), .loopback(let host, let port): bootstrap.connect(host: host, port: port)
-            case .unix(let path): bootstrap.connect(unixDomainSocketPath: path)
-            }
-        connected.whenFailure { error in
-            let error = error as? NIOConnectionError
-            let isName = error.map { $0.connectionErrors.isEmpty && ($0.dnsAError != nil || $0.dnsAAAAError != nil) }
-            done.succeed(.notSent(isName == true ? .nameNotResolved : .notConnected))
-        }
-        connected.whenSuccess { channel in
-            channel.eventLoop.execute { begin(head, body, on: channel, deadline, done) }
-        }
-        do { return try await done.futureResult.get() } catch { return .unknown(.connectionLost) }
+    private func request(_ method: HTTPMethod, _ path: String, _ contentType: String, body: ByteBuffer?) -> HTTPRequest
+    {
+        var fields: HTTPHeaders = [
+            "Host": endpoint.hostHeader, "Connection": "close", "User-Agent": "paytoken-gateway", "Accept": contentType,
+        ]
+        if body != nil { fields.add(name: "Content-Type", value: contentType) }
+        for (name, value) in headers { fields.replaceOrAdd(name: name, value: value) }
+        return HTTPRequest(method, endpoint.basePath + path, fields, body: body)
     }
 
-    /// On the event loop of a connection that stands.
-    private func begin(
-        _ head: HTTPRequestHead, _ body: ByteBuffer, on channel: any Channel, _ deadline: ContinuousClock.Instant,
-        _ done: EventLoopPromise<Result>
-    ) {
-        let handler = SubmissionHandler(head, body, waitsForTLS: tls != nil, deadline: deadline, done)
-        do {
-            let pipeline = channel.pipeline.syncOperations
-            if let tls, case .https(let host, _) = endpoint.place {
-                // An IP address is verified as such, and sent as no name (RFC 6066 §3).
-                let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
-                try pipeline.addHandler(AnswerByteCount.ofConnection())
-                try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host))
-            }
-            try pipeline.addHandler(handler.count)
-            try pipeline.addHTTPClientHandlers()
-            try pipeline.addHandler(handler)
+    private func send(_ request: HTTPRequest, before deadline: ContinuousClock.Instant) async -> Result {
+        guard ContinuousClock.now < deadline else { return .notSent(.tooLate) }
+        let answer: HTTPAnswer
+        do throws(HTTPFault) {
+            answer = try await destination().send(request, before: deadline)
         } catch {
-            done.succeed(.notSent(.notWritten))
-            channel.close(promise: nil)
+            return error.phase < .asked ? .notSent(fault(error)) : .unknown(fault(error))
+        }
+        guard answer.isFramed else { return .unknown(.notHTTP) }
+        return .answer(
+            ExchangeAnswer(
+                status: answer.status, contentType: answer.head.headers.first(name: "content-type"), body: answer.bytes)
+        )
+    }
+
+    private func destination() -> HTTPDestination {
+        let place: HTTPDestination.Place =
+            switch endpoint.place {
+            case .https(let host, let port), .loopback(let host, let port): .host(host, port: port)
+            case .unix(let path): .unix(path)
+            }
+        var destination = HTTPDestination(place, mostBodyBytes: Self.mostAnswerBytes)
+        destination.names = names
+        if let tls, case .https(let host, _) = endpoint.place {
+            // An IP address is verified as such, and sent as no name (RFC 6066 §3).
+            let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
+            destination.tls = { [try NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host)] }
+        }
+        return destination
+    }
+
+    private func fault(_ fault: HTTPFault) -> ExchangeFault {
+        switch fault.cause {
+        case .nameNotResolved: .nameNotResolved
+        case .late where fault.phase == .connecting: .notConnected
+        case .late: fault.phase < .asked ? .tooLate : .noAnswerInTime
+        case .tooLarge: .answerTooLarge
+        case .notHTTP: .notHTTP
+        case .ended, .error, .silent:
+            switch fault.phase {
+            case .connecting, .idle: .notConnected
+            case .securing: .handshakeFailed
+            case .asked, .answering: .connectionLost
+            }
         }
     }
 }
 
-/// Writes the request as soon as the connection, and TLS, stand, and gathers the answer.
-private final class SubmissionHandler: ChannelInboundHandler {
-    typealias InboundIn = HTTPClientResponsePart
-    typealias OutboundOut = HTTPClientRequestPart
+/// The outcome that a caller waits for: the first one that is given.
+private final class FirstOutcome: Sendable {
+    private let waiting: Mutex<CheckedContinuation<SubmissionOutcome, Never>?>
 
-    private let head: HTTPRequestHead
-    private let requestBody: ByteBuffer
-    private let waitsForTLS: Bool
-    private let deadline: ContinuousClock.Instant
-    private let done: EventLoopPromise<ProcessorExchange.Result>
-    /// Goes in front of the HTTP decoder.
-    let count = AnswerByteCount(mostBodyBytes: ProcessorExchange.mostAnswerBytes)
-    private var isDone = false
-    /// From just before the first byte is written.
-    private var isSent = false
-    private var answer: HTTPResponseHead?
-    private var body: [UInt8] = []
-    private var alarm: Scheduled<Void>?
+    init(_ continuation: CheckedContinuation<SubmissionOutcome, Never>) { waiting = Mutex(continuation) }
 
-    init(
-        _ head: HTTPRequestHead, _ body: ByteBuffer, waitsForTLS: Bool, deadline: ContinuousClock.Instant,
-        _ done: EventLoopPromise<ProcessorExchange.Result>
-    ) {
-        self.head = head
-        requestBody = body
-        self.waitsForTLS = waitsForTLS
-        self.deadline = deadline
-        self.done = done
-    }
-
-    func handlerAdded(context: ChannelHandlerContext) {
-        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let channel = context.channel
-        alarm = context.eventLoop.scheduleTask(in: TimeAmount(max(ContinuousClock.now.duration(to: deadline), .zero))) {
-            handler.value.fail(handler.value.isSent ? .noAnswerInTime : .tooLate, channel)
+    /// - Returns: false where one was given before.
+    @discardableResult
+    func give(_ outcome: SubmissionOutcome) -> Bool {
+        let continuation = waiting.withLock { waiting in
+            defer { waiting = nil }
+            return waiting
         }
-        guard context.channel.isActive else { return fail(.notConnected, context.channel) }
-        if !waitsForTLS { write(context) }
+        continuation?.resume(returning: outcome)
+        return continuation != nil
     }
+}
 
-    func handlerRemoved(context: ChannelHandlerContext) {
-        alarm?.cancel()
-        alarm = nil
-    }
+/// Bounds the connections on which late answers are awaited, each with a descriptor and a payment's data in memory.
+private final class LateListeners: Sendable {
+    static let shared = LateListeners()
+    private static let most = 1000
+    private let count = Mutex(0)
 
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case TLSUserEvent.handshakeCompleted = event { write(context) }
-        context.fireUserInboundEventTriggered(event)
-    }
-
-    private func write(_ context: ChannelHandlerContext) {
-        guard !isDone, !isSent else { return }
-        // The last look at the clock: from here on the payment counts as sent.
-        guard ContinuousClock.now < deadline else { return fail(.tooLate, context.channel) }
-        isSent = true
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        if requestBody.readableBytes > 0 {
-            context.write(wrapOutboundOut(.body(.byteBuffer(requestBody))), promise: nil)
-        }
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        switch unwrapInboundIn(data) {
-        case .head(let head):
-            // An interim answer (RFC 9110 §15.2) is followed by the answer.
-            if (100..<200).contains(head.status.code) { return }
-            guard isSent, answer == nil else { return fail(.notHTTP, context.channel) }
-            answer = head
-            count.headHasEnded()
-        case .body(let part):
-            guard body.count + part.readableBytes <= ProcessorExchange.mostAnswerBytes else {
-                return fail(.answerTooLarge, context.channel)
-            }
-            body.append(contentsOf: part.readableBytesView)
-        case .end:
-            guard let answer else { return }
-            // Without a length an answer that was cut short looks whole.
-            let isFramed =
-                answer.headers.contains(name: "content-length")
-                || answer.headers[canonicalForm: "transfer-encoding"].last?.lowercased() == "chunked"
-            guard isFramed || body.isEmpty else { return fail(.notHTTP, context.channel) }
-            finish(
-                .answer(
-                    ExchangeAnswer(
-                        status: Int(answer.status.code), contentType: answer.headers.first(name: "content-type"),
-                        body: body)), context.channel)
+    func enter() -> Bool {
+        count.withLock { count in
+            guard count < Self.most else { return false }
+            count += 1
+            return true
         }
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        let fault: ExchangeFault
-        switch error {
-        case is AnswerByteCount.Exceeded, HTTPParserError.headerOverflow: fault = .answerTooLarge
-        case HTTPParserError.invalidEOFState: fault = .connectionLost
-        case is HTTPParserError: fault = .notHTTP
-        default: fault = isSent ? .connectionLost : (waitsForTLS ? .handshakeFailed : .notConnected)
-        }
-        fail(fault, context.channel)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        fail(isSent ? .connectionLost : (waitsForTLS ? .handshakeFailed : .notConnected), context.channel)
-        context.fireChannelInactive()
-    }
-
-    private func fail(_ fault: ExchangeFault, _ channel: any Channel) {
-        finish(isSent ? .unknown(fault) : .notSent(fault), channel)
-    }
-
-    private func finish(_ result: ProcessorExchange.Result, _ channel: any Channel) {
-        guard !isDone else { return }
-        isDone = true
-        alarm?.cancel()
-        alarm = nil
-        done.succeed(result)
-        channel.close(promise: nil)
-    }
+    func leave() { count.withLock { $0 -= 1 } }
 }

@@ -48,17 +48,13 @@ public struct RadialProcessor: Processor {
     }
 
     public func authorize(
-        _ submission: Submission, before deadline: ContinuousClock.Instant
+        _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
     ) async -> SubmissionOutcome {
         guard ContinuousClock.now.duration(to: deadline) >= leastTime else { return .notSent(.tooLate) }
         guard let request = try? RadialRequest(submission) else { return .notSent(.notWritten) }
-        switch await exchange.send(
-            "POST", request.path, contentType: "text/xml", body: request.document, before: deadline)
-        {
-        case .notSent(let fault): return .notSent(fault)
-        case .unknown(let fault): return .unknown(fault)
-        case .answer(let answer): return Self.outcome(answer, of: submission)
-        }
+        return await exchange.submit(
+            to: request.path, contentType: "text/xml", body: request.document, before: deadline, late: late
+        ) { Self.outcome($0, of: submission) }
     }
 
     /// What is certain after an answer. Everything else is `pending`: it is not sent again, and a person asks Radial.

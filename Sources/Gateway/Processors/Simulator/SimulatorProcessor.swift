@@ -11,17 +11,13 @@ public struct SimulatorProcessor: Processor {
     public init(_ exchange: ProcessorExchange) { self.exchange = exchange }
 
     public func authorize(
-        _ submission: Submission, before deadline: ContinuousClock.Instant
+        _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
     ) async -> SubmissionOutcome {
-        let body = Self.body(submission)
-        switch await exchange.send("POST", "/authorizations", body: body, before: deadline) {
-        case .notSent(let fault): return .notSent(fault)
-        case .unknown(let fault): return .unknown(fault)
-        case .answer(let answer):
-            guard let known = Self.read(answer, of: submission.transactionId) else {
-                return .unknown(.answerNotUnderstood)
-            }
-            return .answered(known)
+        let transactionId = submission.transactionId
+        return await exchange.submit(
+            to: "/authorizations", body: Self.body(submission), before: deadline, late: late
+        ) { answer in
+            Self.read(answer, of: transactionId).map { .answered($0) } ?? .unknown(.answerNotUnderstood)
         }
     }
 
@@ -29,7 +25,7 @@ public struct SimulatorProcessor: Processor {
         of payment: SubmittedPayment, before deadline: ContinuousClock.Instant
     ) async -> ProcessorStatus {
         let path = "/authorizations/\(payment.transactionId)"
-        switch await exchange.send("GET", path, body: SecretBytes(count: 0), before: deadline) {
+        switch await exchange.get(path, before: deadline) {
         case .notSent(let fault), .unknown(let fault): return .notAnswered(fault.rawValue)
         case .answer(let answer):
             if answer.status == 404 { return .noTrace }

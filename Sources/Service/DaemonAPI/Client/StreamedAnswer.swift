@@ -1,4 +1,4 @@
-import NIOCore
+import OutgoingConnections
 
 /// An answer whose body is read while it comes, in as much memory as a few reads of the socket take.
 public struct StreamedAnswer: AnswerHead {
@@ -10,7 +10,7 @@ public struct StreamedAnswer: AnswerHead {
 
     /// The refusal in the body; nil on success, or when the body is none of ours.
     public var refusal: RefusalAnswer? {
-        guard !isSuccess, case .whole(let bytes) = body.source else { return nil }
+        guard !isSuccess, case .whole(let bytes) = body.body else { return nil }
         return try? JSONCoding.decode(RefusalAnswer.self, from: bytes)
     }
 }
@@ -20,39 +20,20 @@ public struct StreamedAnswer: AnswerHead {
 /// The socket is read as fast as the pieces are taken. A sequence for one iteration; dropping it closes the connection.
 /// It ends when the daemon has ended the body, and throws when the connection ended first.
 public struct AnswerBody: AsyncSequence, Sendable {
-    typealias Pieces = NIOThrowingAsyncSequenceProducer<
-        [UInt8], any Error, NIOAsyncSequenceProducerBackPressureStrategies.HighLowWatermark, StreamReader
-    >
-
-    enum Source: Sendable {
-        case whole([UInt8])
-        case pieces(Pieces)
-    }
-
-    let source: Source
-    let path: String
+    let body: HTTPBody
+    let client: UnixSocketClient
 
     public func makeAsyncIterator() -> Iterator {
-        switch source {
-        case .whole(let bytes): Iterator(whole: bytes, path: path)
-        case .pieces(let pieces): Iterator(pieces: pieces.makeAsyncIterator(), path: path)
+        switch body {
+        case .whole(let bytes): Iterator(whole: bytes, pieces: nil, client: client)
+        case .pieces(let pieces): Iterator(whole: [], pieces: pieces.makeAsyncIterator(), client: client)
         }
     }
 
     public struct Iterator: AsyncIteratorProtocol {
-        private var whole: [UInt8] = []
-        private var pieces: Pieces.AsyncIterator?
-        private let path: String
-
-        init(whole: [UInt8], path: String) {
-            self.whole = whole
-            self.path = path
-        }
-
-        init(pieces: Pieces.AsyncIterator, path: String) {
-            self.pieces = pieces
-            self.path = path
-        }
+        fileprivate var whole: [UInt8]
+        fileprivate let pieces: HTTPBody.Pieces.AsyncIterator?
+        fileprivate let client: UnixSocketClient
 
         public mutating func next() async throws(UnixSocketClientError) -> [UInt8]? {
             guard let pieces else {
@@ -60,15 +41,13 @@ public struct AnswerBody: AsyncSequence, Sendable {
                 return whole.isEmpty ? nil : whole
             }
             do {
-                guard let piece = try await pieces.next() else {
-                    // A cancelled task gets no more pieces; it must not take that for the body's end.
-                    if Task.isCancelled { throw UnixSocketClientError.cutShort(path: path) }
-                    return nil
-                }
-                return piece
+                if let piece = try await pieces.next() { return piece }
             } catch {
-                throw error as? UnixSocketClientError ?? .cutShort(path: path)
+                throw error is HTTPFault ? client.failure(of: error) : .cutShort(path: client.path)
             }
+            // A cancelled task gets no more pieces; it must not take that for the body's end.
+            if Task.isCancelled { throw .cutShort(path: client.path) }
+            return nil
         }
     }
 }

@@ -1,6 +1,6 @@
 package import NIOCore
 import NIOHTTP1
-import NIOPosix
+import OutgoingConnections
 
 #if canImport(Glibc)
     import Glibc
@@ -10,9 +10,9 @@ import NIOPosix
     import Darwin
 #endif
 
-/// Asks the daemon one thing over its Unix socket: one connection, one request, one answer.
+/// Asks the daemon one thing over its Unix socket: one connection, one request, one answer. ``UnixSocketConnection`` is for several.
 ///
-/// There is no retry: whether a request may be repeated is its sender's to know. Any task may call it, and several at
+/// There is no retry: only the sender of a request knows whether it may be repeated. Any task may call it, and several at
 /// once; nothing blocks.
 public struct UnixSocketClient: Sendable {
     public let path: String
@@ -31,9 +31,7 @@ public struct UnixSocketClient: Sendable {
 
     /// Asks for what is short: the answer comes whole.
     public func send(_ request: ClientRequest) async throws(UnixSocketClientError) -> ClientAnswer {
-        let answer = try await exchange(request, .gathered)
-        guard case .whole(let body) = answer.body.source else { throw .cutShort(path: path) }
-        return ClientAnswer(status: answer.status, headers: answer.headers, body: body)
+        ClientAnswer(try await answer(to: request, .gathered))
     }
 
     /// Asks for what may be long, or have no end.
@@ -43,39 +41,118 @@ public struct UnixSocketClient: Sendable {
     public func stream(
         _ request: ClientRequest, idle: Duration? = .seconds(60)
     ) async throws(UnixSocketClientError) -> StreamedAnswer {
-        try await exchange(request, .streamed(idle: idle))
+        let answer = try await answer(to: request, .streamed(idle: idle))
+        return StreamedAnswer(
+            status: answer.status, headers: answer.fields, body: AnswerBody(body: answer.body, client: self))
     }
 
-    private func exchange(
-        _ request: ClientRequest, _ delivery: Exchange.Delivery
-    ) async throws(UnixSocketClientError) -> StreamedAnswer {
+    private func answer(
+        to request: ClientRequest, _ delivery: HTTPRequest.Delivery
+    ) async throws(UnixSocketClientError) -> HTTPAnswer {
+        var wire = request.wire(accept: delivery.isStreamed ? "*/*" : "application/json")
+        wire.head.headers.add(name: "Connection", value: "close")
+        wire.delivery = delivery
+        return try await connecting { [wire] destination, deadline in
+            try await framed { () throws(HTTPFault) in try await destination.send(wire, before: deadline) }
+        }
+    }
+
+    /// Connects, and again where the queue of connections is full: a daemon that is flooded, or that starts, has no room in it for a
+    /// moment, which is EAGAIN for a socket that does not block. Nothing was sent then.
+    func connecting<Value>(
+        _ connect: (HTTPDestination, ContinuousClock.Instant) async throws -> Value
+    ) async throws(UnixSocketClientError) -> Value {
+        let ends = ContinuousClock.now + deadline
         do {
-            return try await Exchange(client: self, request: request, delivery: delivery).run()
-        } catch {
-            throw failure(of: error)
+            var destination = HTTPDestination(.unix(path), mostBodyBytes: maximumAnswerBytes)
+            destination.prepare = { [checkPeer] channel in
+                channel.eventLoop.makeCompletedFuture { try checkPeer(channel) }
+            }
+            return try await Self.repeated { try await connect(destination, ends) }
+        } catch { throw failure(of: error) }
+    }
+
+    static func repeated<Value>(_ connect: () async throws -> Value) async throws -> Value {
+        for _ in 0..<10 {
+            do { return try await connect() } catch let fault as HTTPFault where fault.errno == EAGAIN {
+                try? await Task.sleep(for: .milliseconds(20))
+            }
+        }
+        return try await connect()
+    }
+
+    /// Refuses an answer that does not say where it ends.
+    func framed(_ answer: () async throws(HTTPFault) -> HTTPAnswer) async throws -> HTTPAnswer {
+        let answer = try await answer()
+        guard answer.isFramed else { throw UnixSocketClientError.notHTTP(path: path) }
+        return answer
+    }
+
+    /// - Parameters:
+    ///   - time: that the request had; nil for the client's own deadline.
+    ///   - hasServed: true for a request on a connection on which answers have come.
+    func failure(of error: any Error, after time: Duration? = nil, hasServed: Bool = false) -> UnixSocketClientError {
+        guard let fault = error as? HTTPFault else { return cannotConnect(error) }
+        switch fault.cause {
+        case .late: return .deadlineExceeded(path: path, after: time ?? deadline)
+        case .silent(let time): return .silent(path: path, for: time)
+        case .tooLarge: return .answerTooLarge(limit: maximumAnswerBytes)
+        case .notHTTP: return .notHTTP(path: path)
+        case .ended:
+            // A connection that was kept may have been closed before the request reached the other side.
+            let isUnanswered = fault.phase == .idle || hasServed && fault.phase == .asked
+            return isUnanswered ? .closed(path: path) : .cutShort(path: path)
+        case .nameNotResolved: return .notThere(path: path)
+        case .error(let error): return cannotConnect(error)
         }
     }
 
-    /// What an error of NIO or of connect(2) means here.
-    func failure(of error: any Error) -> UnixSocketClientError {
-        switch error {
-        case let error as UnixSocketClientError: return error
-        case SocketAddressError.unixDomainSocketPathTooLong: return .pathTooLong(path: path)
-        case let error as IOError:
-            switch error.errnoCode {
-            case ENOENT, ENOTDIR: return .notThere(path: path)
-            case ECONNREFUSED, ENOTSOCK: return .notListening(path: path)
-            case EAGAIN: return .busy(path: path)
-            case EACCES, EPERM: return .notPermitted(path: path)
-            case ECONNRESET, EPIPE: return .cutShort(path: path)
-            default: return .cannotConnect(path: path, error: error.description)
-            }
-        case HTTPParserError.invalidEOFState: return .cutShort(path: path)
-        case is HTTPParserError, is NIOHTTPDecoderError: return .notHTTP(path: path)
-        case ChannelError.connectTimeout: return .deadlineExceeded(path: path, after: deadline)
-        case is ChannelError: return .cutShort(path: path)
-        default: return .cannotConnect(path: path, error: String(describing: type(of: error)))
+    private func cannotConnect(_ error: any Error) -> UnixSocketClientError {
+        if let known = error as? UnixSocketClientError { return known }
+        if case SocketAddressError.unixDomainSocketPathTooLong = error { return .pathTooLong(path: path) }
+        return switch (error as? IOError)?.errnoCode {
+        case ENOENT, ENOTDIR: .notThere(path: path)
+        case ECONNREFUSED, ENOTSOCK: .notListening(path: path)
+        case EAGAIN: .busy(path: path)
+        case EACCES, EPERM: .notPermitted(path: path)
+        case nil: .cannotConnect(path: path, error: String(describing: type(of: error)))
+        default: .cannotConnect(path: path, error: "\(error)")
         }
+    }
+}
+
+extension HTTPFault {
+    /// Of connect(2).
+    fileprivate var errno: CInt? {
+        if phase == .connecting, case .error(let error as IOError) = cause { error.errnoCode } else { nil }
+    }
+}
+
+extension HTTPRequest.Delivery {
+    fileprivate var isStreamed: Bool { if case .streamed = self { true } else { false } }
+}
+
+extension HTTPAnswer {
+    fileprivate var fields: [(name: String, value: String)] { head.headers.map { (name: $0.name, value: $0.value) } }
+}
+
+extension ClientRequest {
+    /// The request as it is sent, within its task.
+    func wire(accept: String) -> HTTPRequest {
+        var headers: HTTPHeaders = ["Host": "localhost", "Accept": accept]
+        if body != nil { headers.add(name: "Content-Type", value: "application/json") }
+        if let traceparent { headers.add(name: "traceparent", value: traceparent) }
+        if let onBehalfOf { headers.add(name: ClientName.header, value: onBehalfOf.text) }
+        var request = HTTPRequest(
+            HTTPMethod(rawValue: method), target, headers, body: body.map { ByteBuffer(bytes: $0) })
+        request.endsWithTask = true
+        return request
+    }
+}
+
+extension ClientAnswer {
+    init(_ answer: HTTPAnswer) {
+        self.init(status: answer.status, headers: answer.fields, body: answer.bytes)
     }
 }
 

@@ -19,6 +19,8 @@ struct ScriptedProcessor: Processor {
     let submissions = Shared<[Submission]>([])
     /// Closed, it holds the answers back.
     let latch = Latch(isOpen: true)
+    /// For answers after the deadline, in the order of submissions.
+    let late = Shared<[LateOutcome]>([])
 
     init(_ outcomes: [SubmissionOutcome], laterStatus: ProcessorStatus? = nil) {
         precondition(!outcomes.isEmpty)
@@ -32,9 +34,10 @@ struct ScriptedProcessor: Processor {
     }
 
     func authorize(
-        _ submission: Submission, before deadline: ContinuousClock.Instant
+        _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
     ) async -> SubmissionOutcome {
         submissions.change { $0.append(submission) }
+        self.late.change { $0.append(late) }
         await latch.pass()
         return outcomes[min(submissions.current.count, outcomes.count) - 1]
     }

@@ -19,7 +19,7 @@ struct PaymentUpkeepTests {
         let latch = Latch(isOpen: true)
 
         func authorize(
-            _ submission: Submission, before deadline: ContinuousClock.Instant
+            _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
         ) async -> SubmissionOutcome { .notSent(.notConnected) }
 
         func status(

@@ -18,7 +18,7 @@ struct ProcessorDirectoryTests {
         }
 
         func authorize(
-            _ submission: Submission, before deadline: ContinuousClock.Instant
+            _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
         ) async -> SubmissionOutcome { .notSent(.tooLate) }
     }
 

@@ -19,7 +19,7 @@ import Testing
         let progress = SessionProgress(SessionOrigin(deadline: .now() + .seconds(120)))
         do throws(SessionFailure) {
             let connection = try await AppleConnection.open(to: endpoint, as: tls, progress)
-            connection.close()
+            connection.http.close()
             #expect(!fails)
         } catch {
             #expect(fails, "\(error)")
@@ -45,7 +45,7 @@ import Testing
             let connection = try await AppleConnection.open(
                 to: endpoint, as: tls, SessionProgress(origin))
             _ = try await connection.post(SessionBench.request.appleBody, progress)
-            connection.close()
+            connection.http.close()
             return { [weak progress] in progress == nil }
         }
         let isGone = try await asked()

@@ -2,7 +2,6 @@ import Foundation
 import NIOCore
 import NIOSSL
 import OutgoingConnections
-import SecretMemory
 import TestSupport
 import Testing
 
@@ -72,7 +71,7 @@ import Testing
         } else {
             let endpoint = try #require(ProcessorEndpoint("https://127.0.0.1:\(server.port)/v1"))
             let exchange = try ProcessorExchange(to: endpoint)
-            _ = await exchange.send("GET", "/", body: SecretBytes(count: 0), before: .now + .seconds(20))
+            _ = await exchange.get("/", before: .now + .seconds(20))
         }
         try await wait(for: "the server to find no common algorithm") {
             server.text.contains("no shared signature algorithms")
@@ -94,7 +93,7 @@ import Testing
             to: ProcessorEndpoint(place: .https(host: SimulatedAppleCertificates.hostName, port: server.port)),
             trust: NIOSSLCertificate.fromPEMFile(files.root).map { try $0.toDERBytes() })
         exchange.names = HostNames { _ in [try SocketAddress(ipAddress: "127.0.0.1", port: 0)] }
-        let result = await exchange.send("GET", "/", body: SecretBytes(count: 0), before: .now + .seconds(120))
+        let result = await exchange.get("/", before: .now + .seconds(120))
         guard case .unknown(.answerTooLarge) = result else {
             Issue.record("\(result)")
             return

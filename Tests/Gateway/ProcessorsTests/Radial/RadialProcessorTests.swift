@@ -79,7 +79,7 @@ struct RadialProcessorTests {
     ) async throws -> (outcome: SubmissionOutcome, requests: [PlayedRadial.Request]) {
         let radial = try await PlayedRadial(behaviour)
         let outcome = try await radial.processor(leastTime: .zero).authorize(
-            submission ?? Self.submission(), before: .now + limit)
+            submission ?? Self.submission(), before: .now + limit, late: { _ in })
         return (outcome, radial.requests.current)
     }
 
@@ -218,7 +218,8 @@ struct RadialProcessorTests {
     @Test("with too little time left for an answer nothing is sent")
     func tooLate() async throws {
         let radial = try await PlayedRadial(.answers(Self.reply()))
-        let outcome = try await radial.processor().authorize(Self.submission(), before: .now + .seconds(2))
+        let outcome = try await radial.processor().authorize(
+            Self.submission(), before: .now + .seconds(2), late: { _ in })
         #expect(outcome == .notSent(.tooLate) && radial.requests.current.isEmpty)
     }
 
@@ -240,7 +241,8 @@ struct RadialProcessorTests {
     func nobody() async throws {
         let radial = try await PlayedRadial(.cut)
         try await radial.leave()
-        let outcome = try await radial.processor().authorize(Self.submission(), before: .now + .seconds(60))
+        let outcome = try await radial.processor().authorize(
+            Self.submission(), before: .now + .seconds(60), late: { _ in })
         #expect(outcome == .notSent(.notConnected))
         #expect(radial.requests.current.isEmpty)
     }
@@ -306,6 +308,7 @@ struct RadialProcessorTests {
             proof: .threeDSecure(ThreeDSecureProof(cryptogram: Self.secret("?"), eciIndicator: nil)))
         #expect(processor.objection(to: broken) == "a cryptogram that is not base64, or too long")
         // Should one be submitted all the same, nothing of it is sent.
-        #expect(await processor.authorize(discover, before: .now + .seconds(60)) == .notSent(.notWritten))
+        #expect(
+            await processor.authorize(discover, before: .now + .seconds(60), late: { _ in }) == .notSent(.notWritten))
     }
 }

@@ -1,0 +1,72 @@
+import Foundation
+import Logging
+import Payments
+import Processors
+
+extension PaymentFlow {
+    /// - Parameter metric: a word of a closed list.
+    func noteUnknownFate(
+        of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
+    ) {
+        metrics.submittedInDoubt(metric)
+        logger.log(
+            level: level, "a payment's fate is not known; it is not sent again",
+            metadata: [
+                "transaction.id": "\(transaction.name)", "processor": "\(transaction.processor ?? "")",
+                "reason": "\(reason)",
+            ])
+    }
+
+    func settle(
+        _ payment: Payment, _ answer: ProcessorAnswer, _ transaction: PaymentTransaction,
+        _ credential: PaymentCredential
+    ) async -> Payment {
+        let outcome = answer.outcome.masked(credential.accountNumber)
+        logger.noteMasked(outcome, of: transaction)
+        return await settle(payment, as: answer.state, outcome)
+    }
+
+    /// The payment in its new state, or as `pending` where that could not be stored: it is asked for, or settled, later.
+    func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
+        do throws(PaymentStoreError) {
+            return try await store.settle(payment, as: state, outcome, at: Date())
+        } catch {
+            note(error)
+            if !error.isOfPayment { unstored.add(payment, as: state, outcome) }
+            logger.error(
+                "a payment's fate could not be stored; it counts as pending",
+                metadata: ["transaction.id": "\(payment.transaction?.name ?? "")", "state": "\(state.rawValue)"])
+            var pending = payment
+            pending.state = .pending
+            return pending
+        }
+    }
+
+    /// The attempt's end, of which it is certain that it sent nothing. A store that fails is asked three times, and then when it is
+    /// back.
+    ///
+    /// - Returns: the payment as `pending`, where somebody took it for abandoned before; then that is what is known of it.
+    @discardableResult
+    func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
+        for isLast in [false, false, true] {
+            do throws(PaymentStoreError) {
+                _ = try await store.end(payment, as: state, PaymentOutcome(reason: reason), at: Date())
+                return nil
+            } catch {
+                if case .superseded(let state) = error {
+                    guard state == .pending else { return nil }
+                    var pending = payment
+                    pending.state = .pending
+                    return pending
+                }
+                note(error)
+                guard isLast else {
+                    try? await Task.sleep(for: .milliseconds(200))
+                    continue
+                }
+                if !error.isOfPayment { unstored.add(payment, as: state, PaymentOutcome(reason: reason)) }
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,62 @@
+import NIOCore
+import Synchronization
+
+/// A connection for one request after another.
+package final class HTTPConnection: Sendable {
+    private let exchange: NIOLoopBound<HTTPExchange>
+    private let channel: any Channel
+    package let began = ContinuousClock.now
+    private let used = Mutex((last: ContinuousClock.now, answers: 0))
+
+    init(_ exchange: HTTPExchange, _ channel: any Channel) {
+        self.exchange = NIOLoopBound(exchange, eventLoop: channel.eventLoop)
+        self.channel = channel
+    }
+
+    /// Sends a request, once. The one before must have been answered. After a failure the connection is closed.
+    ///
+    /// - Parameter deadline: nothing is sent after it.
+    package func send(
+        _ request: HTTPRequest, before deadline: ContinuousClock.Instant
+    ) async throws(HTTPFault) -> HTTPAnswer {
+        defer { used.withLock { $0.last = .now } }
+        let whole = try await request.answer(on: channel.eventLoop) { answer in
+            channel.eventLoop.execute { self.ask(request, before: deadline, answer) }
+        } onCancel: {
+            self.close()
+        }
+        used.withLock { $0.answers += 1 }
+        return whole
+    }
+
+    /// On the connection's event loop.
+    func ask(
+        _ request: HTTPRequest, before deadline: ContinuousClock.Instant, _ answer: EventLoopPromise<HTTPAnswer>
+    ) {
+        exchange.value.ask(request, before: deadline, answer)
+    }
+
+    /// The moment of the last answer.
+    package var lastUse: ContinuousClock.Instant { used.withLock { $0.last } }
+
+    /// Answers that came.
+    package var answers: Int { used.withLock { $0.answers } }
+
+    /// Returns true while the other side's end has not been noticed.
+    package var isOpen: Bool { channel.isActive }
+
+    /// Returns true if the other side has kept the connection open, as far as this host can know.
+    package func isAlive() async -> Bool {
+        // The event loop examines its sockets, then runs the tasks that wait. The first task has it examine them; when the second one
+        // has run, an end that had arrived before is known, unless other tasks kept the loop busy all the time.
+        for _ in 0..<2 {
+            guard (try? await channel.eventLoop.submit {}.get()) != nil else { return false }
+        }
+        return isOpen
+    }
+
+    package func close() { channel.close(promise: nil) }
+
+    /// Runs when the connection has ended.
+    package func whenClosed(_ body: @escaping @Sendable () -> Void) { channel.closeFuture.whenComplete { _ in body() } }
+}

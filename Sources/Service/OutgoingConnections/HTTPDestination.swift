@@ -1,0 +1,78 @@
+package import NIOCore
+import NIOPosix
+
+/// A server that this program asks by HTTP/1.1, and what is between the connection and HTTP.
+///
+/// Nothing here repeats a request, keeps a connection for other requests, or follows a redirect. A caller that may ask again does
+/// so itself: ``HTTPFault/phase`` says whether a byte of the request can have left.
+package struct HTTPDestination: Sendable {
+    package enum Place: Sendable {
+        case host(String, port: Int)
+        case address(SocketAddress)
+        /// A Unix socket's path.
+        case unix(String)
+    }
+
+    package let place: Place
+    /// The largest body of an answer that is gathered.
+    package let mostBodyBytes: Int
+    /// Resolves the host's name.
+    package var names = HostNames.shared
+    /// Runs on the event loop as soon as there is a connection, and before anything else is sent: has a proxy make a tunnel, or checks
+    /// the peer. What it fails with ends the connection.
+    package var prepare: @Sendable (any Channel) -> EventLoopFuture<Void> = { $0.eventLoop.makeSucceededVoidFuture() }
+    /// The handlers of TLS for one connection; nil for a connection without TLS.
+    package var tls: (@Sendable () throws -> [any ChannelHandler])?
+
+    package init(_ place: Place, mostBodyBytes: Int) {
+        self.place = place
+        self.mostBodyBytes = mostBodyBytes
+    }
+
+    /// Sends a request on a new connection, which ends with the answer.
+    ///
+    /// - Parameter deadline: nothing is sent after it.
+    package func send(
+        _ request: HTTPRequest, before deadline: ContinuousClock.Instant
+    ) async throws(HTTPFault) -> HTTPAnswer {
+        let connection = connection(before: deadline)
+        return try await request.answer(on: connection.eventLoop) { answer in
+            connection.whenComplete { result in
+                switch result {
+                case .success(let connection): connection.ask(request, before: deadline, answer)
+                case .failure(let error): answer.fail(error)
+                }
+            }
+        } onCancel: {
+            connection.whenSuccess { $0.close() }
+        }
+    }
+
+    /// Makes a connection for several requests.
+    package func connect(before deadline: ContinuousClock.Instant) async throws(HTTPFault) -> HTTPConnection {
+        do { return try await connection(before: deadline).get() } catch { throw HTTPFault(error) }
+    }
+
+    private func connection(before deadline: ContinuousClock.Instant) -> EventLoopFuture<HTTPConnection> {
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let ready = loop.makePromise(of: HTTPConnection.self)
+        let left = max(ContinuousClock.now.duration(to: deadline), .milliseconds(1))
+        let bootstrap = ClientBootstrap(group: loop).connectTimeout(TimeAmount(left)).resolver(names.resolver(on: loop))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(HTTPExchange(self))
+                }
+            }
+        let connected =
+            switch place {
+            case .host(let host, let port): bootstrap.connect(host: host, port: port)
+            case .address(let address): bootstrap.connect(to: address)
+            case .unix(let path): bootstrap.connect(unixDomainSocketPath: path)
+            }
+        connected.flatMapThrowing { channel in
+            // A name with several addresses is tried on several connections, of which more than one may succeed. This one is used.
+            try channel.pipeline.syncOperations.handler(type: HTTPExchange.self).open(before: deadline, ready)
+        }.whenFailure { ready.fail(HTTPFault($0)) }
+        return ready.futureResult
+    }
+}
