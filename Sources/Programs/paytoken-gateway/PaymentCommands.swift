@@ -3,6 +3,7 @@ import CommandOutput
 import DaemonAPI
 import Encodings
 import GatewayAPI
+import Payments
 
 /// Payments, for people.
 struct PaymentCommand: AsyncParsableCommand {
@@ -143,6 +144,19 @@ struct PaymentShowCommand: AsyncParsableCommand {
             history.add([RFC3339.string(change.at), change.state, change.by, change.attempt, change.reason ?? ""])
         }
         return Table(pairs: pairs.map { ($0.0, $0.1 ?? "-") }).text + (history.isEmpty ? "" : "\n" + history.text)
+            + (contradiction(of: payment) ?? "")
+    }
+
+    /// What to do where the processor answered otherwise than the payment's status says.
+    private static func contradiction(of payment: PaymentSummary) -> String? {
+        let answer = payment.history?.last {
+            $0.reason?.hasPrefix(PaymentChange.contradiction) == true && $0.state != payment.state
+        }
+        return answer.map { answer in
+            "\nAt \(RFC3339.string(answer.at)) the processor answered \(answer.state), but this payment is \(payment.state), "
+                + "which stays and is what the client gets. Ask the processor which is right. "
+                + "If it is \(answer.state), correct the order, and refund or void the payment there if need be.\n"
+        }
     }
 }
 

@@ -29,7 +29,9 @@ extension PaymentFlow {
     /// The payment in its new state, or as `pending` where that could not be stored: it is asked for, or settled, later.
     func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
         do throws(PaymentStoreError) {
-            return try await store.settle(payment, as: state, outcome, at: Date())
+            let settled = try await store.settle(payment, as: state, outcome, at: Date())
+            logger.noteContradiction(settled, by: state)
+            return settled
         } catch {
             note(error)
             if !error.isOfPayment { unstored.add(payment, as: state, outcome) }

@@ -67,4 +67,16 @@ extension Logger {
                 "texts": "\(texts.joined(separator: ", "))",
             ])
     }
+
+    /// Logs a processor's answer that differs from the fate that was stored before, a person's say or an earlier answer.
+    func noteContradiction(_ payment: Payment, by answered: PaymentState) {
+        guard answered != .pending, payment.state != answered else { return }
+        error(
+            "a processor's answer contradicts the stored status, which stays; ask the processor which is right, and correct the order where the status is wrong (paytoken-gateway payment show)",
+            metadata: [
+                "transaction.id": "\(payment.transaction?.name ?? "")",
+                "processor": "\(payment.transaction?.processor ?? "")", "status": "\(payment.state.rawValue)",
+                "answer": "\(answered.rawValue)",
+            ])
+    }
 }

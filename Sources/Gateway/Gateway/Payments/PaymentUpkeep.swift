@@ -106,7 +106,7 @@ final class PaymentUpkeep: Sendable {
 
     /// What could not be stored when it happened; also at the end.
     func storeChanges() async {
-        let count = await unstored.store(in: store)
+        let count = await unstored.store(in: store, logger)
         if count > 0 {
             logger.notice(
                 "what became of payments while the store was away is stored now", metadata: ["count": "\(count)"])

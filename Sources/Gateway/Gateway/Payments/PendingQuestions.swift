@@ -127,7 +127,9 @@ final class PendingQuestions: Sendable {
             let outcome = accountNumbers?.masked(answer.outcome, of: transaction) ?? answer.outcome
             logger.noteMasked(outcome, of: transaction)
             do throws(PaymentStoreError) {
-                _ = try await store.settle(payment, as: answer.state, outcome, at: Date())
+                let settled = try await store.settle(payment, as: answer.state, outcome, at: Date())
+                logger.noteContradiction(settled, by: answer.state)
+                guard settled.state == answer.state else { break }
                 logger.notice(
                     "the processor told what became of a payment",
                     metadata: ["transaction.id": "\(transaction.name)", "state": "\(answer.state.rawValue)"])

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import Payments
 import Synchronization
 
@@ -29,14 +30,15 @@ final class UnstoredChanges: Sendable {
     /// Stores them, the oldest first, until the store fails again.
     ///
     /// - Returns: how many were stored.
-    func store(in store: any PaymentStore) async -> Int {
+    func store(in store: any PaymentStore, _ logger: Logger) async -> Int {
         var count = 0
         while let change = changes.withLock({ $0.first }) {
             do throws(PaymentStoreError) {
                 if [.notSent, .refused].contains(change.state) {
                     _ = try await store.end(change.payment, as: change.state, change.outcome, at: Date())
                 } else {
-                    _ = try await store.settle(change.payment, as: change.state, change.outcome, at: Date())
+                    let settled = try await store.settle(change.payment, as: change.state, change.outcome, at: Date())
+                    logger.noteContradiction(settled, by: change.state)
                 }
                 count += 1
             } catch {

@@ -93,11 +93,19 @@ public final class PostgreSQLPaymentStore: PaymentStore {
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment {
         precondition(state == .pending || Payment.fates.contains(state))
-        return try await change([PostgreSQLPaymentRows.find(payment.key, isLocked: true)]) { results in
-            let row = try results[0].payment
-            if let row, row.isSettled(by: payment, as: state, outcome) { return (row, []) }
-            let changed = try payment.changed(in: row, to: state, from: Payment.settleable, outcome, at: now)
-            return (changed, Self.writing(changed, reason: outcome.reason))
+        return try await change([
+            PostgreSQLPaymentRows.find(payment.key, isLocked: true),
+            PostgreSQLPaymentRows.find(transaction: payment.transaction?.identifier ?? []),
+        ]) { results in
+            let settled = try payment.settled(
+                in: results[0].payment, besides: results[1].payment, as: state, outcome, at: now)
+            return (
+                settled.payment,
+                (settled.isChanged ? [PostgreSQLPaymentRows.put(settled.payment)] : [])
+                    + settled.history.map {
+                        PostgreSQLPaymentRows.note(settled.noted, $0.state, reason: $0.reason)
+                    }
+            )
         }
     }
 

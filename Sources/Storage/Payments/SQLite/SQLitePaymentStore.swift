@@ -100,10 +100,15 @@ public final class SQLitePaymentStore: PaymentStore {
     ) async throws(PaymentStoreError) -> Payment {
         precondition(state == .pending || Payment.fates.contains(state))
         return try await commits.write { db in
-            let row = try SQLitePaymentRows.find(payment.key, db)
-            if let row, row.isSettled(by: payment, as: state, outcome) { return row }
-            return try Self.write(
-                payment.changed(in: row, to: state, from: Payment.settleable, outcome, at: now), outcome, db)
+            let settled = try payment.settled(
+                in: SQLitePaymentRows.find(payment.key, db),
+                besides: SQLitePaymentRows.find(transaction: payment.transaction?.identifier ?? [], db), as: state,
+                outcome, at: now)
+            if settled.isChanged { try SQLitePaymentRows.put(settled.payment, db) }
+            for (state, reason) in settled.history {
+                try SQLitePaymentRows.note(settled.noted, state, by: nil, reason: reason, db)
+            }
+            return settled.payment
         }
     }
 

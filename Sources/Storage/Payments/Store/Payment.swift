@@ -175,4 +175,18 @@ public struct PaymentChange: Sendable, Equatable {
         self.by = by
         self.reason = reason
     }
+
+    /// The beginning of the reason of a line that changed nothing: the processor answered its state after another fate was stored.
+    public static let contradiction = "contradicts_status"
+
+    static func contradiction(_ outcome: PaymentOutcome) -> String {
+        let parts: [String?] = [
+            contradiction, outcome.processorReference.map { "reference \($0)" },
+            outcome.authorizationCode.map { "code \($0)" }, outcome.reason,
+        ]
+        return String(parts.compactMap { $0 }.joined(separator: "; ").prefix(200))
+    }
+
+    /// Returns true for a processor's answer that differs from the stored fate.
+    public var isContradiction: Bool { reason?.hasPrefix(Self.contradiction) ?? false }
 }

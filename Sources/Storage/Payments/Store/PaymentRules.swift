@@ -43,6 +43,24 @@ struct ClaimedRow {
     let history: [(state: PaymentState, reason: String?)]
 }
 
+/// What a processor's answer writes.
+struct SettledRow {
+    /// As it is stored then.
+    let payment: Payment
+    /// False if the row stays as it is.
+    let isChanged: Bool
+    let history: [(state: PaymentState, reason: String?)]
+    /// The time of the history's lines.
+    let at: Date
+
+    /// The payment by whose attempt and time the history's lines are written.
+    var noted: Payment {
+        var noted = payment
+        noted.changedAt = at
+        return noted
+    }
+}
+
 extension PaymentArrival {
     /// The token's place under its digest as it is spelled, where that is another one.
     var spelledKey: Payment.Key? {
@@ -122,11 +140,43 @@ extension Payment {
         try changed(in: self, to: .pending, from: [.submitting], PaymentOutcome(reason: "interrupted"), at: now)
     }
 
-    /// Whether the row, this payment's, says that already: a processor that answers twice, or the answer and a question about it, say
-    /// the same. What it is called there is worth storing once.
-    func isSettled(by payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) -> Bool {
-        guard attempt.identifier == payment.attempt.identifier, self.state == state else { return false }
-        return state != .pending || self.outcome?.processorReference != nil || outcome.processorReference == nil
+    /// The payment after its processor's answer, which may come late, more than once, or to a question.
+    ///
+    /// A fate that is stored stays, a person's too; an answer of another fate is a line of the history. A row in which the claim is
+    /// missing is that of a database whose last commits were lost, in a fail-over say: this attempt, which has the answer, writes it again.
+    ///
+    /// - Parameters:
+    ///   - row: this payment's; nil where its arrival was lost too.
+    ///   - other: whichever has the transaction's name.
+    func settled(
+        in row: Payment?, besides other: Payment?, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
+    ) throws(PaymentStoreError) -> SettledRow {
+        let found = row ?? self
+        guard found.attempt.identifier == attempt.identifier else { throw .superseded(found.state) }
+        if row == nil || found.state == .received {
+            guard let transaction else { throw row.map { .superseded($0.state) } ?? .notFound }
+            if let other, other.key != key { throw .superseded(other.state) }
+            var lost = found
+            (lost.state, lost.transaction) = (.submitting, transaction)
+            let settled = try changed(in: lost, to: state, from: Self.settleable, outcome, at: now)
+            let before: [PaymentState] = (row == nil ? [.received] : []) + [.decrypted, .submitting]
+            return SettledRow(
+                payment: settled, isChanged: true, history: before.map { ($0, nil) } + [(state, outcome.reason)],
+                at: now)
+        }
+        if Self.fates.contains(found.state) {
+            let contradicts = state != .pending && state != found.state
+            return SettledRow(
+                payment: found, isChanged: false,
+                history: contradicts ? [(state, PaymentChange.contradiction(outcome))] : [], at: now)
+        }
+        // What the processor calls the payment is worth storing once.
+        let addsReference = found.outcome?.processorReference == nil && outcome.processorReference != nil
+        if state == .pending, found.state == .pending, !addsReference {
+            return SettledRow(payment: found, isChanged: false, history: [], at: now)
+        }
+        let settled = try changed(in: found, to: state, from: Self.settleable, outcome, at: now)
+        return SettledRow(payment: settled, isChanged: true, history: [(state, outcome.reason)], at: now)
     }
 
     /// By a person.

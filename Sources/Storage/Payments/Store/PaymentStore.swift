@@ -33,6 +33,9 @@ public protocol PaymentStore: Sendable {
     /// What the processor answered: `authorized`, `captured`, `declined`, `error`; or `pending` when its answer did not come.
     ///
     /// Also from `pending`, where the answer comes late or to a question about the payment. The same fate twice is one.
+    ///
+    /// - Returns: the payment as it is stored. Where another fate was stored before, a person's say, that one stays, and the answer is a line
+    ///   of the history (``PaymentChange/isContradiction``).
     func settle(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment

@@ -38,4 +38,27 @@ struct LateAnswerTests {
         #expect(answer.string("status") == "pending")
         await gateway.stop()
     }
+
+    @Test("is logged and in the history where a person has said otherwise, with the account number masked")
+    func contradicts() async throws {
+        let (gateway, document, late) = try await pending()
+        let transaction = try #require(Hexadecimal.decode(document.transactionId))
+        let resolved = try await gateway.store.resolve(
+            transaction: transaction, as: .error, by: "alice", reason: "no trace", at: .now)
+        await late(PaymentGateway.authorized(reference: "x \(gateway.payload.accountNumber) y"))
+        let answer = try await gateway.ask("/payments/apple-pay/\(document.transactionId)")
+        #expect(answer.string("status") == "error")
+        let last = try #require(try await gateway.store.history(of: resolved.key).last)
+        #expect(last.isContradiction && last.state == .authorized)
+        let reason = try #require(last.reason)
+        #expect(reason.contains("code A1B2C3") && !reason.contains(gateway.payload.accountNumber))
+        let lines = gateway.log.current.filter { $0.contains("contradicts the stored status") }
+        #expect(lines.count == 1 && lines.allSatisfy { $0.contains(document.transactionId) })
+        let shown = try await Program.run(
+            Program.built("paytoken-gateway"),
+            ["payment", "show", document.transactionId, "--socket", gateway.directory.path("a.sock")])
+        #expect(shown.output.contains("the processor answered authorized, but this payment is error"), "\(shown)")
+        #expect(shown.output.contains("Ask the processor which is right"))
+        await gateway.stop()
+    }
 }

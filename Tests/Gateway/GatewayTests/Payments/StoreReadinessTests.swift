@@ -88,11 +88,14 @@ struct StoreReadinessTests {
         unstored.add(sent, as: .captured, PaymentOutcome(authorizationCode: "A1"))
         unstored.add(notSent, as: .notSent, PaymentOutcome(reason: "not_connected"))
         unstored.add(settled, as: .authorized, PaymentOutcome())
-        #expect(await unstored.store(in: store) == 0 && unstored.count == 3)
+        let log = Shared<[String]>([])
+        let logger = Logger(label: "test") { _ in CapturedLog(lines: log) }
+        #expect(await unstored.store(in: store, logger) == 0 && unstored.count == 3)
         try FileManager.default.moveItem(atPath: away, toPath: path)
-        // Somebody was faster with this one.
+        // A person was faster with this one.
         _ = try await store.settle(settled, as: .declined, PaymentOutcome(), at: now)
-        #expect(await unstored.store(in: store) == 2 && unstored.count == 0)
+        #expect(await unstored.store(in: store, logger) == 3 && unstored.count == 0)
+        #expect(log.current.count { $0.contains("contradicts the stored status") } == 1)
         func state(_ payment: Payment) async throws -> PaymentState? {
             try await store.payment(transaction: payment.key.tokenDigest)?.state
         }

@@ -1,0 +1,76 @@
+import Foundation
+import Payments
+import TestSupport
+import Testing
+
+/// What every engine does with a processor's answer that the row does not expect.
+@Suite struct SettlementConformance {
+    @Test(
+        "an answer that contradicts the fate, a person's too, changes nothing and is a line of the history",
+        arguments: Engine.allCases)
+    func contradiction(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let submitting = try await fixture.submitting(fixture.arrival())
+        _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
+        let resolved = try await fixture.store.resolve(
+            transaction: fixture.transaction().identifier, as: .error, by: "alice (1000)", reason: "no trace",
+            at: fixture.now)
+        let later = fixture.now.addingTimeInterval(7)
+        let outcome = PaymentOutcome(authorizationCode: "A1B2C3", processorReference: "ref-7", processedAt: later)
+        #expect(try await fixture.store.settle(submitting, as: .authorized, outcome, at: later) == resolved)
+        #expect(try await fixture.store.payment(transaction: fixture.transaction().identifier) == resolved)
+        let history = try await fixture.store.history(of: submitting.key)
+        #expect(history.filter(\.isContradiction).count == 1)
+        let last = try #require(history.last)
+        #expect(last.isContradiction && last.state == .authorized && last.at == later && last.by == "gateway-1")
+        #expect(last.reason == "contradicts_status; reference ref-7; code A1B2C3")
+    }
+
+    /// A fail-over to a standby that had not got the last commits.
+    @Test("an attempt whose claim was lost writes it again with the answer", arguments: Engine.allCases)
+    func lostClaim(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let (received, _) = try await fixture.begun(fixture.arrival())
+        // What the attempt has in memory, and the store does not.
+        var claimed = received
+        (claimed.state, claimed.transaction) = (.submitting, try fixture.transaction())
+        let outcome = PaymentOutcome(authorizationCode: "A1B2C3")
+        let settled = try await fixture.store.settle(claimed, as: .authorized, outcome, at: fixture.now)
+        #expect(settled.state == .authorized && settled.outcome == outcome)
+        #expect(try await fixture.store.payment(transaction: fixture.transaction().identifier) == settled)
+        #expect(
+            try await fixture.store.history(of: received.key).map(\.state) == [
+                .received, .decrypted, .submitting, .authorized,
+            ])
+        #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(settled))
+    }
+
+    @Test("an attempt whose arrival was lost too writes both again", arguments: Engine.allCases)
+    func lostArrival(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        let arrival = fixture.arrival()
+        let claimed = Payment(
+            key: arrival.key, purpose: .payment, requestDigest: arrival.requestDigest, orderId: arrival.orderId,
+            state: .submitting, attempt: arrival.attempt, transaction: try fixture.transaction(),
+            receivedAt: fixture.now, changedAt: fixture.now)
+        let settled = try await fixture.store.settle(
+            claimed, as: .declined, PaymentOutcome(reason: "do_not_honor"), at: fixture.now)
+        #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(settled))
+        #expect(
+            try await fixture.store.history(of: arrival.key).map(\.state) == [
+                .received, .decrypted, .submitting, .declined,
+            ])
+    }
+
+    @Test("an attempt whose claim was lost does not take another payment's transaction", arguments: Engine.allCases)
+    func lostClaimOfAnother(_ engine: Engine) async throws {
+        let fixture = try await StoreFixture(engine)
+        var (lost, _) = try await fixture.begun(fixture.arrival(client: "other"))
+        _ = try await fixture.submitting(fixture.arrival())
+        (lost.state, lost.transaction) = (.submitting, try fixture.transaction())
+        let claimed = lost
+        await #expect(throws: PaymentStoreError.superseded(.submitting)) {
+            try await fixture.store.settle(claimed, as: .authorized, PaymentOutcome(), at: fixture.now)
+        }
+    }
+}
