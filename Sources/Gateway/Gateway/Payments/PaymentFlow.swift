@@ -125,7 +125,8 @@ struct PaymentFlow: Sendable {
         case .usedDifferently:
             throw GatewayRefusal(
                 .payment(.usedDifferently),
-                "This token was brought before with another orderId or other expectations, or for something else; have the customer authorize again."
+                "This token was brought before with another orderId or other expectations, or for something else, and that request may have submitted it. GET /payments/apple-pay/{transactionId} says what became of it: ask before the customer authorizes again.",
+                details: Hexadecimal.encode(request.stated.transaction)
             )
         case .underWay:
             throw GatewayRefusal(

@@ -61,4 +61,17 @@ struct LateAnswerTests {
         #expect(shown.output.contains("Ask the processor which is right"))
         await gateway.stop()
     }
+
+    @Test("a token that comes for something else names the question that tells what became of the first request")
+    func usedDifferently() async throws {
+        let (gateway, document, _) = try await pending()
+        var other = document
+        other.orderId = "order-2"
+        let answer = try await gateway.ask("/payments/apple-pay", other.submission, type: "application/json")
+        #expect(answer.status == 422 && answer.string("code") == "token_used_differently")
+        #expect(answer.string("message")?.contains("GET /payments/apple-pay/{transactionId}") == true)
+        #expect(answer.string("message")?.contains("may have submitted it") == true)
+        #expect(answer.string("details") == document.transactionId)
+        await gateway.stop()
+    }
 }
