@@ -66,7 +66,7 @@ let folders: [[Target]] = [
             .target(name: "StrictJSON"),
             /// Hexadecimal, base64, times, durations, names of keys, public keys, fields of certificates: each rule of writing them, once.
             .target(name: "Encodings", dependencies: [crypto, asn1]),
-            /// The queue in which owners take turns, and inside an owner's turn the names that it works for.
+            /// The queue in which owners take turns, and inside an owner's turn the names that it works for; a lock for asynchronous work.
             .target(name: "FairShares", dependencies: [nioCore]),
             /// What a program asks of Linux: small files, accounts, systemd's notifications.
             .target(name: "HostSystem", dependencies: ["CLinux", logging]),
@@ -211,6 +211,7 @@ let folders: [[Target]] = [
             .target(
                 name: "Daemon",
                 dependencies: [
+                    "FairShares",
                     "KeyTypes",
                     "DatabaseSettings",
                     "AccessControl", "CLinux", "Encodings", "ProductVersion", "SecretMemory", "Refusals", "StrictJSON",

@@ -1,4 +1,5 @@
 import DaemonAPI
+import FairShares
 import KeyTypes
 import Ledger
 import MerchantKeys

@@ -1,4 +1,5 @@
 import DaemonAPI
+import FairShares
 import PaymentToken
 import WorkerProtocol
 import WorkerSupervision

@@ -1,3 +1,4 @@
+import FairShares
 import Foundation
 import Ledger
 import Logging

@@ -1,4 +1,5 @@
 import AuditChain
+import FairShares
 import Foundation
 import Ledger
 import MerchantKeys

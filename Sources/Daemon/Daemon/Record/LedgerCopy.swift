@@ -1,5 +1,6 @@
 import AuditChain
 import Encodings
+import FairShares
 import Foundation
 import HTTPListener
 import Ledger
@@ -8,11 +9,11 @@ import Refusals
 
 /// Allows one copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
 final class LedgerCopyLock: Sendable {
-    private let use = SingleUse()
+    private let lock = AsyncLock()
 
     /// - Throws: overloaded while another copy is made or sent.
-    func acquire() throws(Refusal) -> SingleUse.Lease {
-        guard let lease = use.take() else {
+    func acquire() throws(Refusal) -> AsyncLock.Lease {
+        guard let lease = lock.lease() else {
             throw Refusal(.overloaded, "Another backup of the ledger is under way; try again when it is done.")
         }
         return lease
@@ -27,7 +28,7 @@ final class LedgerCopy: Sendable {
     /// SHA-256 of the file.
     let digest: AuditDigest
     private let file: FileHandle
-    private let lease: SingleUse.Lease
+    private let lease: AsyncLock.Lease
 
     private static let pieceBytes = 256 * 1024
 
@@ -36,7 +37,7 @@ final class LedgerCopy: Sendable {
     /// - Parameter path: the ledger's file.
     /// - Throws: ledger_unavailable.
     static func make(
-        of ledger: any Ledger, beside path: String, lease: SingleUse.Lease
+        of ledger: any Ledger, beside path: String, lease: AsyncLock.Lease
     ) async throws(Refusal) -> LedgerCopy {
         let name = path + Self.suffix + Hexadecimal.encode((0..<16).map { _ in UInt8.random(in: 0...255) })
         do {
@@ -58,7 +59,7 @@ final class LedgerCopy: Sendable {
         }
     }
 
-    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: SingleUse.Lease) {
+    private init(bytes: Int, digest: AuditDigest, file: FileHandle, lease: AsyncLock.Lease) {
         self.bytes = bytes
         self.digest = digest
         self.file = file

@@ -1,4 +1,5 @@
 import AuditChain
+import FairShares
 import Ledger
 import Logging
 import Synchronization

@@ -1,4 +1,5 @@
 import AuditChain
+import FairShares
 import HTTPListener
 import Logging
 import Refusals
@@ -12,7 +13,7 @@ struct TokenUseRoutes: Sendable {
     let looks: any AuditLooking
     let logger: Logger
     /// One run at a time: a command may cost its HSM a lot.
-    private let isRunning = SingleUse()
+    private let isRunning = AsyncLock()
 
     init(node: String, hsmTokens: [HSMTokenSettings], looks: any AuditLooking, logger: Logger) {
         self.node = node
@@ -51,7 +52,7 @@ struct TokenUseRoutes: Sendable {
             logger.error("a token's use_log is not run", metadata: ["token": "\(name)", "reason": "it \(error)"])
             throw Refusal(.hsmUnavailable, "The token's use_log is not run: its program \(error).")
         }
-        guard let lease = isRunning.take() else {
+        guard let lease = isRunning.lease() else {
             throw Refusal(.overloaded, "Another look at a token's uses is under way; try again when it is done.")
         }
         try await looks.look(.auditTokenUses(since: since, until: until), by: request)

@@ -1,7 +1,7 @@
 import Synchronization
 import Testing
 
-@testable import Daemon
+@testable import FairShares
 
 @Suite("An asynchronous lock")
 struct AsyncLockTests {
@@ -20,6 +20,19 @@ struct AsyncLockTests {
             }
         }
         #expect(inside.most == 1 && inside.total == 50)
+    }
+
+    @Test("is refused while it is held, until its lease is deallocated or it is released")
+    func refused() async {
+        let lock = AsyncLock()
+        var lease = lock.lease()
+        #expect(lease != nil && lock.lease() == nil && !lock.tryAcquire())
+        lease = nil
+        #expect(lock.tryAcquire())
+        #expect(lock.lease() == nil)
+        lock.release()
+        await lock.acquire()
+        #expect(lock.lease() == nil)
     }
 
     /// How many are inside at once, and how many were.
