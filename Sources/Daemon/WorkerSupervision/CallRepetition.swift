@@ -113,7 +113,7 @@ extension CallFailure {
     fileprivate var mayEndOtherwise: Bool {
         switch kind {
         case .keyNotFound, .notSupported, .hsmTokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
-        case .decryptionFailed, .importRefused, .auditRefused, .inputRefused, .deadlineExceeded: false
+        case .decryptionFailed, .importRefused, .auditRefused, .inputRefused, .deadlineExceeded, .listingEnded: false
         }
     }
 

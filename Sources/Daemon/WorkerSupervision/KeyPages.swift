@@ -3,11 +3,30 @@ import WorkerProtocol
 /// A listing of a token's keys, fetched page by page: thousands of them with their certificates fit into no frame, and
 /// a slow token reads and tests them for longer than one call may take.
 enum KeyPages {
+    /// How often a listing is begun: a token that ends its sessions now and then must not keep its keys from being known,
+    /// and one that always does must not be asked for ever.
+    static let attempts = 3
+
     /// - Parameters:
     ///   - readers: How many pages are asked for at a time: the worker reads them in as many sessions.
     ///   - ask: makes one call at the same worker.
     static func all(
         readers: Int = 1, _ ask: @escaping @Sendable (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
+    ) async throws(WorkerFailure) -> [KeyDescription] {
+        for _ in 0..<attempts {
+            do throws(WorkerFailure) {
+                return try await once(readers, ask)
+            } catch {
+                guard error.kind == .listingEnded else { throw error }
+            }
+        }
+        throw WorkerFailure(
+            .hsmTokenUnavailable,
+            "The keys were listed \(attempts) times, and the token ended its sessions or its login each time.")
+    }
+
+    private static func once(
+        _ readers: Int, _ ask: @escaping @Sendable (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
     ) async throws(WorkerFailure) -> [KeyDescription] {
         var keys: [KeyDescription]
         let listing: UInt64

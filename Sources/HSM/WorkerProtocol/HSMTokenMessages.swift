@@ -67,7 +67,7 @@ public struct HSMTokenOpening: Sendable, Equatable, Message {
 }
 
 public enum WorkerProtocolVersion {
-    public static let current: UInt16 = 7
+    public static let current: UInt16 = 8
 }
 
 /// The token that a worker has opened, and what it can do.

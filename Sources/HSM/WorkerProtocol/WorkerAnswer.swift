@@ -148,6 +148,9 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         case auditRefused = 10
         /// Neither the call nor its repetition was answered in time. Only the daemon says so, no worker.
         case deadlineExceeded = 11
+        /// The listing that a page of keys was asked of has ended: another has begun, or the token has ended the session or
+        /// the login meanwhile. The keys are to be listed again.
+        case listingEnded = 12
     }
 
     public var kind: Kind

@@ -14,7 +14,7 @@ public enum WorkerRequest: Sendable, Equatable {
     case open(HSMTokenOpening)
     /// Every merchant key pair and certificate that the token shows now; the answer may be the first page of several.
     case listKeys
-    /// The page after the one that named this listing. A listing that was given up for another is `overloaded`.
+    /// The page after the one that named this listing; `listingEnded` when that has been given up.
     case listMoreKeys(listing: UInt64)
     /// One key pair with its certificates, 32 bytes of publicKeyHash, read anew; no key when there is none.
     case describeKey(publicKeyHash: [UInt8])

@@ -72,6 +72,30 @@ struct KeyPagesTests {
         #expect(failure == WorkerFailure(.hsmTokenUnavailable, "gone"))
     }
 
+    @Test("a listing that the worker gives up is begun again, three times at most", arguments: [1, 2, 3])
+    func begunAgain(_ givenUp: Int) async throws {
+        let begun = Atomic<Int>(0)
+        let listed: Result<[KeyDescription], WorkerFailure>
+        do {
+            listed = .success(
+                try await KeyPages.all(readers: 2) { (request) async throws(WorkerFailure) in
+                    if case .listKeys = request {
+                        begun.add(1, ordering: .relaxed)
+                        return .keyPage([Self.key(1)], listing: 7)
+                    }
+                    guard begun.load(ordering: .relaxed) > givenUp else { throw WorkerFailure(.listingEnded, "again") }
+                    return .keys([])
+                })
+        } catch {
+            listed = .failure(error)
+        }
+        #expect(begun.load(ordering: .relaxed) == min(givenUp + 1, 3))
+        switch listed {
+        case .success(let keys): #expect(givenUp < 3 && keys == [Self.key(1)])
+        case .failure(let failure): #expect(givenUp == 3 && failure.kind == .hsmTokenUnavailable)
+        }
+    }
+
     @Test("pages of another listing, or without keys, are no answer")
     func wrongPages() async {
         for page: WorkerAnswer in [.keyPage([Self.key(1)], listing: 8), .keyPage([], listing: 7), .done] {

@@ -12,7 +12,7 @@ import WorkerProtocol
         let worker: HSMToken
         let restarts = Shared<[WorkerEvents.RestartReason]>([])
 
-        init(callTimeout: Duration) async throws {
+        init(callTimeout: Duration, sessions: Int = 2) async throws {
             let directory = try await TokenDirectory()
             hsmToken = try ScriptedToken(directory)
             var settings = HSMTokenSettings.softHSM(directory)
@@ -20,6 +20,7 @@ import WorkerProtocol
             settings.uri = hsmToken.uri
             settings.environment = hsmToken.environment
             settings.callTimeout = callTimeout
+            settings.sessions = sessions
             worker = HSMToken(
                 settings, executable: try .built(), logger: .silent,
                 events: WorkerEvents(restarted: { [restarts] reason in restarts.change { $0.append(reason) } }))
@@ -61,6 +62,30 @@ import WorkerProtocol
             try await group.waitForAll()
         }
         try await wait(for: "the restart to be told") { place.restarts.current == [.timeout] }
+        await place.worker.shutdown()
+    }
+
+    @Test("a worker whose token ends its sessions while it lists the keys lists them again, and serves")
+    func sessionsEndDuringListing() async throws {
+        // One session: SoftHSM frees objects with their session, also those that another thread is using.
+        // A page takes a quarter of call_timeout at most, which leaves time for one key.
+        let place = try await Place(callTimeout: .milliseconds(3), sessions: 1)
+        for _ in 0..<2 {
+            _ = try await place.worker.generateKey(
+                .ec, use: .processing, merchantIdentifier: "merchant.made", known: [])
+        }
+        let first = try #require(place.worker.processIdentifier)
+        let before = place.hsmToken.calls("C_Initialize").count
+        // The fourth look at a session is the first for a further page.
+        try place.hsmToken.play("fault C_GetSessionInfo nth=4 close-sessions once")
+        kill(first, SIGKILL)
+        try await wait(for: "another worker", within: 120) {
+            place.worker.processIdentifier.map { $0 != first } ?? false
+        }
+        try place.hsmToken.play()
+        #expect(place.hsmToken.calls("C_Initialize").count == before + 1, "the first one serves")
+        #expect(place.hsmToken.calls("C_Login").count == 3, "the token did end the sessions")
+        #expect(try await place.worker.listKeys().count == 3)
         await place.worker.shutdown()
     }
 

@@ -136,6 +136,29 @@ import WorkerProtocol
     }
 
     @Test(
+        "a token that ends sessions or login while keys are listed: the listing has ended, and the next one has every key",
+        arguments: [
+            "C_GetSessionInfo nth=1 close-sessions", "C_GetAttributeValue nth=1 close-sessions",
+            "C_GetAttributeValue nth=2 close-sessions", "C_GetSessionInfo nth=1 logout",
+            "C_GetAttributeValue nth=1 logout", "C_GetAttributeValue nth=2 logout",
+        ])
+    func endedListing(_ fault: String) async throws {
+        let hsmToken = try ScriptedToken(try await TokenDirectory())
+        let worker = try await serving(hsmToken, callTimeout: 400)
+        // A page has time for one of the two keys.
+        try hsmToken.play("fault C_GetAttributeValue always delay=60")
+        guard case .keyPage(_, let listing) = try await worker.call(.listKeys) else {
+            Issue.record("two keys on one page")
+            return
+        }
+        try hsmToken.play("fault \(fault)")
+        let answer = try await worker.call(.listMoreKeys(listing: listing))
+        #expect(answer.failureKind == .listingEnded, "\(answer)")
+        #expect(try await worker.keys().filter { $0.inconsistency == nil }.count == 2)
+        #expect(hsmToken.calls("C_Login").count == 2)
+    }
+
+    @Test(
         "one unexpected return value of any call costs no transaction",
         arguments: [
             "C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject", "C_DecryptInit", "C_Decrypt",

@@ -64,7 +64,7 @@ extension WorkerFailure {
             Refusal(.overloaded, "Too many decryptions wait for the HSM.")
         case .inputRefused:
             Self.refusedInput(for: retryAfter ?? Int(RefusedInputs.period.components.seconds))
-        case .hsmTokenUnavailable, .loginRefused:
+        case .hsmTokenUnavailable, .loginRefused, .listingEnded:
             Refusal(.hsmUnavailable, "The HSM that holds the merchant keys is not available at present.")
         case .deadlineExceeded:
             Refusal(.deadlineExceeded, "The HSM did not answer in time; repeat with the same reference.")
@@ -108,7 +108,7 @@ extension WorkerFailure {
             Refusal(.hsmUnavailable, "The HSM refused to sign.", details: message)
         case .decryptionFailed:
             .defect
-        case .hsmTokenUnavailable, .loginRefused, .auditRefused, .protocolViolation:
+        case .hsmTokenUnavailable, .loginRefused, .auditRefused, .protocolViolation, .listingEnded:
             refusal
         }
     }

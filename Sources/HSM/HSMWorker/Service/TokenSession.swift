@@ -150,12 +150,20 @@ final class TokenSession: Sendable {
         _ number: UInt64?, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> WorkerAnswer {
         let page = try listing(&deadline) { () throws(CallError) in
-            try hsmToken.keyOperations.reading { () throws(CallError) in
-                try hsmToken.listKeys(number, in: &session)
+            try hsmToken.keyOperations.reading { () throws(CallError) -> WorkerAnswer? in
+                do throws(CallError) {
+                    return try hsmToken.listKeys(number, in: &session)
+                } catch {
+                    // The next request repairs session and login.
+                    guard error.isSessionLost || error.returnValue == .userNotLoggedIn else { throw error }
+                    return nil
+                }
             }
         }
         guard let page else {
-            throw WorkerFailure(.overloaded, "Another listing of the keys has begun meanwhile; list them again.")
+            throw WorkerFailure(
+                .listingEnded, "Another listing of the keys has begun, or the token has ended the session or the login."
+            )
         }
         return page
     }

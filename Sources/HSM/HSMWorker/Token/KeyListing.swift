@@ -105,10 +105,10 @@ final class KeyListing: Sendable {
                 }
             } catch {
                 // A stale handle: the key was destroyed since the search.
-                guard error.isStaleHandle else {
+                guard error.isStaleHandle, !Self.hasLostLogin(&session) else {
                     finish(object, isRead: false)
                     // The keys read so far are answered; the next page begins with this one.
-                    if page.isEmpty { throw error }
+                    if page.isEmpty { throw error.isStaleHandle ? .lostLogin(during: error) : error }
                     return page
                 }
             }
@@ -215,11 +215,17 @@ final class KeyListing: Sendable {
             {
                 return (nil, "The private key wants the PIN anew for each use (CKA_ALWAYS_AUTHENTICATE).")
             }
-            if let call = failure.call, call.isUnrelatedToKey { throw call }
+            if let call = failure.call {
+                if call.isUnrelatedToKey { throw call }
+                if Self.hasLostLogin(&session) { throw .lostLogin(during: call) }
+            }
             return (nil, "Private and public key do not fit, or the key may not be used: \(failure).")
         }
         return (entry, nil)
     }
+
+    /// Without a login the handles of all private keys are stale, and no key can be used.
+    private static func hasLostLogin(_ session: inout Session) -> Bool { (try? session.loggedInUser()) != .user }
 
     // MARK: Reading
 
@@ -254,6 +260,12 @@ final class KeyListing: Sendable {
             found[identifier, default: []].append(object)
         }
         return found
+    }
+}
+
+extension CallError {
+    fileprivate static func lostLogin(during error: CallError) -> CallError {
+        CallError(call: error.call, cause: .returned(.userNotLoggedIn))
     }
 }
 
