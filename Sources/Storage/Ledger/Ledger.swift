@@ -88,9 +88,9 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, KeyHolderRecords, NodeRecor
     /// through the record.
     func newestRelease() async throws(LedgerFailure) -> Date?
 
-    /// When a payment token was first released to this uid, by this node's records of these sequences; nil when none was.
-    /// Repeats do not count. It looks at each of them: ten thousand take some ten milliseconds.
-    func firstRelease(to uid: UInt32, in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> AuditTime?
+    /// When a payment token was first released to each uid, by this node's records of these sequences. Repeats do not
+    /// count. It reads each of them: ten thousand take some ten milliseconds.
+    func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime]
 
     /// Makes a consistent copy while all goes on, which can be taken into service in the ledger's place.
     ///

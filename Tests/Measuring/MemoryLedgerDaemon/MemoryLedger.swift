@@ -210,9 +210,7 @@ final class MemoryLedger: OneNodeLedger {
 
     func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine] { [] }
 
-    func firstRelease(
-        to uid: UInt32, in sequences: ClosedRange<Int>
-    ) async throws(LedgerFailure) -> AuditTime? { nil }
+    func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime] { [:] }
 
     func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {}
 

@@ -8,9 +8,9 @@ import Synchronization
 /// Since when each caller's uid has released payment tokens, by the record of this node: a caller that never did before is worth
 /// a look.
 ///
-/// The record has no index of callers, since every release would pay for it. So the record is read once for each uid, from its
-/// beginning to the uid's first release, after the uid's first release since the start: beside the payment, which never waits
-/// for it, in short pages with pauses, one uid at a time. A million records take some seconds.
+/// The record has no index of callers, since every release would pay for it. So the record is read from its beginning, once for
+/// all uids, and no further than to the first release of the uid that is looked for: after that uid's first release since the
+/// start, alongside the payment, which never waits for it, in short pages with pauses. A million records take some seconds.
 final class CallerFirstReleases: Sendable {
     /// More uids are not looked for: each has a series.
     static let mostCallers = 1_000
@@ -20,6 +20,9 @@ final class CallerFirstReleases: Sendable {
         var known: Set<UInt32> = []
         /// After a fault: not before.
         var notBefore: ContinuousClock.Instant?
+        /// What the records up to `read` say. One search at a time changes it.
+        var found: [UInt32: AuditTime] = [:]
+        var read = 0
     }
 
     private static let page = 10_000
@@ -78,14 +81,22 @@ final class CallerFirstReleases: Sendable {
     }
 
     private func firstRelease(to uid: UInt32) async throws(LedgerFailure) -> AuditTime? {
-        let last = try await ledger.head().sequence
-        for first in stride(from: 1, through: last, by: Self.page) {
-            let page = first...min(last, first + Self.page - 1)
+        var last: Int?
+        while true {
+            let (time, read) = state.withLock { ($0.found[uid], $0.read) }
+            if let time { return time }
+            let end = if let last { last } else { try await ledger.head().sequence }
+            guard read < end else { return nil }
+            last = end
+            let page = read + 1...min(end, read + Self.page)
             let began = ContinuousClock.now
-            if let time = try await ledger.firstRelease(to: uid, in: page) { return time }
+            let releases = try await ledger.firstReleases(in: page)
+            state.withLock { state in
+                state.found.merge(releases) { earlier, _ in earlier }
+                state.read = page.upperBound
+            }
             // Half of the time is left to those who wait for the disk.
             try? await Task.sleep(for: began.duration(to: .now))
         }
-        return nil
     }
 }

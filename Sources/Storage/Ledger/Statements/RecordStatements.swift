@@ -96,19 +96,18 @@ struct RecordStatements {
         return records.with(checkpoints)
     }
 
-    func firstRelease(
-        to uid: UInt32, in sequences: ClosedRange<Int>, _ queries: any LedgerQueries
-    ) throws -> AuditTime? {
-        try queries.number(
+    func firstReleases(
+        in sequences: ClosedRange<Int>, _ queries: any LedgerQueries
+    ) throws -> [UInt32: AuditTime] {
+        let releases = try queries.run(
             """
-            SELECT time FROM audit_record \(queries.indexed(by: "audit_record_by_sequence"))
-            WHERE node = $1 AND sequence BETWEEN $2 AND $3
-                AND caller_uid = $4 AND event = 'decrypt' AND outcome = 'ok' ORDER BY sequence LIMIT 1
-            """,
-            [
-                .text(node.name), .integer(sequences.lowerBound), .integer(sequences.upperBound), .integer(Int64(uid)),
-            ]
-        ).map(AuditTime.init(milliseconds:))
+            SELECT caller_uid, time FROM audit_record WHERE node = $1 AND sequence IN (
+                SELECT min(sequence) FROM audit_record \(queries.indexed(by: "audit_record_by_sequence"))
+                WHERE node = $1 AND sequence BETWEEN $2 AND $3 AND event = 'decrypt' AND outcome = 'ok'
+                    AND caller_uid IS NOT NULL GROUP BY caller_uid)
+            """, [.text(node.name), .integer(sequences.lowerBound), .integer(sequences.upperBound)]
+        ).map { row in (UInt32(clamping: try row.integer(0)), AuditTime(milliseconds: try row.integer(1))) }
+        return Dictionary(releases) { first, _ in first }
     }
 
     /// The later time of claims and record: claims may be pruned, and a ledger of version 1 had no record. Repeats do not

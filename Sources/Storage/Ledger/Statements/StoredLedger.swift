@@ -125,8 +125,8 @@ extension StoredLedger {
         try await search { [records] in try records.newestRelease($0) }
     }
 
-    public func firstRelease(to uid: UInt32, in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> AuditTime? {
-        try await search { [records] in try records.firstRelease(to: uid, in: sequences, $0) }
+    public func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime] {
+        try await search { [records] in try records.firstReleases(in: sequences, $0) }
     }
 
     public func keyRecords() async throws(LedgerFailure) -> [KeyRecord] { try await read { try KeyRecordRow.all($0) } }

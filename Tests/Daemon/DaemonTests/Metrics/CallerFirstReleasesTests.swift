@@ -51,6 +51,24 @@ import Testing
         #expect(releases.released(to: 1_001) == nil, "it is looked for once")
     }
 
+    @Test(
+        "the record is read once for all callers: a later one's first release is known, or looked for behind what was read"
+    )
+    func readOnce() async throws {
+        for (uid, second) in [(1_002, 60.0), (1_001, 120), (1_003, 180)] {
+            try await release(to: UInt32(uid), at: second)
+        }
+        let releases = releases()
+        await releases.released(to: 1_001)?.value
+        isFailing.now = true
+        await releases.released(to: 1_002)?.value
+        #expect(instruments.callerFirstRelease.value(["1002"]) == 1_800_000_060)
+        isFailing.now = false
+        try await release(to: 1_004, at: 240)
+        await releases.released(to: 1_004)?.value
+        #expect(instruments.callerFirstRelease.value(["1004"]) == 1_800_000_240)
+    }
+
     @Test("a ledger that cannot be read is asked again at a release ten seconds later, not at each one")
     func faults() async throws {
         try await release(to: 1_001, at: 60)

@@ -54,8 +54,9 @@ struct AuditTrailTests {
     }
 
     @Test(
-        "A caller's first release is found among the sequences asked for; refusals, repeats and other events are none")
-    func firstRelease() async throws {
+        "Each caller's first release is found among the sequences asked for; refusals, repeats and other events are none"
+    )
+    func firstReleases() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
         let records: [(uid: UInt32, event: AuditEvent, outcome: AuditOutcome)] = [
@@ -71,11 +72,10 @@ struct AuditTrailTests {
             _ = try await ledger.append(
                 AuditRecord(time: time(sequence), event: record.event, outcome: record.outcome, caller: caller))
         }
-        #expect(try await ledger.firstRelease(to: 1, in: 1...6) == time(5))
-        #expect(try await ledger.firstRelease(to: 1, in: 6...6) == time(6))
-        #expect(try await ledger.firstRelease(to: 1, in: 1...4) == nil)
-        #expect(try await ledger.firstRelease(to: 2, in: 1...4) == time(4))
-        #expect(try await ledger.firstRelease(to: 3, in: 1...1_000) == nil)
+        #expect(try await ledger.firstReleases(in: 1...1_000) == [1: time(5), 2: time(4)])
+        #expect(try await ledger.firstReleases(in: 6...6) == [1: time(6)])
+        #expect(try await ledger.firstReleases(in: 1...4) == [2: time(4)])
+        #expect(try await ledger.firstReleases(in: 1...3).isEmpty)
     }
 
     @Test("The chain goes on where it ended after a restart")
