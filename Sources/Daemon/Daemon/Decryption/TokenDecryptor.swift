@@ -21,16 +21,14 @@ struct TokenDecryptor: Sendable {
     let policies: CurrentPolicies
     let keys: KeyIndex
     let hsm: any TransactionDecrypting
-    let ledger: any Ledger
-    let gate: LedgerGate
     let opening: FirstOpening
-    let recorder: UsageRecorder
-    let instruments: Instruments
-    let faults: FaultLog
+    let commit: UseCommit
     let ledgerClock: LedgerClock
     let arrivals: RefusedArrivals
-    /// The longest that an answer may come after its commit: `ledger.timeout`.
-    let answerTime: Duration
+
+    private var ledger: any Ledger { commit.ledger }
+    private var instruments: Instruments { commit.instruments }
+    private var faults: FaultLog { commit.faults }
 
     private var clock: WallClock { ledgerClock.clock }
 
@@ -46,7 +44,10 @@ struct TokenDecryptor: Sendable {
         do throws(Refusal) {
             return try await decrypt(request, for: caller, draft: draft, from: origin, turn: turn, with: &key)
         } catch {
-            if let key { instruments.count(error, of: key.publicKeyHash) }
+            if let hash = key?.publicKeyHash {
+                instruments.count(error, of: hash)
+                if error.code != .transactionReplayed, error != .peerHasLeft { arrivals.count(hash, at: clock.now()) }
+            }
             throw error
         }
     }
@@ -75,8 +76,12 @@ struct TokenDecryptor: Sendable {
         release.admitsNew = repeatability == nil
 
         // Step 2: the merchant's key.
-        await opening.pass(for: paymentToken.publicKeyHash, in: keys, gate)
-        guard let key = keys.entry(paymentToken.publicKeyHash) else {
+        var known = keys.entry(paymentToken.publicKeyHash)
+        if known?.condition == .missing || commit.gate.position == .waiting {
+            await opening.pass(for: paymentToken.publicKeyHash, in: keys, commit.gate)
+            known = keys.entry(paymentToken.publicKeyHash)
+        }
+        guard let key = known else {
             throw Refusal(
                 .unknownPublicKeyHash, "No merchant key here has the public key hash that the payment token names.",
                 details: "publicKeyHash \(paymentToken.publicKeyHash.hex)")
@@ -92,26 +97,18 @@ struct TokenDecryptor: Sendable {
                 details: DecryptRequest.merchantsDetails)
         }
         usedKey = key
-        arrivals.count(paymentToken.publicKeyHash, at: now)
         try expected.checkMerchant(merchant)
         try expected.checkApplicationData(paymentToken)
         let keyTime = key.state == .deactivated ? try await refusing(ledger: await ledgerClock.look()).confirmed : now
         try requireDecrypting(of: key, at: keyTime)
 
-        if repeatability == .byOther {
-            arrivals.takeBack(paymentToken.publicKeyHash, at: now)
-            throw Self.releasedByOther
-        }
+        if repeatability == .byOther { throw Self.releasedByOther }
         // Before the HSM is asked: a caller that repeats for ever must not take the HSM's time from the others.
         if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
-            arrivals.takeBack(paymentToken.publicKeyHash, at: now)
             throw Self.repeatedTooOften
         }
 
-        guard origin?.hasLeft != true else {
-            arrivals.takeBack(paymentToken.publicKeyHash, at: now)
-            throw .peerHasLeft
-        }
+        guard origin?.hasLeft != true else { throw .peerHasLeft }
         ledger.releasesUnderWay.begin()
         defer { ledger.releasesUnderWay.end() }
         // Steps 3 and 4: the symmetric key, and the data.
@@ -129,7 +126,6 @@ struct TokenDecryptor: Sendable {
 
         // Step 5: released once.
         let claimed = try await claim(release, by: caller, draft: draft)
-        arrivals.takeBack(paymentToken.publicKeyHash, at: now)
         keys.countUse(paymentToken.publicKeyHash, at: now)
         instruments.keyUses.increment([paymentToken.publicKeyHash.hex])
 
@@ -292,54 +288,38 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// Claim, key state and record are one transaction, durable before this returns.
-    ///
     /// - Returns: whether the same caller was given the same payment before, and where the release is recorded.
     private func claim(
         _ release: Release, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> (isRepeat: Bool, audit: AuditReference?) {
-        try gate.admit()
-        let started = ContinuousClock.now
-        let recorded: RecordedVerdict
-        do throws(LedgerFailure) {
-            recorded = try await ledger.release(release, recording: recorder.auditRecord(of: draft, by: caller))
-        } catch {
-            faults.began(FaultLog.ledger, error.description)
-            throw error.refusal
+        let outcome = try await commit.make(of: draft, by: caller, refusal: \.refusal) {
+            (ledger, auditRecord) async throws(LedgerFailure) in
+            let recorded = try await ledger.release(release, recording: auditRecord)
+            return (recorded.verdict, recorded.sequence)
         }
-        // Without a sequence the ledger had no room for the record, and a replay is refused all the same.
-        if recorded.sequence != nil { faults.ended(FaultLog.ledger) }
-        instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
-        draft.recorded(at: recorded.sequence)
-        switch recorded.verdict {
+        switch outcome.verdict {
         case .released, .repeated:
-            // A process that stood still in between knows a state of the key that may have ended since, on another host too.
-            guard started.duration(to: .now) <= answerTime else {
+            guard !outcome.isTooLate else {
                 throw Refusal(
                     .ledgerUnavailable,
                     "The release was written, and its answer would come too late; repeat with the same reference.")
             }
-            return (recorded.verdict == .repeated, recorder.reference(recorded.sequence))
+            return (outcome.verdict == .repeated, outcome.audit)
         case .replayed:
-            arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(
                 .transactionReplayed, "This transaction was released before; do not process it a second time.",
                 details: "the same caller gets it again only with the reference of the first request")
         case .repeatedTooOften:
-            arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Self.repeatedTooOften
         case .releasedByOther:
-            arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Self.releasedByOther
         case .forgotten(let before):
-            arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(
                 .transactionReplayed,
                 "This transaction may have been released before: claims of tokens as old as this are forgotten.",
                 details: "tokens signed before \(RFC3339.string(before)) are refused; when that is not long ago, check "
                     + "this host's clock and GET /v1/status")
         case .beforeRestore(let fence):
-            arrivals.takeBack(release.publicKeyHash, at: release.at)
             throw Refusal(
                 .transactionReplayed,
                 "This transaction may have been released before: an older ledger was taken into service, which does not "

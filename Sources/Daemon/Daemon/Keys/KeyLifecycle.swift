@@ -5,7 +5,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
-import WorkerProtocol
+import WorkerSupervision
 
 /// The states of SP 800-57 part 1 §7: each transition is checked, recorded with who and why, and effective at once.
 ///
@@ -28,7 +28,7 @@ struct KeyLifecycle: Sendable {
     }
 
     let catalogue: KeyCatalogue
-    let hsmTokens: any KeyDestroying
+    let hsmTokens: HSMTokenPool
     let ledger: any Ledger
     let rule: TwoPersonRule
     let recorder: UsageRecorder
@@ -284,14 +284,6 @@ struct KeyLifecycle: Sendable {
         try await refresh(entry.publicKeyHash, emptied: emptied)
         return catalogue.index.entry(entry.publicKeyHash) ?? entry
     }
-}
-
-/// What a key's end asks of the HSM tokens.
-protocol KeyDestroying: Sendable {
-    /// Removes the key's objects, private, public and certificates, from every token that has them.
-    ///
-    /// - Returns: the configured names of the tokens that do not show it any more.
-    func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String]
 }
 
 extension KeyRecord {

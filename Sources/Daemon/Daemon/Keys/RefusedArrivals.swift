@@ -13,7 +13,7 @@ final class RefusedArrivals: Sendable {
 
     private let minutes = Mutex<[PublicKeyHash: Minutes]>([:])
 
-    /// A payment token has arrived, and counts as refused until ``takeBack(_:at:)`` is called with the same time.
+    /// Counts a payment token that was refused.
     ///
     /// - Parameter hash: of a key that is known here, so that untrusted callers cannot make this grow.
     func count(_ hash: PublicKeyHash, at time: Date) {
@@ -23,15 +23,6 @@ final class RefusedArrivals: Sendable {
             if minutes[hash, default: [:]].count > 60 {
                 minutes[hash] = minutes[hash]?.filter { $0.key > minute - 60 }
             }
-        }
-    }
-
-    /// It was released, or is answered as a replay of one that was or may have been.
-    func takeBack(_ hash: PublicKeyHash, at time: Date) {
-        let minute = Self.minute(time)
-        minutes.withLock { minutes in
-            guard let count = minutes[hash]?[minute] else { return }
-            minutes[hash]?[minute] = count > 1 ? count - 1 : nil
         }
     }
 

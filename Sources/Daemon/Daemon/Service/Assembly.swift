@@ -114,13 +114,12 @@ struct Assembly: Sendable {
         let arrivals = RefusedArrivals()
         let opening = FirstOpening()
         let ledgerClock = LedgerClock(ledger: ledger, clock: clock) { live.widestWindow }
+        let commit = UseCommit(
+            gate: gate, recorder: recorder, instruments: instruments, answerTime: configuration.ledger.timeout)
         let decryptor = TokenDecryptor(
-            policies: live.policies, keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, opening: opening,
-            recorder: recorder, instruments: instruments, faults: faults, ledgerClock: ledgerClock, arrivals: arrivals,
-            answerTime: configuration.ledger.timeout)
-        let signer = TLSSigner(
-            keys: index, hsm: hsmTokens, ledger: ledger, gate: gate, opening: opening, recorder: recorder,
-            instruments: instruments, faults: faults, clock: clock, answerTime: configuration.ledger.timeout)
+            policies: live.policies, keys: index, hsm: hsmTokens, opening: opening, commit: commit,
+            ledgerClock: ledgerClock, arrivals: arrivals)
+        let signer = TLSSigner(keys: index, hsm: hsmTokens, opening: opening, commit: commit, clock: clock)
         let readiness = Readiness(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, catalogue: catalogue, clock: clock,
             ledgerClock: ledgerClock,
@@ -221,6 +220,6 @@ struct Assembly: Sendable {
     }
 }
 
-extension HSMTokenPool: TransactionDecrypting, TLSHandshakeSigning, KeyDestroying {}
+extension HSMTokenPool: TransactionDecrypting {}
 
 extension HSMToken: HSMTokenAdministering {}

@@ -18,16 +18,12 @@ import WorkerSupervision
 /// is connected.
 struct TLSSigner: Sendable {
     let keys: KeyIndex
-    let hsm: any TLSHandshakeSigning
-    let ledger: any Ledger
-    let gate: LedgerGate
+    let hsm: HSMTokenPool
     let opening: FirstOpening
-    let recorder: UsageRecorder
-    let instruments: Instruments
-    let faults: FaultLog
+    let commit: UseCommit
     let clock: WallClock
-    /// The longest that an answer may come after its commit: `ledger.timeout`.
-    let answerTime: Duration
+
+    private var faults: FaultLog { commit.faults }
 
     /// A merchant's active identities, the newest first.
     ///
@@ -71,7 +67,7 @@ struct TLSSigner: Sendable {
         draft.is(.tlsSignature(details))
         let input = try Self.read(bytes, algorithm)
 
-        await opening.pass(for: hash, in: keys, gate)
+        await opening.pass(for: hash, in: keys, commit.gate)
         guard let key = keys.entry(hash) else {
             throw Refusal(
                 .unknownPublicKeyHash, "No key here has this public key hash.", details: "publicKeyHash \(hash.hex)")
@@ -86,7 +82,7 @@ struct TLSSigner: Sendable {
                 "No HSM token that holds the key and is available now makes \(algorithm.rawValue) signatures.",
                 details: "GET /v1/tls-identities names what it makes; GET /v1/status says more")
         }
-        try gate.admit()
+        try commit.gate.admit()
         let signed: (signature: [UInt8], hsmToken: String)
         draft.mayHaveReachedHSM(true)
         do {
@@ -102,7 +98,7 @@ struct TLSSigner: Sendable {
         draft.used(hsmToken: signed.hsmToken)
         let audit = try await record(SignatureUse(publicKeyHash: hash, at: clock.now()), by: caller, draft: draft)
         keys.countUse(hash, at: clock.now())
-        instruments.keyUses.increment([hash.hex])
+        commit.instruments.keyUses.increment([hash.hex])
         return TLSSignatureAnswer(signature: Base64.encode(signed.signature), audit: audit)
     }
 
@@ -170,29 +166,21 @@ struct TLSSigner: Sendable {
 
     // MARK: The record
 
-    /// Key state and record are one transaction, durable before this returns.
     private func record(
         _ signature: SignatureUse, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> AuditReference {
-        try gate.admit()
-        let started = ContinuousClock.now
-        let recorded: RecordedSignature
-        do throws(LedgerFailure) {
-            recorded = try await ledger.record(signature, recording: recorder.auditRecord(of: draft, by: caller))
-        } catch {
-            faults.began(FaultLog.ledger, error.description)
-            throw error.signatureRefusal
+        let outcome = try await commit.make(of: draft, by: caller, refusal: \.signatureRefusal) {
+            (ledger, auditRecord) async throws(LedgerFailure) in
+            let recorded = try await ledger.record(signature, recording: auditRecord)
+            return (recorded.verdict, recorded.sequence)
         }
-        if recorded.sequence != nil { faults.ended(FaultLog.ledger) }
-        instruments.ledgerCommitSeconds.observe(started.duration(to: .now))
-        draft.recorded(at: recorded.sequence)
-        switch recorded.verdict {
+        switch outcome.verdict {
         case .granted:
-            guard started.duration(to: .now) <= answerTime else {
+            guard !outcome.isTooLate else {
                 throw Refusal(
                     .ledgerUnavailable, "The signature was recorded, and its answer would come too late; sign anew.")
             }
-            guard let audit = recorder.reference(recorded.sequence) else { throw .defect }
+            guard let audit = outcome.audit else { throw .defect }
             return audit
         case .held:
             throw Refusal(
@@ -203,17 +191,4 @@ struct TLSSigner: Sendable {
             throw Refusal(.keyNotActive, "The identity key's state was changed; it does not sign any more.")
         }
     }
-}
-
-/// What the signer asks of the HSM.
-protocol TLSHandshakeSigning: Sendable {
-    /// - Parameters:
-    ///   - holders: the configured names of the HSM tokens that show the key.
-    ///   - caller: who asks, as in audit records; callers are served in turn.
-    func sign(
-        _ signing: TLSSigning, heldBy holders: [String], for requester: Requester
-    ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String)
-
-    /// What a key in these HSM tokens signs with now, in the order of preference; none while none is available.
-    func tlsAlgorithms(of holders: [String]) -> [TLSSignatureAlgorithm]
 }

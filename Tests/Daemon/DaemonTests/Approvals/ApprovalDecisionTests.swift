@@ -9,6 +9,7 @@ import TestSupport
 import Testing
 import TokenForge
 import WorkerProtocol
+import WorkerSupervision
 
 @testable import Daemon
 
@@ -19,18 +20,16 @@ struct ApprovalDecisionTests {
     private let fixture: RecordFixture
     private let hsmToken = SoftwareAuditToken()
     private let index = KeyIndex()
+    private let hsmTokens: HSMTokenPool
 
     private static let rule = TwoPersonRule(people: 2, expire: .seconds(3600))
 
     init() async throws {
         directory = try FreshDirectory()
+        hsmTokens = try .notStarted()
         fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
         await fixture.gate.compare()
         try #require(hsmToken.keyCount == 1)
-    }
-
-    private struct NoKeys: KeyDestroying {
-        func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String] { [] }
     }
 
     private func staff(_ uid: UInt32, login: LoginUID = .unset) -> Caller {
@@ -63,7 +62,7 @@ struct ApprovalDecisionTests {
         return ApprovalDecisions(
             ledger: fixture.ledger, policies: CurrentPolicies(policies),
             lifecycle: KeyLifecycle(
-                catalogue: catalogue, hsmTokens: NoKeys(), ledger: fixture.ledger, rule: Self.rule,
+                catalogue: catalogue, hsmTokens: hsmTokens, ledger: fixture.ledger, rule: Self.rule,
                 recorder: fixture.recorder, clock: clock),
             gate: fixture.gate, auditKey: keyChange(after: seconds),
             clockAcceptance: ClockAcceptance(

@@ -28,17 +28,4 @@ struct RefusedArrivalsTests {
         for minute in 0..<3000 { arrivals.count(key, at: noon.addingTimeInterval(60 * Double(minute))) }
         #expect(arrivals.lastHour(key, now: noon.addingTimeInterval(60 * 2999)) == 60)
     }
-
-    @Test("a token that was released or replayed is none that was refused")
-    func opened() {
-        let arrivals = RefusedArrivals()
-        let (hash, noon) = (
-            PublicKeyHash.of(subjectPublicKeyInfo: [0x30, 7]), Date(timeIntervalSince1970: 1_800_000_000)
-        )
-        for _ in 0..<3 { arrivals.count(hash, at: noon) }
-        arrivals.takeBack(hash, at: noon)
-        #expect(arrivals.lastHour(hash, now: noon) == 2)
-        for _ in 0..<4 { arrivals.takeBack(hash, at: noon) }
-        #expect(arrivals.lastHour(hash, now: noon) == 0)
-    }
 }

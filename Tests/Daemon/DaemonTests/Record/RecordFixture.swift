@@ -5,6 +5,7 @@ import Logging
 import Refusals
 import TestSupport
 import Testing
+import WorkerSupervision
 
 @testable import Daemon
 
@@ -81,5 +82,17 @@ extension LedgerGate {
         let matter = try await restoreMatter()
         guard !matter.isEmpty else { throw Refusal(.invalidState, "nothing") }
         return try await acceptRestore(matter, reason: reason, by: caller)
+    }
+}
+
+extension HSMTokenPool {
+    /// One token, `primary`, that is never opened.
+    static func notStarted() throws -> HSMTokenPool {
+        let settings = HSMTokenSettings(
+            name: "primary", module: "/none", uri: "pkcs11:token=none", pinFile: "/none", sessions: 1,
+            callTimeout: .seconds(10), recycleAfter: 1, allowExtractableSecret: false, environment: [:], initArgs: "")
+        let executable = try WorkerExecutable(path: Program.built("paytokend-hsm"))
+        return HSMTokenPool(
+            first: HSMToken(settings, executable: executable, logger: RecordFixture.quiet), others: [])
     }
 }

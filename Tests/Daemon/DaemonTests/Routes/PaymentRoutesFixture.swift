@@ -74,11 +74,10 @@ final class PaymentRoutesFixture: Sendable {
         logFile = try FileHandle(forWritingTo: URL(filePath: directory.write("", to: "log")))
         log = StandardErrorLog(LogSettings(level: .trace), sink: LogSink(descriptor: logFile.fileDescriptor))
         let decryptor = TokenDecryptor(
-            policies: policies, keys: index, hsm: hsm, ledger: record.ledger, gate: record.gate,
-            opening: FirstOpening(isOver: true), recorder: record.recorder, instruments: instruments,
-            faults: record.faults,
-            ledgerClock: LedgerClock(ledger: record.ledger, clock: .system) { .seconds(300) }, arrivals: arrivals,
-            answerTime: answerTime)
+            policies: policies, keys: index, hsm: hsm, opening: FirstOpening(isOver: true),
+            commit: UseCommit(
+                gate: record.gate, recorder: record.recorder, instruments: instruments, answerTime: answerTime),
+            ledgerClock: LedgerClock(ledger: record.ledger, clock: .system) { .seconds(300) }, arrivals: arrivals)
         let firstReleases = CallerFirstReleases(
             ledger: record.ledger, instruments: instruments, logger: RecordFixture.quiet)
         self.firstReleases = firstReleases

@@ -4,7 +4,6 @@ import Ledger
 import MerchantKeys
 import TestSupport
 import Testing
-import WorkerSupervision
 
 @testable import Daemon
 
@@ -18,14 +17,8 @@ import WorkerSupervision
             SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1")
         ) { if case .committed = $0 { commits.increment() } }
         let record = try await RecordFixture(ledger: directory.path("other.sqlite"), hsmToken: SoftwareAuditToken())
-        let hsmToken = try HSMToken(
-            HSMTokenSettings(
-                name: "primary", module: "/none", uri: "pkcs11:token=none", pinFile: "/none", sessions: 1,
-                callTimeout: .seconds(10), recycleAfter: 1, allowExtractableSecret: false, environment: [:],
-                initArgs: ""), executable: WorkerExecutable(path: Program.built("paytokend-hsm")),
-            logger: RecordFixture.quiet)
         let readiness = Readiness(
-            hsmTokens: HSMTokenPool(first: hsmToken, others: []), ledger: ledger, gate: record.gate,
+            hsmTokens: try .notStarted(), ledger: ledger, gate: record.gate,
             catalogue: KeyCatalogue(
                 index: KeyIndex(), ledger: ledger, hsmTokens: ["primary"], clock: .system, logger: RecordFixture.quiet),
             clock: .system, ledgerClock: LedgerClock(ledger: ledger, clock: .system) { .seconds(300) },
