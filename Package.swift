@@ -245,7 +245,7 @@ let folders: [[Target]] = [
                     "DatabaseSettings",
                     "AccessControl", "ConfigurationFile", "DaemonAPI", "Encodings", "FairShares", "HostSystem",
                     "HTTPListener", "Payments", "Processors", "ProductVersion", "Radial", "Refusals", "SecretMemory",
-                    "StrictJSON", "Telemetry", "TLSHandshake", nioCore, nioPosix, "OutgoingConnections",
+                    "StrictJSON", "Telemetry", "TLSHandshake", nioCore, "OutgoingConnections",
                     nioHTTP1, nioSSL, logging, "ServerProgram", x509, asn1, crypto, nioTLS,
                 ],
                 exclude: ["openapi.json"]),

@@ -44,7 +44,7 @@ final class CallQueue: Sendable {
         var nextIdentifier: UInt64 = 1
         var nextPlace: UInt64 = 1
         var pace = CallPace()
-        var deferred = DeferredActions()
+        var deferred: DeferredActions = []
 
         init(waiting: Int) {
             self.waiting = WaitingCalls(capacity: waiting)
@@ -76,10 +76,10 @@ final class CallQueue: Sendable {
     /// Changes the state, and does what that defers once the lock is free.
     private func change<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
         let (value, deferred) = state.withLock { state in
-            let value = body(&state)
-            return (value, state.deferred.take())
+            defer { state.deferred = [] }
+            return (body(&state), state.deferred)
         }
-        deferred.run()
+        for action in deferred { action() }
         return value
     }
 
@@ -192,7 +192,7 @@ final class CallQueue: Sendable {
                 }
                 call.finish(failure, reach: .worker, &state.deferred)
             } else {
-                call.finish(answer, &state.deferred)
+                call.finish(.success(answer), &state.deferred)
             }
             countAnswer(of: worker, &state)
             dispatch(&state, at: now)

@@ -19,6 +19,17 @@ struct CallFailure: Error, Sendable, Equatable {
     var message: String { failure.message }
 }
 
+extension Result where Failure == CallFailure {
+    /// The answer, or the failure without how far the call had come.
+    func answer() throws(WorkerFailure) -> Success {
+        do {
+            return try get()
+        } catch {
+            throw error.failure
+        }
+    }
+}
+
 /// The caller that an HSM call is made for.
 package struct Requester: Sendable {
     /// The name that audit records have: callers are served round robin. nil for administration and the daemon's own

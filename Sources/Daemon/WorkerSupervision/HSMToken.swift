@@ -58,9 +58,13 @@ package final class HSMToken: Sendable {
             events: events, refusedInputs: refusedInputs,
             recycleDue: { continuation.yield(.recycleDue($0)) })
         signatures = SignatureShare(sessions: max(settings.sessions, 1))
-        supervisor = WorkerSupervisor(
+        var logger = logger
+        logger[metadataKey: "token"] = "\(name)"
+        let workers = RunningWorkers(
             settings: settings, executable: executable, logger: logger, events: events, eventLoop: eventLoop,
-            calls: calls, memoryGrowth: memoryGrowth, signals: signals, continuation: continuation)
+            calls: calls, ended: { continuation.yield(.ended(worker: $0, wasUseful: $1)) })
+        supervisor = WorkerSupervisor(
+            workers, memoryGrowth: memoryGrowth, signals: signals, continuation: continuation)
     }
 
     /// Begins to open the token and returns at once. A token that is absent is looked for again every few seconds.
@@ -120,13 +124,8 @@ package final class HSMToken: Sendable {
     /// ends at the deadline that a payment's call has.
     package func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
         let terms = CallTerms(deadline: .now + HSMTokenPool.deadline(callTimeout: callTimeout))
-        let outcome = await calls.call(.readAttributes(publicKeyHash: hash.bytes), terms: terms) {
-            answer -> [PrivateKeyAttributes]? in
-            if case .keyAttributes(let keys) = answer { keys } else { nil }
-        }
-        switch outcome.result {
-        case .success(let keys): return keys
-        case .failure(let failure): throw failure.failure
+        return try await call(.readAttributes(publicKeyHash: hash.bytes), terms: terms) {
+            if case .keyAttributes(let keys) = $0 { keys } else { nil }
         }
     }
 
@@ -214,12 +213,9 @@ package final class HSMToken: Sendable {
     /// Makes a call at this token. It is made twice where ``CallQueue/call(_:terms:orAt:_:)`` says so.
     /// - Parameter read: what the answer says; nil when it does not answer this request.
     func call<Value: Sendable>(
-        _ request: WorkerRequest, _ read: (WorkerAnswer) -> Value?
+        _ request: WorkerRequest, terms: CallTerms = CallTerms(), _ read: (WorkerAnswer) -> Value?
     ) async throws(WorkerFailure) -> Value {
-        switch await calls.call(request, read).result {
-        case .success(let value): return value
-        case .failure(let failure): throw failure.failure
-        }
+        try await calls.call(request, terms: terms, read).result.answer()
     }
 
     private func done(_ request: WorkerRequest) async throws(WorkerFailure) {

@@ -73,21 +73,19 @@ package final class HSMTokenPool: Sendable {
     package func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester = Requester()
     ) async throws(WorkerFailure) -> OpenedTransaction {
-        let hsmToken = next(for: decryption.scheme, among: holders, besides: []) ?? waitable(among: holders)
+        func opens(_ hsmToken: HSMToken) -> Bool { hsmToken.tier(for: decryption.scheme) != nil }
+        let hsmToken = next(among: holders, where: opens) ?? waitable(among: holders)
         let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
         func another(after failed: [CallQueue]) -> CallQueue? {
-            next(for: decryption.scheme, among: holders, besides: failed)?.calls
+            next(among: holders, besides: failed, where: opens)?.calls
         }
         let outcome = await hsmToken.calls.call(.decrypt(decryption), terms: terms, orAt: another(after:)) {
             answer -> (plaintext: [UInt8], tier: ProtectionTier)? in
             if case .plaintext(let plaintext, let tier, _) = answer { (plaintext, tier) } else { nil }
         }
-        switch outcome.result {
-        case .failure(let failure): throw failure.failure
-        case .success(let opened):
-            let name = all.first { $0.calls === outcome.queue }?.name ?? hsmToken.name
-            return OpenedTransaction(plaintext: opened.plaintext, tier: opened.tier, hsmToken: name)
-        }
+        let opened = try outcome.result.answer()
+        let name = all.first { $0.calls === outcome.queue }?.name ?? hsmToken.name
+        return OpenedTransaction(plaintext: opened.plaintext, tier: opened.tier, hsmToken: name)
     }
 
     /// How long a request may wait for its answer: the call, and its repetition at another token or at the next
@@ -111,19 +109,16 @@ package final class HSMTokenPool: Sendable {
         _ signing: TLSSigning, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String) {
         func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
-        let hsmToken = next(among: holders, besides: [], where: signs) ?? waitable(among: holders)
+        let hsmToken = next(among: holders, where: signs) ?? waitable(among: holders)
         let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
         // Repeated at the same token only, whose share is taken: a token that fails must not have another one overrun.
-        let outcome = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
-            await hsmToken.calls.call(.signTLS(signing), terms: terms) { answer -> [UInt8]? in
-                if case .tlsSignature(let signature) = answer { signature } else { nil }
+        let signature = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
+            () async throws(WorkerFailure) in
+            try await hsmToken.call(.signTLS(signing), terms: terms) {
+                if case .tlsSignature(let signature) = $0 { signature } else { nil }
             }
         }
-        switch outcome.result {
-        case .failure(let failure): throw failure.failure
-        case .success(let signature):
-            return (signature, all.first { $0.calls === outcome.queue }?.name ?? hsmToken.name)
-        }
+        return (signature, hsmToken.name)
     }
 
     /// What a key in these tokens signs with now: what each of them that serves has, in the order of preference.
@@ -136,13 +131,7 @@ package final class HSMTokenPool: Sendable {
 
     /// The token with the fewest calls under way.
     private func next(
-        for scheme: RestorationScheme, among holders: [String], besides failed: [CallQueue]
-    ) -> HSMToken? {
-        next(among: holders, besides: failed) { $0.tier(for: scheme) != nil }
-    }
-
-    private func next(
-        among holders: [String], besides failed: [CallQueue], where serves: (HSMToken) -> Bool
+        among holders: [String], besides failed: [CallQueue] = [], where serves: (HSMToken) -> Bool
     ) -> HSMToken? {
         guard all.count > 1 else {
             return failed.isEmpty ? first : nil

@@ -19,11 +19,6 @@ struct HeldCalls {
         var overtakenSince: ContinuousClock.Instant?
     }
 
-    struct Answered {
-        let call: PendingCall
-        let seconds: Double
-    }
-
     let worker: ConnectedWorker
     private let sessions: Int
     private let waited: @Sendable (Double) -> Void
@@ -76,7 +71,7 @@ struct HeldCalls {
     /// - Returns: the call, and the seconds from its beginning to the answer; nil when the worker has no such call.
     mutating func take(
         _ answer: WorkerAnswer, for identifier: UInt64, at now: ContinuousClock.Instant
-    ) -> Answered? {
+    ) -> (call: PendingCall, seconds: Double)? {
         guard let answered = held.removeValue(forKey: identifier) else { return nil }
         if answered.begun != nil { running -= 1 }
         while running < sessions, let next = behind.popFirst() { begin(next, at: now) }
@@ -87,7 +82,7 @@ struct HeldCalls {
         case .opened(let description): unlockedSecrets = description.unlockedSecrets
         default: break
         }
-        return Answered(call: answered.call, seconds: (now - (answered.begun ?? answered.sentAt)).inSeconds)
+        return (answered.call, (now - (answered.begun ?? answered.sentAt)).inSeconds)
     }
 
     /// Counts an answer of the serving worker.

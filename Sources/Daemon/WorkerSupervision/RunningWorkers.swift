@@ -30,12 +30,12 @@ final class RunningWorkers: Sendable {
         var isStopping = false
     }
 
-    private let settings: HSMTokenSettings
+    let settings: HSMTokenSettings
     private let executable: WorkerExecutable
-    private let logger: Logger
-    private let events: WorkerEvents
-    private let eventLoop: any EventLoop
-    private let calls: CallQueue
+    let logger: Logger
+    let events: WorkerEvents
+    let eventLoop: any EventLoop
+    let calls: CallQueue
     private let ended: @Sendable (_ worker: UInt64, _ wasUseful: Bool) -> Void
     private let state = Mutex(State())
 
@@ -147,10 +147,7 @@ final class RunningWorkers: Sendable {
     }
 
     private func ask(_ request: WorkerRequest, _ number: UInt64) async throws(WorkerFailure) -> WorkerAnswer {
-        switch await calls.submit(request, to: number) {
-        case .success(let answer): return answer
-        case .failure(let failure): throw failure.failure
-        }
+        try await calls.submit(request, to: number).answer()
     }
 
     /// Waits for the end of a worker whose connection is closed, and tells why it ended. It has some seconds to end by

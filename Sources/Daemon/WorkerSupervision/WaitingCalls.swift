@@ -18,10 +18,6 @@ package struct PendingCall: Sendable {
     /// Its caller has been answered already; the worker is still working on it.
     var isAbandoned = false
 
-    func finish(_ answer: WorkerAnswer, _ deferred: inout DeferredActions) {
-        finish(.success(answer), &deferred)
-    }
-
     func finish(
         _ failure: WorkerFailure, reach: CallFailure.Reach = .queue, _ deferred: inout DeferredActions
     ) {
@@ -30,7 +26,7 @@ package struct PendingCall: Sendable {
         finish(.failure(CallFailure(failure: failure, reach: reach)), &deferred)
     }
 
-    private func finish(_ result: CallResult, _ deferred: inout DeferredActions) {
+    func finish(_ result: CallResult, _ deferred: inout DeferredActions) {
         guard !isAbandoned else { return }
         deferred.append { [continuation] in continuation.resume(returning: result) }
     }
@@ -48,20 +44,7 @@ package struct PendingCall: Sendable {
 
 /// Actions that wait until a ``CallQueue``'s lock is free: a resumed caller and an ended worker may call the queue at once, on the
 /// same thread.
-struct DeferredActions: Sendable {
-    private var actions: [@Sendable () -> Void] = []
-
-    mutating func append(_ action: @escaping @Sendable () -> Void) { actions.append(action) }
-
-    mutating func take() -> DeferredActions {
-        defer { actions = [] }
-        return self
-    }
-
-    func run() {
-        for action in actions { action() }
-    }
-}
+typealias DeferredActions = [@Sendable () -> Void]
 
 /// Calls that wait for a worker. Callers are served round robin (``FairQueue``).
 struct WaitingCalls {

@@ -140,23 +140,19 @@ package final class WorkerExecutable: Sendable {
 
     /// The path it was opened at; for people.
     let path: String
-    let descriptor: CInt
+    private let file: OwnedDescriptor
+    var descriptor: CInt { file.number }
 
     /// - Throws: ``WorkerExecutableError`` with the reason when the file cannot be opened or is not executable.
     package init(path: String) throws(WorkerExecutableError) {
         guard FileManager.default.isExecutableFile(atPath: path) else {
             throw WorkerExecutableError(message: "\(path) is not an executable file")
         }
-        let descriptor = unsafe paytokend_open_executable(path)
-        guard descriptor >= 0 else {
-            throw WorkerExecutableError(message: "\(path) cannot be opened: errno \(-descriptor)")
+        file = OwnedDescriptor(unsafe paytokend_open_executable(path))
+        guard file.isOpen else {
+            throw WorkerExecutableError(message: "\(path) cannot be opened: errno \(-file.number)")
         }
         self.path = path
-        self.descriptor = descriptor
-    }
-
-    deinit {
-        close(descriptor)
     }
 
     /// The program that was installed with this one: in the same directory, else in `../libexec/paytokend`.

@@ -29,11 +29,6 @@ final class WorkerSupervisor: Sendable {
         var hasWarnedOfSecrets = false
     }
 
-    private let settings: HSMTokenSettings
-    private let logger: Logger
-    private let events: WorkerEvents
-    private let eventLoop: any EventLoop
-    private let calls: CallQueue
     private let workers: RunningWorkers
     private let memoryGrowth: Int
     private let signals: AsyncStream<Signal>
@@ -41,20 +36,10 @@ final class WorkerSupervisor: Sendable {
     private let state = Mutex(State())
 
     init(
-        settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger, events: WorkerEvents,
-        eventLoop: any EventLoop, calls: CallQueue, memoryGrowth: Int, signals: AsyncStream<Signal>,
+        _ workers: RunningWorkers, memoryGrowth: Int, signals: AsyncStream<Signal>,
         continuation: AsyncStream<Signal>.Continuation
     ) {
-        self.settings = settings
-        var logger = logger
-        logger[metadataKey: "token"] = "\(settings.name)"
-        self.logger = logger
-        self.events = events
-        self.eventLoop = eventLoop
-        self.calls = calls
-        workers = RunningWorkers(
-            settings: settings, executable: executable, logger: logger, events: events, eventLoop: eventLoop,
-            calls: calls, ended: { continuation.yield(.ended(worker: $0, wasUseful: $1)) })
+        self.workers = workers
         self.memoryGrowth = memoryGrowth
         self.signals = signals
         self.continuation = continuation
@@ -89,6 +74,10 @@ final class WorkerSupervisor: Sendable {
 
     private static let shuttingDown = WorkerFailure(.hsmTokenUnavailable, "The daemon is shutting down.")
 
+    private var settings: HSMTokenSettings { workers.settings }
+    private var logger: Logger { workers.logger }
+    private var eventLoop: any EventLoop { workers.eventLoop }
+    private var calls: CallQueue { workers.calls }
     private var isStopping: Bool { workers.isStopping }
     private var isLoginRefused: Bool {
         get { state.withLock { $0.isLoginRefused } }
@@ -100,7 +89,7 @@ final class WorkerSupervisor: Sendable {
             defer { state.condition = condition }
             return state.condition != condition
         }
-        if changed { events.condition(condition) }
+        if changed { workers.events.condition(condition) }
     }
 
     // MARK: Supervision
@@ -217,7 +206,7 @@ final class WorkerSupervisor: Sendable {
             logger.info(
                 "a fresh worker has taken over",
                 metadata: ["worker.pid": "\(successor.process.identifier)", "reason": "\(reason.rawValue)"])
-            events.restarted(reason)
+            workers.events.restarted(reason)
             set(.ready(successor.description))
             return successor
         case .failure(let failure):

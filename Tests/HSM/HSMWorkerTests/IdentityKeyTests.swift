@@ -221,7 +221,7 @@ import WorkerProtocol
         _ use: KeyUse, _ scheme: RestorationScheme = .rsaV1, in session: inout Session
     ) throws -> (TestKeyPair, PrivateKeyEntry) {
         let pair = try TestKeyPair(for: scheme, use: use, in: &session)
-        let entry = try #require(pair.entry)
+        let entry = pair.entry
         try session.setAttributes(
             Template(
                 KeyObjects.privateKeyUsage(scheme.algorithm, use).filter {

@@ -21,7 +21,7 @@ import WorkerProtocol
     func selfTestFailure() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let key = try TestKeyPair(for: .rsaV1, in: &session)
-        let entry = try #require(key.entry)
+        let entry = key.entry
         #expect(OAEPInTokenTier().selfTestFailure(with: entry, in: &session)?.call?.call == "C_DecryptInit")
         #expect(
             UnwrappedKeyTier(form: .withVectorBits).selfTestFailure(with: entry, in: &session)?.call?.call
@@ -86,9 +86,8 @@ struct NSSTierTests {
         for tier in tiers {
             let key = try TestKeyPair(for: tier.scheme, in: &session)
             defer { key.destroy(in: &session) }
-            let entry = try #require(key.entry)
             let before = try session.findObjects(matching: []).count
-            let failure = tier.selfTestFailure(with: key, entry, in: &session)
+            let failure = tier.selfTestFailure(with: key, in: &session)
             #expect(failure == nil, "\(String(describing: failure))")
             session.dropKeptObject()
             #expect(try session.findObjects(matching: []).count == before)
@@ -104,7 +103,7 @@ struct NSSTierTests {
             defer { key.destroy(in: &session) }
             // Else the shared secret that begins with a zero byte would not be tried.
             #expect(key.isKnown)
-            let entry = try #require(key.entry)
+            let entry = key.entry
             let before = try session.findObjects(matching: []).count
             let tiers: [any RestorationTier] =
                 scheme == .ecV1
@@ -132,7 +131,7 @@ struct NSSTierTests {
     private func refusals(_ session: inout Session) throws {
         let key = try TestKeyPair(for: .rsaV1, in: &session)
         defer { key.destroy(in: &session) }
-        let entry = try #require(key.entry)
+        let entry = key.entry
         let transaction = try TestTransaction(for: entry.publicKey)
         var (tag, padding) = (transaction.input, transaction.input)
         tag.ciphertext[0] ^= 1

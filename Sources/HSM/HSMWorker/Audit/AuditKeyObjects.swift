@@ -10,11 +10,6 @@ struct AuditKeyObjects: Sendable {
 
     let identifier: [UInt8]
 
-    /// CKA_ID as people's tools show it.
-    var hexadecimalIdentifier: String {
-        Hexadecimal.encode(identifier)
-    }
-
     private func common(_ isPrivate: Bool) -> [Attribute] {
         [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
     }

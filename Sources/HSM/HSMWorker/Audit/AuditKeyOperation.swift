@@ -137,7 +137,7 @@ extension Session {
             return .refused(
                 "The audit key in the token \(fault ?? "cannot be used"): it was not made by paytokend and is not used. "
                     + "Look who has the token's PIN, and remove the object (CKA_LABEL \(AuditKeyObjects.label), CKA_ID "
-                    + "\(objects.hexadecimalIdentifier)).")
+                    + "\(Hexadecimal.encode(objects.identifier))).")
         }
         guard let point = try auditPublicPoint(objects) else {
             return .refused(

@@ -96,13 +96,10 @@ struct ECDHSecretTier: RestorationTier {
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8] {
         let point = try P256Point(checking: input.keyMaterial)
-        let secret: SecretBytes
-        do throws(CallError) {
-            secret = try session.deriveSecret(
-                .ecdh1Derive(.null, publicPoint: point.bytes), from: key.working, Self.template,
-                count: Self.secretByteCount)
-        } catch {
-            throw .hsmToken(error)
+        let object = key.working
+        let secret = try RestorationError.ofToken { () throws(CallError) in
+            try session.deriveSecret(
+                .ecdh1Derive(.null, publicPoint: point.bytes), from: object, Self.template, count: Self.secretByteCount)
         }
         do throws(RestorationFailure) {
             let symmetricKey = try OneStepKDF.sha256(z: secret, otherInfo: input.otherInfo)

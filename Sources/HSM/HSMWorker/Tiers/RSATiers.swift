@@ -46,12 +46,9 @@ struct BareRSATier: RestorationTier {
         let modulusByteCount = key.modulus.count
         try WrappedKey.checkRange(input.keyMaterial, modulus: key.modulus)
         let substitute = WrappedKey.substitute()
-        let block: SecretBytes
-        do throws(CallError) {
-            block = try session.decrypt(
-                input.keyMaterial, .rsaX509, key: key.working, capacity: modulusByteCount)
-        } catch {
-            throw .hsmToken(error)
+        let object = key.working
+        let block = try RestorationError.ofToken { () throws(CallError) in
+            try session.decrypt(input.keyMaterial, .rsaX509, key: object, capacity: modulusByteCount)
         }
         let message: SecretBytes
         do throws(RestorationFailure) {

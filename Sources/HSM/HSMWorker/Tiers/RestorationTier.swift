@@ -40,6 +40,17 @@ enum RestorationError: Error {
     case refused(CallError?)
     /// The call failed, and not because of the input.
     case hsmToken(CallError)
+
+    /// Makes a call whose failure is the token's.
+    static func ofToken<Value: ~Copyable>(
+        _ call: () throws(CallError) -> Value
+    ) throws(RestorationError) -> Value {
+        do {
+            return try call()
+        } catch {
+            throw .hsmToken(error)
+        }
+    }
 }
 
 /// A private key of the token that passed its tests.
@@ -108,11 +119,7 @@ extension Session {
     mutating func derive(
         _ mechanism: Mechanism, from base: ObjectHandle, _ template: Template
     ) throws(RestorationError) -> ObjectHandle {
-        do {
-            return try deriveKey(mechanism, from: base, template)
-        } catch {
-            throw .hsmToken(error)
-        }
+        try RestorationError.ofToken { () throws(CallError) in try deriveKey(mechanism, from: base, template) }
     }
 
     /// Best effort: what stays ends with the session.

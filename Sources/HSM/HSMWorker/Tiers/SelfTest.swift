@@ -48,9 +48,8 @@ extension RestorationTier {
     }
 
     /// The same with a test key pair, and with the published one a shared secret that begins with a zero byte.
-    func selfTestFailure(with key: borrowing TestKeyPair, _ entry: PrivateKeyEntry, in session: inout Session)
-        -> SelfTestFailure?
-    {
+    func selfTestFailure(with key: borrowing TestKeyPair, in session: inout Session) -> SelfTestFailure? {
+        let entry = key.entry
         if let failure = selfTestFailure(with: entry, in: &session) { return failure }
         guard scheme == .ecV1, key.isKnown, let ephemeral = KnownKeyPair.ephemeralForLeadingZero else { return nil }
         do throws(UnsuitableKey) {

@@ -9,8 +9,7 @@ import WorkerProtocol
 struct TestKeyPair: Sendable {
     private let publicKey: ObjectHandle
     private let privateKey: ObjectHandle
-    /// nil when the token's public key cannot be read.
-    let entry: PrivateKeyEntry?
+    let entry: PrivateKeyEntry
     /// Whether it is the published pair of ``KnownKeyPair``, and not one that the token generated.
     let isKnown: Bool
 
@@ -25,11 +24,12 @@ struct TestKeyPair: Sendable {
             (publicKey, privateKey) = try Self.generate(scheme, use, &session)
             isKnown = false
         }
-        let (privateKey, algorithm) = (privateKey, scheme.algorithm)
         do throws(CallError) {
-            entry = try session.publicKey(publicKey, algorithm).map {
-                PrivateKeyEntry(publicKey: $0, use: use, object: privateKey, working: privateKey)
+            guard let read = try session.publicKey(publicKey, scheme.algorithm) else {
+                throw CallError(
+                    call: "C_GetAttributeValue", cause: .implausible("a new key pair's public key that cannot be read"))
             }
+            entry = PrivateKeyEntry(publicKey: read, use: use, object: privateKey, working: privateKey)
         } catch {
             session.destroy([publicKey, privateKey])
             throw error

@@ -96,10 +96,6 @@ struct TierSelection: Sendable {
             return nil
         }
         defer { key.destroy(in: &session) }
-        guard let entry = key.entry else {
-            shortcomings.append("\(scheme.name): the token made a key pair whose public key cannot be read")
-            return nil
-        }
         var lacks: [String] = []
         var former: SelfTestFailure?
         for candidate in Self.candidates where candidate.scheme == scheme {
@@ -108,7 +104,7 @@ struct TierSelection: Sendable {
             // expects one form and gets the other might read past its end.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.isAboutParameters != true { continue }
-            let found = deadline.failureTwice { candidate.selfTestFailure(with: key, entry, in: &session) }
+            let found = deadline.failureTwice { candidate.selfTestFailure(with: key, in: &session) }
             guard let failure = found else { return candidate }
             former = failure
             if !isSecondForm { lacks.append("\(candidate.requirement) (\(failure))") }

@@ -74,13 +74,12 @@ struct UnwrappedKeyTier: RestorationTier {
     ) throws(RestorationError) -> ObjectHandle {
         if let kept = session.keptObject { return kept }
         guard let wrapped = TestTransaction.wrappedKey(for: key.publicKey, isPaddedWell: true) else { throw .input }
-        do {
-            let made = try session.unwrapKey(wrapped, .rsaOAEPSHA256, with: key.working, Self.template)
-            session.keptObject = made
-            return made
-        } catch {
-            throw .hsmToken(error)
+        let object = key.working
+        let made = try RestorationError.ofToken { () throws(CallError) in
+            try session.unwrapKey(wrapped, .rsaOAEPSHA256, with: object, Self.template)
         }
+        session.keptObject = made
+        return made
     }
 
     private func unwrapOnceMore(_ key: borrowing PrivateKeyEntry, succeeding: Bool, _ session: inout Session) {
