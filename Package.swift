@@ -140,8 +140,8 @@ let folders: [[Target]] = [
             .target(
                 name: "HTTPListener",
                 dependencies: [
-                    "AccessControl", "CLinux", "Encodings", "FairShares", "HostSystem", "Refusals", nioCore, nioPosix,
-                    nioHTTP1, logging,
+                    "AccessControl", "CLinux", "Encodings", "FairShares", "HostSystem", nioCore, nioPosix, nioHTTP1,
+                    logging,
                 ]),
             /// The API's types, the one table from code to status, the client; openapi.json.
             .target(
@@ -152,12 +152,13 @@ let folders: [[Target]] = [
                 exclude: ["openapi.json"]),
             /// The gateway's admin socket, as its command lines see it too: the requests and answers of people.
             .target(name: "GatewayAPI", dependencies: ["DaemonAPI", "Refusals"]),
-            /// The frame of the daemon and the gateway: start, signals, reload and end; routes, request log, refusals.
+            /// The frame of the daemon and the gateway: start, signals, reload and end; router, request log, refusals.
             .target(
                 name: "ServerProgram",
                 dependencies: [
-                    "ConfigurationFile", "DaemonAPI", "HTTPListener", "HostSystem", "Telemetry", nioPosix, logging,
-                    signals,
+                    "Encodings",
+                    "ConfigurationFile", "DaemonAPI", "HTTPListener", "HostSystem", "Refusals", "Telemetry", nioPosix,
+                    logging, signals,
                 ]),
         ]),
     folder(
@@ -272,7 +273,7 @@ let folders: [[Target]] = [
                     "AccessControl",
                     "AuditChain", "AuditReport", "CLinux", "CommandOutput", "DaemonAPI", "Encodings", "HTTPListener",
                     "HostSystem", "KeyFiles",
-                    "KeySealing", "Ledger", "PostgreSQLClient", "ProductVersion", "Refusals", "SecretMemory",
+                    "KeySealing", "Ledger", "PostgreSQLClient", "ProductVersion", "SecretMemory",
                     "StrictJSON",
                     "Telemetry", arguments, crypto, logging, nioCore, nioPosix, signals,
                 ]),

@@ -1,7 +1,6 @@
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
-import Refusals
 
 /// Tells who has connected, and has that peer's requests answered.
 package protocol ConnectionService: Sendable {
@@ -105,10 +104,11 @@ struct ConnectionAcceptor: Sendable {
             // Accepted before, and counted after the program began to end.
             if connectionLimits.isDraining { channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain()) }
         case .refuse where !connection.isCostly:
-            let refusal = Refusal(
-                .overloaded, "Too many connections are open; use fewer, keep them, or try again later.")
+            let condition = HTTPCondition(
+                kind: .tooManyConnections,
+                message: "Too many connections are open; use fewer, keep them, or try again later.")
             try pipeline.addHandlers([
-                Self.encoder, OverloadedConnection(answer: handler.answer(for: refusal)),
+                Self.encoder, OverloadedConnection(answer: handler.answer(to: condition)),
             ])
         case .refuse, .close:
             // Closes the channel, which is not registered yet.
@@ -133,7 +133,7 @@ struct ConnectionAcceptor: Sendable {
     }
 }
 
-/// A connection beyond the limits. It gets `overloaded` without being asked anything, and is closed when the peer closes
+/// A connection beyond the limits. It is refused without being asked anything, and is closed when the peer closes
 /// or after a second.
 final class OverloadedConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer

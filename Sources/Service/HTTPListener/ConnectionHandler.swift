@@ -1,6 +1,5 @@
 import NIOCore
 import NIOHTTP1
-import Refusals
 
 /// One connection: reads a request, has it answered, and only then reads the next.
 ///
@@ -160,11 +159,11 @@ final class ConnectionHandler: ChannelInboundHandler {
                 // The peer broke off in a body that is thrown away: its request has been answered already.
                 if case .discarding = state { close(context) } else { last(HTTPAnswer(status: 400), context) }
             case .headTooLarge:
-                refuse(.requestTooLarge, "The request's head is too large; send fewer or shorter headers.", context)
+                refuse(.tooLarge, "The request's head is too large; send fewer or shorter headers.", context)
             case .bodyTooLarge(let limit): refuseBody(over: limit, context)
             case .tooManyChunks:
                 refuse(
-                    .requestTooLarge,
+                    .tooLarge,
                     "The body has more than \(BoundedInput.mostChunks) chunks; send fewer, or its length.",
                     context)
             case .part(.head(let head)): begin(head, context)
@@ -202,7 +201,7 @@ final class ConnectionHandler: ChannelInboundHandler {
                 if input.announcedBytes > limit { return refuseBody(over: limit, context) }
                 // Chunk sizes and extensions are not counted as body, and can be many times as large.
                 if input.bytesSinceBoundary > 8 * limit + 65_536 {
-                    return refuse(.requestTooLarge, "The body's chunks are too small for its length.", context)
+                    return refuse(.tooLarge, "The body's chunks are too small for its length.", context)
                 }
             }
             if inputClosed { return close(context) }
@@ -224,7 +223,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             framing = .init(omitsBody: head.method == .HEAD, isHTTP10: head.version == .http1_0, closes: true)
             return switch error {
             case .ambiguousLength: last(HTTPAnswer(status: 400), context)
-            case .malformed(let message): refuse(.malformedRequest, message, context)
+            case .malformed(let message): refuse(.malformed, message, context)
             }
         }
         framing = message.answer
@@ -295,12 +294,12 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Answers
 
-    func refuse(_ code: RefusalCode, _ message: String, _ context: ChannelHandlerContext) {
-        last(handler.answer(for: Refusal(code, message)), context)
+    func refuse(_ kind: HTTPCondition.Kind, _ message: String, _ context: ChannelHandlerContext) {
+        last(handler.answer(to: HTTPCondition(kind: kind, message: message)), context)
     }
 
     private func refuseBody(over limit: Int, _ context: ChannelHandlerContext) {
-        refuse(.requestTooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
+        refuse(.tooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
     }
 
     /// The last answer on this connection, while the peer may still be sending.

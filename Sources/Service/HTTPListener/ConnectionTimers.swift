@@ -9,7 +9,7 @@ extension ConnectionHandler {
             switch state {
             case .idle, .receiving:
                 refuse(
-                    .requestTimeout,
+                    .timeout,
                     "The request was not complete in time; send head and body within \(limits.request.description).",
                     context)
             case .discarding: close(context)

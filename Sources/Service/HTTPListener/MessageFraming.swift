@@ -15,7 +15,7 @@ struct MessageFraming {
     enum Flaw: Error {
         /// The message's end is in doubt: bare 400 and close.
         case ambiguousLength
-        /// Refused with this message: malformed_request.
+        /// Refused with this message.
         case malformed(String)
     }
 

@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import HostSystem
 import NIOCore
@@ -34,25 +33,11 @@ package struct NetworkAddress: Sendable, Equatable {
 
     /// In network byte order: 4 bytes, or 16; nil for what is no address in text (RFC 4291 §2.2).
     package static func packed(_ ip: String) -> [UInt8]? {
-        guard ip.contains(":") else { return packedIPv4(ip[...]) }
-        let halves = ip.split(separator: "%", maxSplits: 1)[0].components(separatedBy: "::")
-        let groups = halves.map { half in half.split(separator: ":").map(packedGroup) }
-        guard halves.count <= 2, groups.allSatisfy({ !$0.contains(nil) }) else { return nil }
-        let parts = groups.map { $0.flatMap { $0 ?? [] } }
-        let missing = 16 - parts.reduce(0) { $0 + $1.count }
-        guard halves.count == 2 ? missing >= 2 : missing == 0 else { return nil }
-        return parts[0] + [UInt8](repeating: 0, count: missing) + (parts.count == 2 ? parts[1] : [])
-    }
-
-    private static func packedGroup(_ text: Substring) -> [UInt8]? {
-        if text.contains(".") { return packedIPv4(text) }
-        guard text.utf8.count <= 4 else { return nil }
-        return UInt16(text, radix: 16).map { [UInt8($0 >> 8), UInt8($0 & 0xFF)] }
-    }
-
-    private static func packedIPv4(_ text: Substring) -> [UInt8]? {
-        let bytes = text.split(separator: ".", omittingEmptySubsequences: false).compactMap { UInt8($0) }
-        return bytes.count == 4 ? bytes : nil
+        switch try? SocketAddress(ipAddress: ip, port: 0) {
+        case .v4(let address): unsafe withUnsafeBytes(of: address.address.sin_addr) { unsafe Array($0) }
+        case .v6(let address): unsafe withUnsafeBytes(of: address.address.sin6_addr) { unsafe Array($0) }
+        default: nil
+        }
     }
 
     package var text: String { isIPv6 ? "[\(ip)]:\(port)" : "\(ip):\(port)" }

@@ -1,5 +1,4 @@
 package import NIOHTTP1
-package import Refusals
 
 /// What answers the requests of one connection, whose peer it knows. The listener knows nothing of paths, roles or payments;
 /// it hands over whole, bounded messages.
@@ -8,15 +7,31 @@ package protocol RequestHandler: Sendable {
     /// neither waits nor computes anything long.
     func admit(_ head: RequestHead) -> Admission
 
-    /// The answer for what the listener itself refuses: request_timeout, request_too_large, malformed_request, overloaded.
-    func answer(for refusal: Refusal) -> HTTPAnswer
+    /// The answer to what the listener itself does not have answered.
+    func answer(to condition: HTTPCondition) -> HTTPAnswer
+}
+
+/// A request that the listener itself refuses, or a connection for which it has no room. Each program has its own code for
+/// that.
+package struct HTTPCondition: Sendable, Equatable {
+    /// The raw values are statuses of RFC 9110 §15.
+    package enum Kind: Int, Sendable {
+        case malformed = 400
+        case timeout = 408
+        case tooLarge = 413
+        case tooManyConnections = 503
+    }
+
+    package let kind: Kind
+    /// One sentence for a person, with nothing of the request.
+    package let message: String
 }
 
 /// What a handler says to a request's head.
 package enum Admission: Sendable {
     /// Answered at once, with a whole body; the request's is not waited for.
     case refuse(HTTPAnswer)
-    /// The body is read, up to `bodyLimit` bytes (more is request_too_large), and given to `respond`, which runs off
+    /// The body is read, up to `bodyLimit` bytes (more is ``HTTPCondition/Kind/tooLarge``), and given to `respond`, which runs off
     /// the event loop. A request without a body gives an empty one.
     case accept(bodyLimit: Int, respond: @Sendable (_ body: [UInt8]) async -> HTTPAnswer)
 }

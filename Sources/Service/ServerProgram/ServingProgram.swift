@@ -1,7 +1,7 @@
 // The frame of a program that serves HTTP, `paytokend` and `paytoken-gateway` alike:
 //     ServingProgram.swift         here: its life, from the configuration file to the exit status
 //     LiveConfiguration.swift      the configuration in force, and SIGHUP
-//     Router.swift                 from a request's head to the route that answers it, with Route.swift and RouteTable.swift
+//     Router.swift                 from a request's head to the route that answers it (Route.swift)
 //     RequestLog.swift             one line and one count for each request
 //     ServerRefusal.swift          refusals, and the answers that they become
 // A program adds what it opens, its routes, who may use them, and what a reload replaces.

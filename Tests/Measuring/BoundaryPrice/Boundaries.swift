@@ -7,16 +7,21 @@ import WorkerProtocol
 
 /// The same work without the boundary, in two ways.
 final class WithinProcess: Sendable {
-    private let hsmToken: ServedToken
     private let sessions: Int
     private let requests = Handover<(identifier: UInt64, request: WorkerRequest)>()
     private let answers = Handover<(UInt64, WorkerAnswer)>()
+    /// What a session's thread does with its answer, instead of handing it over.
+    private let kept = Mutex<(@Sendable (UInt64, WorkerAnswer) -> Void)?>(nil)
 
     init(_ opening: HSMTokenOpening) throws {
-        hsmToken = try ServedToken(opening)
+        let hsmToken = try ServedToken(opening)
         sessions = Int(opening.sessions)
-        if case .failed(let failure) = hsmToken.answer(.listKeys, in: 0) { throw failure }
-        hsmToken.startThreads(reading: requests.take) { [answers] in answers.put(($0, $1)) }
+        hsmToken.startThreads(reading: requests.take) { [weak self, answers] identifier, answer in
+            if let keep = self?.kept.withLock({ $0 }) { return keep(identifier, answer) }
+            answers.put((identifier, answer))
+        }
+        requests.put((0, .listKeys))
+        if case .failed(let failure)? = answers.take().first?.1 { throw failure }
     }
 
     /// One thread keeps so many calls in flight, and the sessions' threads make them: as a daemon would have to do it,
@@ -42,25 +47,46 @@ final class WithinProcess: Sendable {
         return answered
     }
 
-    /// Every session has a thread that makes one call after the other: nothing is handed over.
+    /// Every session's thread makes one call after the other, and takes up its next request itself: nothing is handed over.
     /// - Returns: how many were answered; all of them right.
     func bare(_ work: Work, until end: ContinuousClock.Instant) throws -> Int {
-        let total = Atomic<Int>(0)
-        let wrong = Atomic<Bool>(false)
-        DispatchQueue.concurrentPerform(iterations: sessions) { session in
-            var (number, count) = (session, 0)
-            while ContinuousClock.now < end {
-                if !work.isRight(hsmToken.answer(work.request(number), in: session), number) {
-                    wrong.store(true, ordering: .relaxed)
+        let tally = Tally()
+        kept.withLock { kept in
+            kept = { [requests, sessions] number, answer in
+                guard tally.count(isRight: work.isRight(answer, Int(number))), ContinuousClock.now < end else {
+                    tally.left.signal()
                     return
                 }
-                number += sessions
-                count += 1
+                let next = number + UInt64(sessions)
+                requests.put((next, work.request(Int(next))))
             }
-            total.add(count, ordering: .relaxed)
         }
-        if wrong.load(ordering: .relaxed) { throw WrongAnswer() }
-        return total.load(ordering: .relaxed)
+        for session in 0..<sessions { requests.put((UInt64(session), work.request(session))) }
+        for _ in 0..<sessions { tally.left.wait() }
+        kept.withLock { $0 = nil }
+        return try tally.total()
+    }
+}
+
+/// The answers of all sessions.
+private final class Tally: Sendable {
+    /// Signalled by each session's thread when it makes no more calls.
+    let left = DispatchSemaphore(value: 0)
+    private let state = Mutex((count: 0, isWrong: false))
+
+    /// - Returns: false once an answer was wrong.
+    func count(isRight: Bool) -> Bool {
+        state.withLock { state in
+            state.count += 1
+            if !isRight { state.isWrong = true }
+            return !state.isWrong
+        }
+    }
+
+    func total() throws -> Int {
+        let (count, isWrong) = state.withLock { $0 }
+        if isWrong { throw WrongAnswer() }
+        return count
     }
 }
 

@@ -2,7 +2,6 @@ import AccessControl
 import HTTPListener
 import Logging
 import NIOCore
-import Refusals
 
 /// Which of the daemon's two sockets a request came through.
 enum SocketKind: String, CaseIterable, Sendable {
@@ -10,7 +9,7 @@ enum SocketKind: String, CaseIterable, Sendable {
     case admin
 }
 
-/// What answers the requests of both sockets; `Router` in production.
+/// What answers the requests of both sockets; ``DaemonRouter`` in production.
 protocol PeerRequestHandler: Sendable {
     /// After the head, before the body: gives the refusal, or what will answer the body. Runs on the event loop, so it
     /// neither waits nor computes anything long.
@@ -19,8 +18,8 @@ protocol PeerRequestHandler: Sendable {
     /// The accounts among which the peer's connections are counted; nil for an account that a rule names.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts?
 
-    /// The answer for what the listener itself refuses: request_timeout, request_too_large, malformed_request, overloaded.
-    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer
+    /// The answer to what the listener itself does not have answered.
+    func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer
 }
 
 extension PeerRequestHandler {
@@ -34,7 +33,9 @@ private struct PeerRequests: RequestHandler {
     let handler: any PeerRequestHandler
 
     func admit(_ head: RequestHead) -> Admission { handler.admit(head, peer: peer, socket: socket) }
-    func answer(for refusal: Refusal) -> HTTPAnswer { handler.answer(for: refusal, peer: peer) }
+    func answer(to condition: HTTPCondition) -> HTTPAnswer {
+        handler.answer(to: condition, peer: peer, socket: socket)
+    }
 }
 
 /// The connections of one Unix socket, counted by the peer's uid, and by the rule that admits it if that names no user.

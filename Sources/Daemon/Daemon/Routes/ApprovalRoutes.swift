@@ -3,6 +3,7 @@ import DaemonAPI
 import Foundation
 import Ledger
 import Refusals
+import ServerProgram
 
 /// `GET /v1/approvals` and `POST /v1/approvals/{id}`.
 struct ApprovalRoutes: Sendable {

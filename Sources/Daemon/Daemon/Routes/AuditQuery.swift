@@ -10,15 +10,10 @@ enum NodeQuery: Sendable, Equatable {
 
     /// Takes the parameter out of a query.
     init(takenFrom query: inout [String: String]) throws(Refusal) {
-        switch query.removeValue(forKey: Self.parameter) {
-        case nil: self = .own
-        case "all": self = .all
-        case let text?:
-            guard let node = AuditNode(text) else {
-                throw .parameter(Self.parameter, "must be a node's name, or all.")
-            }
-            self = .one(node)
-        }
+        self =
+            try query.take(Self.parameter, "must be a node's name, or all.") { text in
+                text == "all" ? .all : AuditNode(text).map { .one($0) }
+            } ?? .own
     }
 
     static let parameter = "node"
@@ -37,23 +32,16 @@ struct AuditPageQuery: Sendable, Equatable {
     init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
         node = try NodeQuery(takenFrom: &conditions)
-        if let text = conditions.removeValue(forKey: "limit") {
-            guard let limit = Int(text), (1...1000).contains(limit) else {
-                throw .parameter("limit", "must be a number from 1 to 1000.")
-            }
-            self.limit = limit
-        }
-        if let text = conditions.removeValue(forKey: "cursor") {
-            guard let cursor = MergedRecords.Cursor(text, of: node) else {
-                throw .parameter("cursor", "must be the next of the page before.")
-            }
-            self.cursor = cursor
-        }
-        switch conditions.removeValue(forKey: "order") {
-        case nil, "newest": order = .newestFirst
-        case "oldest": order = .oldestFirst
-        default: throw .parameter("order", "must be newest or oldest.")
-        }
+        let node = node
+        limit =
+            try conditions.take("limit", "must be a number from 1 to 1000.") { text in
+                Int(text).flatMap { (1...1000).contains($0) ? $0 : nil }
+            } ?? limit
+        cursor = try conditions.take("cursor", "must be the next of the page before.") { .init($0, of: node) }
+        order =
+            try conditions.take("order", "must be newest or oldest.") {
+                ["newest": .newestFirst, "oldest": .oldestFirst][$0]
+            } ?? order
         filter = try AuditFilter(query: conditions, known: Self.conditions)
     }
 
@@ -81,28 +69,12 @@ struct AuditExportQuery: Sendable, Equatable {
     init(_ query: [String: String]) throws(Refusal) {
         var conditions = query
         node = try NodeQuery(takenFrom: &conditions)
-        if let text = conditions.removeValue(forKey: "format") {
-            guard let format = AuditExportFormat(rawValue: text) else {
-                throw .parameter("format", "must be jsonl or csv.")
-            }
-            self.format = format
-        }
-        if let text = conditions.removeValue(forKey: "purpose") {
-            guard let purpose = Purpose(rawValue: text) else {
-                throw .parameter("purpose", "must be export or verify.")
-            }
-            self.purpose = purpose
-        }
-        switch conditions.removeValue(forKey: "follow") {
-        case nil, "false": break
-        case "true": follows = true
-        default: throw .parameter("follow", "must be true or false.")
-        }
-        if let text = conditions.removeValue(forKey: "from") {
-            guard let sequence = Int(text), sequence >= 1 else {
-                throw .parameter("from", "must be a record's sequence, from 1.")
-            }
-            from = sequence
+        format = try conditions.take("format", "must be jsonl or csv.") { .init(rawValue: $0) } ?? format
+        purpose = try conditions.take("purpose", "must be export or verify.") { .init(rawValue: $0) } ?? purpose
+        follows =
+            try conditions.take("follow", "must be true or false.") { ["true": true, "false": false][$0] } ?? follows
+        from = try conditions.take("from", "must be a record's sequence, from 1.") { text in
+            Int(text).flatMap { $0 >= 1 ? $0 : nil }
         }
         filter = try AuditFilter(query: conditions, known: AuditPageQuery.conditions)
         if from != nil, filter != AuditFilter() || follows || node == .all || format == .csv {
@@ -153,6 +125,21 @@ extension AuditFilter {
         } catch {
             throw Refusal(.malformedRequest, "In the query, \(error.description)", details: error.name)
         }
+    }
+}
+
+extension [String: String] {
+    /// Takes a parameter out of the query; nil where it has none of this name.
+    ///
+    /// - Parameters:
+    ///   - rule: the values that it may have, as the end of a sentence.
+    ///   - read: nil for any other.
+    fileprivate mutating func take<Parameter>(
+        _ name: String, _ rule: String, _ read: (String) -> Parameter?
+    ) throws(Refusal) -> Parameter? {
+        guard let text = removeValue(forKey: name) else { return nil }
+        guard let parameter = read(text) else { throw .parameter(name, rule) }
+        return parameter
     }
 }
 

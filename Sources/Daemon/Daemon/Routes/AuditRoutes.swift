@@ -4,6 +4,7 @@ import Foundation
 import HTTPListener
 import Ledger
 import Refusals
+import ServerProgram
 import StrictJSON
 
 /// `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`. That somebody looked is

@@ -1,140 +1,166 @@
 import AccessControl
 import DaemonAPI
 import HTTPListener
+import Logging
 import Refusals
+import ServerProgram
+import Telemetry
 
-/// From a request's head to the endpoint that answers it.
+/// The daemon's side of the router (`ServerProgram/Router.swift`), to which the listener gives each request.
 ///
-/// The listener gives each request to the router, the router to one row of the table (RouteTable.swift), whose method
-/// in a file beside this one reads the body, has the daemon's parts do the work, and says what to answer. What is
-/// guaranteed here: the peer's rule, the path, the method and the caller's role are checked in this order before a byte
-/// of the body is read, and nothing past this file asks who may call what, but for the merchant: a rule's merchants are
-/// checked where a payment token has said whose it is (`TokenDecryptor`, by ``Caller/allows(merchant:)``). Each request
-/// is logged and counted once (RequestLog.swift), and a refusal becomes an answer in one place (Refusals.swift).
+/// The router finds one row of the table (RouteTable.swift), whose method in a file of this folder reads the body, has the daemon's
+/// parts do the work, and says what to answer. Nothing past this file asks who may call what, but for the merchant: a rule's
+/// merchants are checked where a payment token has said whose it is (`TokenDecryptor`, by ``Caller/allows(merchant:)``).
 ///
 /// Start reading at RouteTable.swift.
-struct Router: PeerRequestHandler {
-    let endpoints: [Endpoint]
-    /// The endpoints of each path that the table has without braces. Such a path goes before those with braces, which are searched
-    /// for other paths alone.
-    private let atLiteralPath: [String: [Endpoint]]
+struct DaemonRules: RouterRules {
     let policies: CurrentPolicies
-    let requestLog: RequestLog
     let recorder: UsageRecorder
 
-    init(endpoints: [Endpoint], policies: CurrentPolicies, requestLog: RequestLog, recorder: UsageRecorder) {
-        self.endpoints = endpoints
-        atLiteralPath = Dictionary(grouping: endpoints.filter(\.isLiteral), by: \.path)
-        self.policies = policies
-        self.requestLog = requestLog
-        self.recorder = recorder
+    func offers(_ endpoint: Endpoint, to peer: DaemonPeer) -> Bool { endpoint.access.sockets.contains(peer.socket) }
+
+    func sender(of head: RequestHead, from peer: DaemonPeer) -> EndpointSender {
+        EndpointSender(
+            peer: peer.credentials,
+            caller: policies.current.access.caller(for: peer.credentials)?
+                .asking(for: ClientName(headers: head.values(of: ClientName.header))),
+            trace: CallersTrace(traceparent: head.values(of: "traceparent")))
     }
 
-    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
-        let caller = policies.current.access.caller(for: peer)?
-            .asking(for: ClientName(headers: head.values(of: ClientName.header)))
-        let here = (atLiteralPath[head.path] ?? endpoints.filter { $0.match(head.path) != nil })
-            .filter { $0.sockets.contains(socket) }
-        let endpoint = here.first { $0.method == head.method }
-        let entry = RequestLog.Entry(
-            endpoint: endpoint?.path ?? "other", caller: caller, peer: peer, traceparent: head.values(of: "traceparent")
-        )
-        do throws(Refusal) {
-            // An untrusted caller learns nothing of what there is.
-            guard caller != nil || endpoint?.role == nil && endpoint != nil else {
-                throw Refusal(
-                    .forbidden, "No access rule matches this peer.",
-                    details: "uid \(peer.uid), gid \(peer.gid); the configuration's section access says who is served")
-            }
-            guard !here.isEmpty else {
-                throw Refusal(.notFound, "There is nothing at this path on the \(socket.rawValue) socket.")
-            }
-            guard let endpoint, let arguments = endpoint.match(head.path) else {
-                throw Refusal(
-                    .methodNotAllowed, "This path does not know this method.",
-                    details: "it knows \(Self.methods(here))")
-            }
-            if let role = endpoint.role, caller?.has(role) != true {
-                throw Refusal(
-                    .forbidden, "The access rule that matches this peer does not give it what the request needs.",
-                    details: "the role \(role.rawValue)")
-            }
-            if endpoint.bodyLimit > 0, head.contentType != "application/json" {
-                throw Refusal(
-                    .unsupportedMediaType, "The body must be JSON, with the header Content-Type: application/json.")
-            }
-            return .accept(bodyLimit: endpoint.bodyLimit) { body in
-                await respond(
-                    to: EndpointRequest(
-                        caller: caller, peer: peer, pathArguments: arguments, query: head.query,
-                        body: body, draft: AuditDraft(trace: entry.trace), origin: head.origin),
-                    endpoint: endpoint, entry: entry)
-            }
-        } catch {
-            requestLog.finishBounded(entry, refusal: error)
-            recorder.tally.count(error.code, of: peer, as: caller)
-            var answer = HTTPAnswer(refusal: error)
-            if error.code == .methodNotAllowed {
-                // RFC 9110 §15.5.6: a 405 names the methods.
-                answer.headers.append(HTTPAnswer.Header(name: "Allow", value: Self.methods(here)))
-            }
-            return .refuse(answer)
+    func identify(
+        _ sender: inout EndpointSender, by head: RequestHead, from peer: DaemonPeer, here: [Endpoint],
+        route endpoint: Endpoint?
+    ) throws(Refusal) {
+        guard sender.caller != nil || endpoint.map({ $0.access.role == nil }) == true else {
+            throw Refusal(
+                .forbidden, "No access rule matches this peer.",
+                details: "uid \(sender.peer.uid), gid \(sender.peer.gid); "
+                    + "the configuration's section access says who is served")
         }
     }
 
-    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
-        policies.current.access.unnamedAccounts(of: peer)
+    func place(of peer: DaemonPeer) -> String { " on the \(peer.socket.rawValue) socket" }
+
+    func admit(_ sender: EndpointSender, to endpoint: Endpoint, _ head: RequestHead) throws(Refusal) {
+        if let role = endpoint.access.role, sender.caller?.has(role) != true {
+            throw Refusal(
+                .forbidden, "The access rule that matches this peer does not give it what the request needs.",
+                details: "the role \(role.rawValue)")
+        }
     }
 
-    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer {
-        requestLog.count(refusal, of: "listener")
-        recorder.tally.count(refusal.code, of: peer, as: policies.current.access.caller(for: peer))
-        return HTTPAnswer(refusal: refusal)
+    func refused(_ refusal: Refusal, _ sender: EndpointSender?, from peer: DaemonPeer) {
+        let caller = sender.map(\.caller) ?? policies.current.access.caller(for: peer.credentials)
+        recorder.tally.count(refusal.code, of: peer.credentials, as: caller)
     }
 
-    private func respond(to request: EndpointRequest, endpoint: Endpoint, entry: RequestLog.Entry) async -> HTTPAnswer {
+    func respond(
+        to head: RequestHead, body: [UInt8], arguments: [String], from peer: DaemonPeer, by endpoint: Endpoint,
+        _ entry: RequestLog.Entry<EndpointSender>, _ log: RequestLog
+    ) async -> HTTPAnswer {
+        let request = EndpointRequest(
+            caller: entry.sender.caller, peer: peer.credentials, pathArguments: arguments, query: head.query,
+            body: body, draft: AuditDraft(trace: entry.sender.trace), origin: head.origin)
         do throws(Refusal) {
-            try endpoint.checkQuery(request.query)
-            return logging(try await endpoint.respond(request), role: endpoint.role, entry: entry)
+            try endpoint.access.checkQuery(request.query)
+            return logging(try await endpoint.respond(request), role: endpoint.access.role, entry, log)
         } catch {
-            guard let caller = request.caller, endpoint.role != nil,
+            guard let caller = request.caller, endpoint.access.role != nil,
                 !recorder.counts(error.code, of: request.draft, by: caller)
             else {
-                requestLog.finishBounded(entry, refusal: error)
+                log.finishBounded(entry, refusal: error)
                 return HTTPAnswer(refusal: error)
             }
-            requestLog.finish(entry, refusal: error)
+            log.finish(entry, refusal: error)
             return HTTPAnswer(refusal: error, audit: await recorder.refused(request.draft, by: caller, error.code))
         }
     }
 
-    private static func methods(_ endpoints: [Endpoint]) -> String {
-        endpoints.map(\.method).sorted().joined(separator: ", ")
-    }
-
     /// Logs and counts the answer: a streamed one when its stream has ended. An endless stream also asks before each
     /// piece whether its reader still has the role, so one that has lost it reads no further.
-    private func logging(_ answer: EndpointAnswer, role: Role?, entry: RequestLog.Entry) -> HTTPAnswer {
+    private func logging(
+        _ answer: EndpointAnswer, role: Role?, _ entry: RequestLog.Entry<EndpointSender>, _ log: RequestLog
+    ) -> HTTPAnswer {
         guard case .stream(var stream) = answer.http.body else {
-            requestLog.finish(entry, answer: answer)
+            // Health checks and scrapes come every few seconds and say nothing new.
+            log.finish(entry, answer: answer, isRoutine: !entry.endpoint.hasPrefix("/v1/"))
             return answer.http
         }
         var begun = entry
-        begun.took = entry.started.duration(to: .now)
+        begun.took = entry.elapsed
         let ended = stream.ended
-        stream.ended = { [requestLog, begun] end in
+        stream.ended = { [begun] end in
             ended(end)
-            requestLog.finish(begun, answer: answer, streamed: end)
+            log.finish(begun, answer: answer, streamed: end)
         }
         if stream.isEndless, let role {
             let produce = stream.produce
             stream.produce = { [policies] writer in
                 try await produce(
-                    writer.permitted { policies.current.access.caller(for: entry.peer)?.has(role) == true })
+                    writer.permitted { policies.current.access.caller(for: entry.sender.peer)?.has(role) == true })
             }
         }
         var http = answer.http
         http.body = .stream(stream)
         return http
+    }
+}
+
+typealias DaemonRouter = Router<DaemonRules>
+
+extension Router: PeerRequestHandler where Rules == DaemonRules {
+    func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
+        admit(head, from: DaemonPeer(credentials: peer, socket: socket))
+    }
+
+    func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
+        rules.policies.current.access.unnamedAccounts(of: peer)
+    }
+
+    func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
+        answer(to: condition, from: DaemonPeer(credentials: peer, socket: socket))
+    }
+}
+
+/// The account at the other end of a connection, and the socket that it came through.
+struct DaemonPeer: Sendable {
+    let credentials: PeerCredentials
+    let socket: SocketKind
+}
+
+/// The sender of a request, for the log.
+struct EndpointSender: RequestSender {
+    let peer: PeerCredentials
+    let caller: Caller?
+    /// What the caller's header says (W3C Trace Context §3.2).
+    let trace: CallersTrace?
+
+    var sharedLines: ConnectionSource? { .user(peer.uid) }
+
+    func describe(in metadata: inout Logger.Metadata, took: Duration) {
+        metadata["peer.uid"] = .string(String(peer.uid))
+        metadata["peer.pid"] = .string(String(peer.pid))
+        if let trace {
+            metadata["trace.id"] = .string(trace.traceIdentifier)
+            metadata["parent.id"] = .string(trace.parentIdentifier)
+        }
+        if let caller { metadata["caller"] = .string(caller.name) }
+    }
+}
+
+extension RequestLog {
+    /// For a streamed answer, when its stream has ended.
+    fileprivate func finish(_ entry: Entry<EndpointSender>, answer: EndpointAnswer, streamed end: BodyStream.End) {
+        var answer = answer
+        switch end {
+        case .whole: break
+        case .abandoned, .broken(BodyWriter.Failure.connectionEnded), .broken(is CancellationError):
+            answer.outcome = "interrupted"
+        case .broken(let refusal as Refusal): return finish(entry, refusal: refusal)
+        case .broken(BodyWriter.Failure.revoked):
+            answer.outcome = RefusalCode.forbidden.rawValue
+        case .broken: return finish(entry, refusal: Refusal.defect)
+        }
+        finish(entry, answer: answer)
     }
 }

@@ -2,9 +2,10 @@ import AuditChain
 import DaemonAPI
 import PaymentToken
 import Refusals
+import ServerProgram
 
 /// `POST /v1/decrypt` and `POST /v1/verify`, the two paths of payment backends.
-struct PaymentRoutes: Sendable {
+struct DecryptionRoutes: Sendable {
     let decryptor: TokenDecryptor
     /// Is told the uid of each release's caller, when the release is durable.
     var released: @Sendable (UInt32) -> Void = { _ in }

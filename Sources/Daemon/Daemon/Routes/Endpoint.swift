@@ -1,59 +1,45 @@
 import AccessControl
 import DaemonAPI
-import Encodings
 import HTTPListener
-import Logging
 import PaymentToken
 import Refusals
+import ServerProgram
 
-/// One method on one path: who may call it, and what answers.
-///
-/// A class, since every request hands one on several times.
-final class Endpoint: Sendable {
-    let method: String
-    /// A path whose segments stand for themselves, but `{…}` for any one segment. Also the label in metrics.
-    let path: String
-    private let segments: [Substring]
-    /// Whether the path has no `{…}`.
-    let isLiteral: Bool
+/// One method on one path of the daemon.
+typealias Endpoint = Route<EndpointAccess, EndpointRequest, Refusal>
+
+extension Endpoint {
+    /// - Parameters:
+    ///   - role: that the caller needs; nil where any peer of the socket is served.
+    ///   - query: the names that the query may have, with `dry_run` besides.
+    ///   - dryRun: what `?dry_run=true` does here. Unless the table says otherwise it is refused, so none ignores it.
+    convenience init(
+        _ method: String, _ path: String, on sockets: Set<SocketKind>, role: Role?, bodyLimit: Int = 0,
+        query: Set<String> = [], dryRun: EndpointAccess.DryRun = .refused(instead: "leave dry_run out"),
+        respond: @escaping @Sendable (EndpointRequest) async throws(Refusal) -> EndpointAnswer
+    ) {
+        self.init(
+            method, path, access: EndpointAccess(sockets: sockets, role: role, query: query, dryRun: dryRun),
+            bodyLimit: bodyLimit, respond: respond)
+    }
+}
+
+/// Who may call an endpoint, and with which query.
+struct EndpointAccess: Sendable {
     let sockets: Set<SocketKind>
-    /// The role that the caller needs; nil where any peer of the socket is served.
     let role: Role?
-    /// How many bytes of body are read; 0 where there is none to read.
-    let bodyLimit: Int
-    /// The names that the query may have, beside `dry_run`. Any other is refused: a condition or a dry run that was
-    /// mistyped must not be ignored.
     let query: Set<String>
-    /// What `?dry_run=true` does here. Unless the table says otherwise it is refused, so none ignores it.
     let dryRun: DryRun
-    let respond: @Sendable (EndpointRequest) async throws(Refusal) -> EndpointAnswer
 
     enum DryRun: Sendable, Equatable {
-        /// Everything is checked, nothing is changed; `respond` asks ``EndpointRequest/isDryRun()``.
+        /// Everything is checked, nothing is changed; the endpoint asks ``EndpointRequest/isDryRun()``.
         case offered
         /// The parameter is refused, whatever its value, and the request is not carried out.
         /// - Parameter instead: what the caller can do, as the second half of a sentence.
         case refused(instead: String)
     }
 
-    init(
-        _ method: String, _ path: String, on sockets: Set<SocketKind>, role: Role?, bodyLimit: Int = 0,
-        query: Set<String> = [], dryRun: DryRun = .refused(instead: "leave dry_run out"),
-        respond: @escaping @Sendable (EndpointRequest) async throws(Refusal) -> EndpointAnswer
-    ) {
-        self.method = method
-        self.path = path
-        segments = path.split(separator: "/", omittingEmptySubsequences: false)
-        isLiteral = !path.contains("{")
-        self.sockets = sockets
-        self.role = role
-        self.bodyLimit = bodyLimit
-        self.query = query
-        self.dryRun = dryRun
-        self.respond = respond
-    }
-
-    /// Whether the query has only what this endpoint takes.
+    /// Checks that the query has only what this endpoint takes. A condition or a dry run that was mistyped must not be ignored.
     ///
     /// - Throws: malformed_request. An unknown name is not repeated: it may be anything, a mistyped account number too.
     func checkQuery(_ members: [String: String]) throws(Refusal) {
@@ -76,23 +62,6 @@ final class Endpoint: Sendable {
                 details: known.isEmpty
                     ? "this path takes no parameter" : "known are: \(known.sorted().joined(separator: ", "))")
         }
-    }
-
-    /// The segments that `{…}` stood for, or nil when the path is another one.
-    func match(_ path: String) -> [String]? {
-        if isLiteral { return path == self.path ? [] : nil }
-        let found = path.split(separator: "/", omittingEmptySubsequences: false)
-        guard segments.count == found.count else { return nil }
-        var arguments: [String] = []
-        for (wanted, segment) in zip(segments, found) {
-            if wanted.hasPrefix("{") {
-                guard !segment.isEmpty, let argument = PercentEncoding.decoded(segment) else { return nil }
-                arguments.append(argument)
-            } else if wanted != segment {
-                return nil
-            }
-        }
-        return arguments
     }
 }
 
@@ -123,7 +92,7 @@ struct EndpointRequest: Sendable {
     }
 
     /// `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run is
-    /// ``Endpoint/DryRun/offered``; the router refuses the parameter at any other.
+    /// ``EndpointAccess/DryRun/offered``; the router refuses the parameter at any other.
     func isDryRun() throws(Refusal) -> Bool { try Self.isDryRun(query) }
 
     fileprivate static func isDryRun(_ query: [String: String]) throws(Refusal) -> Bool {
@@ -139,15 +108,6 @@ struct EndpointRequest: Sendable {
         guard let caller else { throw .defect }
         return caller
     }
-}
-
-/// What an endpoint answers, and what the log and the metrics say of it.
-struct EndpointAnswer: Sendable {
-    let http: HTTPAnswer
-    /// The `outcome` label: `ok`, `repeat`, or a refusal's code.
-    var outcome = "ok"
-    /// Never anything of the payment itself.
-    var metadata: Logger.Metadata = [:]
 }
 
 extension EndpointAnswer {

@@ -7,6 +7,7 @@ import Ledger
 import MerchantKeys
 import PaymentToken
 import Refusals
+import ServerProgram
 
 /// `/v1/keys` and what is under it, and `POST /v1/certificates`.
 struct KeyRoutes: Sendable {

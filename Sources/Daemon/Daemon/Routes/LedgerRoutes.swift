@@ -3,6 +3,7 @@ import DaemonAPI
 import HTTPListener
 import Ledger
 import Refusals
+import ServerProgram
 
 /// `POST /v1/ledger/backup`, `POST /v1/ledger/accept-restore` and `POST /v1/ledger/accept-clock`.
 struct LedgerRoutes: Sendable {
@@ -14,18 +15,6 @@ struct LedgerRoutes: Sendable {
     let restores: any RestoreAccepting
     let clocks: any ClockAccepting
     private let copyLock = LedgerCopyLock()
-
-    init(
-        ledger: any Ledger, path: String?, looks: any AuditLooking, checkpoints: any CheckpointSealing,
-        restores: any RestoreAccepting, clocks: any ClockAccepting
-    ) {
-        self.ledger = ledger
-        self.path = path
-        self.looks = looks
-        self.checkpoints = checkpoints
-        self.restores = restores
-        self.clocks = clocks
-    }
 
     /// A consistent copy, made while the daemon serves, with its size and digest. It is recorded before its first byte leaves.
     func backup(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {

@@ -9,6 +9,7 @@ import MerchantKeys
 import PaymentToken
 import ProductVersion
 import Refusals
+import ServerProgram
 import Telemetry
 import WorkerProtocol
 import WorkerSupervision

@@ -1,23 +1,4 @@
-import DaemonAPI
-import HTTPListener
 import Refusals
-
-extension HTTPAnswer {
-    /// The one place where a refusal becomes an answer: its JSON, with status and Retry-After from the error table, or
-    /// its own Retry-After.
-    ///
-    /// - Parameter audit: the refusal's own record, where it was recorded.
-    init(refusal: Refusal, audit: AuditReference? = nil) {
-        let row = ErrorTable.row(for: refusal.code)
-        let retryAfter = (refusal.retryAfter ?? row.retryAfter).map {
-            [Header(name: "Retry-After", value: String($0))]
-        }
-        // After these two the rest of the request may still be on its way, and would be read as the next one.
-        let closes = refusal.code == .requestTimeout || refusal.code == .requestTooLarge
-        self = .json(
-            status: row.status, RefusalAnswer(refusal, audit: audit).json, headers: retryAfter ?? [], closes: closes)
-    }
-}
 
 extension Refusal {
     /// For what cannot happen unless this program is wrong. The caller learns only that.

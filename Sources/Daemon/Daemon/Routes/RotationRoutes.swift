@@ -5,6 +5,7 @@ import KeyTypes
 import Ledger
 import MerchantKeys
 import Refusals
+import ServerProgram
 
 /// `/v1/rotations` and what is under it.
 struct RotationRoutes: Sendable {

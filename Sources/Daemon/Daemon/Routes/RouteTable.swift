@@ -5,7 +5,7 @@
 /// `DaemonAPI`; its description in `DaemonAPI/openapi.json`, which RouteTableTests compare with this table; its
 /// subcommand in `paytokenctl`.
 struct RouteTable: Sendable {
-    let payments: PaymentRoutes
+    let payments: DecryptionRoutes
     let sessions: TLSRoutes
     let monitoring: MonitoringRoutes
     let keys: KeyRoutes
@@ -34,7 +34,7 @@ struct RouteTable: Sendable {
     /// A certificate in base64.
     private static let oneCertificate = 65_536
 
-    static func payments(_ payments: PaymentRoutes, bodyLimit: Int) -> [Endpoint] {
+    static func payments(_ payments: DecryptionRoutes, bodyLimit: Int) -> [Endpoint] {
         [
             Endpoint(
                 "POST", "/v1/decrypt", on: [.payments], role: .decrypt, bodyLimit: bodyLimit,

@@ -2,6 +2,7 @@ import AuditChain
 import DaemonAPI
 import MerchantKeys
 import Refusals
+import ServerProgram
 
 /// `/v1/tls-identities` and `/v1/tls-signatures`: what a TLS client needs whose certificate's key is in an HSM token.
 struct TLSRoutes: Sendable {

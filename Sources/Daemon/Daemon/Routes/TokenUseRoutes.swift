@@ -3,6 +3,7 @@ import FairShares
 import HTTPListener
 import Logging
 import Refusals
+import ServerProgram
 import WorkerSupervision
 
 /// `GET /v1/tokens/{name}/uses`: what a token's own counter or log says, as the configured command prints it. The look is recorded

@@ -24,7 +24,7 @@ struct Assembly: Sendable {
     let refusalSummaries: RefusalSummaries
     let others: OtherNodes
     let instruments: Instruments
-    let router: Router
+    let router: DaemonRouter
     let live: LiveConfiguration
     private let readiness: Readiness
     private let catalogue: KeyCatalogue
@@ -147,7 +147,7 @@ struct Assembly: Sendable {
         let headAge = Stopwatch()
         let firstReleases = CallerFirstReleases(ledger: ledger, instruments: instruments, logger: logger)
         let routes = RouteTable(
-            payments: PaymentRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
+            payments: DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }),
             sessions: TLSRoutes(signer: signer),
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
@@ -170,9 +170,9 @@ struct Assembly: Sendable {
             tokenUses: TokenUseRoutes(
                 node: ledger.node, hsmTokens: configuration.hsmTokens, looks: recorder, logger: logger))
         let router = Router(
-            endpoints: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
-            policies: live.policies,
-            requestLog: RequestLog(instruments: instruments, logger: logger), recorder: recorder)
+            routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
+            rules: DaemonRules(policies: live.policies, recorder: recorder),
+            log: RequestLog(requests: instruments.requests, seconds: instruments.requestSeconds, logger: logger))
         let others = OtherNodes(
             ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
             auditKeys: auditKeysOfOthers, faults: faults)

@@ -3,19 +3,19 @@ import HTTPListener
 import NIOCore
 import NIOSSL
 import NIOTLS
-import Refusals
 
 /// The connections of merchants' backends: over TLS where the configuration has it, each counted by its address until its client
 /// is known. An IPv6 address is part of three networks, of 64, 56 and 48 bits, each of which may have twice as much as the one
 /// before it.
 struct NetworkConnections: ConnectionService {
-    let router: GatewayRouter
+    let router: MerchantRouter
     /// nil: HTTP on the socket itself.
     let tls: TLSTermination?
     let connectionLimits: ConnectionLimits
     let limits: LimitSettings
     let handshakeRates: HandshakeRates
     let instruments: GatewayInstruments
+    let handshakes: HandshakeLog
 
     /// The owner of the turns for all clients that are not known yet, however many addresses they have.
     private static let unknownClients = ConnectionSource.network("unknown")
@@ -43,7 +43,7 @@ struct NetworkConnections: ConnectionService {
                 try pipeline.addHandler(
                     UnknownClientTimeout(
                         peer: peer, tls: handshake, resumed: { resumed($0, with: settings) }, timeout: timeout,
-                        log: router.log))
+                        log: handshakes))
             },
             handler: { channel in
                 NetworkRequests(
@@ -57,7 +57,7 @@ struct NetworkConnections: ConnectionService {
     /// where one makes no client known, and its next connection has a whole handshake.
     private func resumed(_ certificate: [UInt8], with settings: TLSTermination.Settings?) -> PresentedCertificate? {
         guard let settings, let presented = settings.resumed(certificate) else { return nil }
-        if router.clients.current.client(for: .absent, certificate: presented, at: Date()) == nil {
+        if router.rules.clients.current.client(for: .absent, certificate: presented, at: Date()) == nil {
             tls?.endSessions(of: settings)
         }
         return presented
@@ -68,29 +68,29 @@ struct NetworkConnections: ConnectionService {
 }
 
 /// One connection's requests.
-private struct NetworkRequests: RequestHandler {
+struct NetworkRequests: RequestHandler {
     let peer: NetworkPeer
-    let router: GatewayRouter
+    let router: MerchantRouter
     let connection: any Channel
     let connectionLimits: ConnectionLimits
     /// nil where there was no handshake.
     let handshakeRates: HandshakeRates?
     let perClient: Int
 
-    func admit(_ head: RequestHead) -> Admission {
-        router.admit(head, peer: peer) { client in
-            // Counted by its address no longer, so that many backends behind one address do not hinder each other.
-            guard peer.client != client.name else { return true }
-            guard connectionLimits.recount(connection, as: .client(client.name), atMost: perClient) else {
-                return false
-            }
-            if peer.client == nil { handshakeRates?.giveBack(peer.sources) }
-            peer.belongs(to: client.name)
-            return true
-        }
-    }
+    func admit(_ head: RequestHead) -> Admission { router.admit(head, from: self) }
+    func answer(to condition: HTTPCondition) -> HTTPAnswer { router.answer(to: condition, from: self) }
 
-    func answer(for refusal: Refusal) -> HTTPAnswer { router.answer(for: refusal, peer: peer) }
+    /// Counts the connection as the client's, and by its address no longer, so that many backends behind one address do not
+    /// hinder each other.
+    ///
+    /// - Returns: false when the client has too many.
+    func takesPlace(_ client: GatewayClient) -> Bool {
+        guard peer.client != client.name else { return true }
+        guard connectionLimits.recount(connection, as: .client(client.name), atMost: perClient) else { return false }
+        if peer.client == nil { handshakeRates?.giveBack(peer.sources) }
+        peer.belongs(to: client.name)
+        return true
+    }
 }
 
 /// Ends a connection whose client is not known in time: TLS handshake and the head of the first request share one time-out, so
@@ -105,13 +105,13 @@ final class UnknownClientTimeout: ChannelInboundHandler {
     /// What a certificate (DER) counts for that came with a resumed session.
     private let resumed: ([UInt8]) -> PresentedCertificate?
     private let timeout: TimeAmount
-    private let log: GatewayRequestLog
+    private let log: HandshakeLog
     private var timer: Scheduled<Void>?
     private var isShakingHands: Bool
 
     init(
         peer: NetworkPeer, tls: NIOSSLServerHandler?, resumed: @escaping ([UInt8]) -> PresentedCertificate?,
-        timeout: TimeAmount, log: GatewayRequestLog
+        timeout: TimeAmount, log: HandshakeLog
     ) {
         self.peer = peer
         self.tls = tls
@@ -144,7 +144,7 @@ final class UnknownClientTimeout: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if isShakingHands {
-            log.failedHandshake(of: peer, error: error)
+            log.failed(of: peer, error: error)
             endHandshake("failed")
             // Not TLS, too old a version, no common cipher: there is nobody to answer.
             context.close(promise: nil)
@@ -170,6 +170,6 @@ final class UnknownClientTimeout: ChannelInboundHandler {
     private func endHandshake(_ outcome: String) {
         guard isShakingHands else { return }
         isShakingHands = false
-        log.instruments.handshakes.increment([outcome])
+        log.ended(outcome)
     }
 }

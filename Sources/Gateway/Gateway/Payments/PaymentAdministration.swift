@@ -6,6 +6,7 @@ import GatewayAPI
 import HostSystem
 import Payments
 import Refusals
+import ServerProgram
 
 /// Payments on the admin socket, for people: `paytoken-gateway payment list|show|resolve`.
 struct PaymentAdministration: Sendable {
@@ -18,27 +19,27 @@ struct PaymentAdministration: Sendable {
     /// The same of a gateway that keeps no payments.
     static let routesWithoutPayments = routes(list: refuse, show: refuse, resolve: refuse)
 
-    private typealias Response = @Sendable (AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer
+    private typealias Response = @Sendable (AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer
 
     private static func routes(
         list: @escaping Response, show: @escaping Response, resolve: @escaping Response
     ) -> [AdminRoute] {
         [
-            AdminRoute("POST", "/v1/payments/list", role: .support, bodyLimit: bodyLimit, respond: list),
-            AdminRoute("GET", "/v1/payments/{transactionId}", role: .support, respond: show),
+            AdminRoute("POST", "/v1/payments/list", access: .support, bodyLimit: bodyLimit, respond: list),
+            AdminRoute("GET", "/v1/payments/{transactionId}", access: .support, respond: show),
             AdminRoute(
-                "POST", "/v1/payments/{transactionId}/resolve", role: .resolve, bodyLimit: bodyLimit, respond: resolve),
+                "POST", "/v1/payments/{transactionId}/resolve", access: .resolve, bodyLimit: bodyLimit, respond: resolve),
         ]
     }
 
-    private static func refuse(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private static func refuse(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         throw GatewayRefusal(
             .daemon(.notFound),
             "This gateway keeps no payments, since its configuration names no processors. Name under processors where payments "
                 + "are submitted, and restart it.")
     }
 
-    private func list(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func list(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let wanted: PaymentListRequest
         do throws(Refusal) { wanted = try PaymentListRequest(parsing: request.body) } catch {
             throw GatewayRefusal(error)
@@ -53,7 +54,7 @@ struct PaymentAdministration: Sendable {
         return try .json(PaymentList(items: found.map { PaymentSummary($0, history: nil) }))
     }
 
-    private func show(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func show(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let transaction = try Self.transaction(request)
         let found = try await stored { () throws(PaymentStoreError) in try await store.payment(transaction: transaction)
         }
@@ -62,7 +63,7 @@ struct PaymentAdministration: Sendable {
         return try .json(PaymentSummary(payment, history: history))
     }
 
-    private func resolve(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func resolve(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let transaction = try Self.transaction(request)
         let wanted: PaymentResolution
         do throws(Refusal) { wanted = try PaymentResolution(parsing: request.body) } catch {
@@ -80,7 +81,7 @@ struct PaymentAdministration: Sendable {
                 .daemon(.invalidState), "This payment is \(state.rawValue); only a pending one can be resolved.",
                 details: state.rawValue)
         }
-        var answer = try GatewayAnswer.json(
+        var answer = try EndpointAnswer.json(
             PaymentSummary(payment, history: try? await store.history(of: payment.key)))
         answer.metadata = [
             "transaction.id": "\(payment.transaction?.name ?? "")", "state": "\(state.rawValue)", "person": "\(person)",
@@ -89,7 +90,7 @@ struct PaymentAdministration: Sendable {
     }
 
     private static func transaction(_ request: AdminRequest) throws(GatewayRefusal) -> [UInt8] {
-        guard let bytes = request.parameters["transactionId"].flatMap({ Hexadecimal.decode($0) }), bytes.count == 32
+        guard let bytes = request.pathArguments.first.flatMap({ Hexadecimal.decode($0) }), bytes.count == 32
         else {
             throw GatewayRefusal(
                 .daemon(.malformedRequest), "A payment is named by its transactionId, 64 hexadecimal digits.")

@@ -3,6 +3,7 @@ import Encodings
 import Foundation
 import Payments
 import Radial
+import ServerProgram
 import StrictJSON
 
 /// `POST /payments/apple-pay` and `GET /payments/apple-pay/{transactionId}`.
@@ -22,16 +23,16 @@ struct PaymentRoutes: Sendable {
         ]
     }
 
-    private func pay(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func pay(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let wanted = try PaymentRequest(parsing: request.body)
         let payment = try await flow.pay(wanted, for: request.client, traceparent: request.trace.traceparent)
         if let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
         return try PaymentResult.answer(payment)
     }
 
-    private func status(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func status(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let none = GatewayRefusal(.daemon(.notFound), "This client has submitted no payment of this transactionId.")
-        guard let transaction = request.parameters["transactionId"].flatMap({ Hexadecimal.decode($0) }),
+        guard let transaction = request.pathArguments.first.flatMap({ Hexadecimal.decode($0) }),
             transaction.count == 32
         else { throw none }
         let found: Payment?
@@ -49,7 +50,7 @@ struct PaymentRoutes: Sendable {
 /// PaymentResult of the merchant server's API, with one member more: `processorCodes`.
 enum PaymentResult {
     /// `submitting` is told as `pending`: the caller cannot tell them apart, and need not.
-    static func answer(_ payment: Payment) throws(GatewayRefusal) -> GatewayAnswer {
+    static func answer(_ payment: Payment) throws(GatewayRefusal) -> EndpointAnswer {
         guard let transaction = payment.transaction else { throw .defect }
         let status = payment.state == .submitting ? PaymentState.pending : payment.state
         var json = JSONWriter(capacity: 256)
@@ -65,7 +66,7 @@ enum PaymentResult {
         if let processedAt = payment.outcome?.processedAt { json.member("processedAt", RFC3339.string(processedAt)) }
         writeProcessorCodes(payment, &json)
         json.endObject()
-        var answer = GatewayAnswer.bytes(json.bytes, contentType: "application/json")
+        var answer = EndpointAnswer.bytes(json.bytes, contentType: "application/json")
         answer.outcome = status.rawValue
         answer.metadata = ["transaction.id": "\(transaction.name)"]
         return answer

@@ -2,6 +2,7 @@ import Encodings
 import Foundation
 import Payments
 import Radial
+import ServerProgram
 
 /// `POST /radial/credit-card-auth`: Radial's single-request flow, in front of whichever processor takes the payment. And
 /// `POST /radial/decrypt`: the first step of the flow of two requests, in which the client itself submits.
@@ -23,7 +24,7 @@ struct RadialRoutes: Sendable {
         ]
     }
 
-    private func authorize(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func authorize(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let wanted: CreditCardAuthRequest
         do throws(DocumentError) { wanted = try CreditCardAuthRequest(parsing: request.body) } catch {
             throw GatewayRefusal(error)
@@ -44,7 +45,7 @@ struct RadialRoutes: Sendable {
                 details: payment.transaction?.name)
         }
         let reply = try CreditCardAuthReply(payment, orderId: wanted.orderId)
-        var answer = GatewayAnswer.bytes(
+        var answer = EndpointAnswer.bytes(
             reply.document(
                 for: wanted.schemaVersion, withAccountInformation: wanted.includesPaymentAccountInformation),
             contentType: "text/xml")
@@ -54,7 +55,7 @@ struct RadialRoutes: Sendable {
     }
 
     /// The answer is the one place where card data leave the gateway for anybody but a processor.
-    private func decrypt(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func decrypt(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         // The configuration refuses any other client with this operation; here it would cost card data.
         guard request.client.credentials.allSatisfy(\.usesCertificate) else {
             throw GatewayRefusal(.daemon(.forbidden), "Only a client that is known by a certificate may do this.")
@@ -65,7 +66,7 @@ struct RadialRoutes: Sendable {
         }
         let released = try await flow.disclose(
             PaymentRequest(wallet), for: request.client, traceparent: request.trace.traceparent)
-        var answer = GatewayAnswer.bytes(released.bytes, contentType: "application/json")
+        var answer = EndpointAnswer.bytes(released.bytes, contentType: "application/json")
         answer.outcome = PaymentState.released.rawValue
         answer.metadata = ["transaction.id": "\(Hexadecimal.encode(released.transaction))"]
         return answer

@@ -2,54 +2,56 @@ import AccessControl
 import HTTPListener
 import NIOCore
 import Refusals
+import ServerProgram
 import Telemetry
 
-/// Routes the admin socket's requests. Its mode and group say which accounts can connect, `admin.access` what they may do.
-struct AdminRouter: Sendable {
-    let routes: [AdminRoute]
+/// What a peer of the admin socket may do. The socket's mode and group say which accounts can connect, `admin.access` the rest.
+struct AdminRules: RouterRules {
     /// `admin.access` in force, which a reload replaces.
     let access: @Sendable () -> AdminAccess
-    let log: GatewayRequestLog
 
-    func admit(_ head: RequestHead, peer: PeerCredentials) -> Admission {
-        let here = RoutePath.routes(routes, at: head.path, by: \.path)
-        let entry = GatewayRequestLog.Entry(
-            endpoint: here.first?.route.path.text ?? "other", address: "admin", source: .user(peer.uid),
-            trace: TraceContext(traceparent: head.values(of: "traceparent")), peer: peer)
-        let rule = access().rule(for: peer)
+    func sender(of head: RequestHead, from peer: PeerCredentials) -> GatewaySender {
+        GatewaySender(
+            address: "admin", source: .user(peer.uid),
+            trace: TraceContext(traceparent: head.values(of: "traceparent")), peer: peer,
+            rule: access().rule(for: peer))
+    }
+
+    func identify(
+        _ sender: inout GatewaySender, by head: RequestHead, from peer: PeerCredentials, here: [AdminRoute],
+        route: AdminRoute?
+    ) throws(GatewayRefusal) {
+        if sender.rule == nil, !here.contains(where: { $0.access == nil }) { throw .noRule(for: peer) }
+    }
+
+    func place(of peer: PeerCredentials) -> String { " on the admin socket" }
+
+    func admit(_ sender: GatewaySender, to route: AdminRoute, _ head: RequestHead) throws(GatewayRefusal) {
+        if let role = route.access, sender.rule?.gives(role) != true, let peer = sender.peer {
+            throw .missing(role, of: peer)
+        }
+        try head.requireNoQuery()
+    }
+
+    func respond(
+        to head: RequestHead, body: [UInt8], arguments: [String], from peer: PeerCredentials, by route: AdminRoute,
+        _ entry: RequestLog.Entry<GatewaySender>, _ log: RequestLog
+    ) async -> HTTPAnswer {
         do throws(GatewayRefusal) {
-            if rule == nil, !here.contains(where: { $0.route.role == nil }) { throw .noRule(for: peer) }
-            guard !here.isEmpty else {
-                throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path on the admin socket.")
-            }
-            guard let (route, parameters) = here.first(where: { $0.route.method == head.method }) else {
-                throw .methodNotAllowed(of: here.map(\.route.method))
-            }
-            if let role = route.role, rule?.gives(role) != true { throw .missing(role, of: peer) }
-            try head.requirePlain(takesBody: route.bodyLimit > 0)
-            return .accept(bodyLimit: route.bodyLimit) { [log] body in
-                do throws(GatewayRefusal) {
-                    let answer = try await route.respond(
-                        AdminRequest(
-                            peer: peer, isMatched: rule != nil, parameters: parameters, body: body, trace: entry.trace))
-                    log.finish(entry, answer: answer, isRoutine: route.bodyLimit == 0)
-                    return answer.http
-                } catch {
-                    log.finish(entry, refusal: error)
-                    return HTTPAnswer(error)
-                }
-            }
+            let answer = try await route.respond(
+                AdminRequest(
+                    peer: peer, isMatched: entry.sender.rule != nil, pathArguments: arguments, body: body,
+                    trace: entry.sender.trace))
+            log.finish(entry, answer: answer, isRoutine: route.bodyLimit == 0)
+            return answer.http
         } catch {
-            log.finishHead(entry, refusal: error)
-            return .refuse(HTTPAnswer(error, knowing: here.map(\.route.method)))
+            log.finish(entry, refusal: error)
+            return error.answer(as: route.form)
         }
     }
-
-    func answer(for refusal: Refusal) -> HTTPAnswer {
-        log.count(refusal.code.rawValue, of: "listener")
-        return HTTPAnswer(GatewayRefusal(refusal))
-    }
 }
+
+typealias AdminRouter = Router<AdminRules>
 
 extension GatewayRefusal {
     fileprivate static func noRule(for peer: PeerCredentials) -> GatewayRefusal {
@@ -71,8 +73,8 @@ private struct AdminPeerRequests: RequestHandler {
     let peer: PeerCredentials
     let router: AdminRouter
 
-    func admit(_ head: RequestHead) -> Admission { router.admit(head, peer: peer) }
-    func answer(for refusal: Refusal) -> HTTPAnswer { router.answer(for: refusal) }
+    func admit(_ head: RequestHead) -> Admission { router.admit(head, from: peer) }
+    func answer(to condition: HTTPCondition) -> HTTPAnswer { router.answer(to: condition, from: peer) }
 }
 
 /// The connections of the admin socket.

@@ -3,6 +3,7 @@ import Foundation
 import HTTPListener
 import HostSystem
 import ProductVersion
+import ServerProgram
 import Telemetry
 
 /// Health, readiness, metrics and status, on the admin socket.
@@ -18,14 +19,14 @@ struct GatewayMonitoring: Sendable {
 
     var routes: [AdminRoute] {
         [
-            AdminRoute("GET", "/healthz", role: nil, respond: health),
-            AdminRoute("GET", "/readyz", role: nil, respond: ready),
-            AdminRoute("GET", "/metrics", role: .monitor, respond: metrics),
-            AdminRoute("GET", "/v1/status", role: .monitor, respond: showStatus),
+            AdminRoute("GET", "/healthz", access: nil, respond: health),
+            AdminRoute("GET", "/readyz", access: nil, respond: ready),
+            AdminRoute("GET", "/metrics", access: .monitor, respond: metrics),
+            AdminRoute("GET", "/v1/status", access: .monitor, respond: showStatus),
         ]
     }
 
-    private func health(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func health(_: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         try .json(["status": "ok"])
     }
 
@@ -33,11 +34,11 @@ struct GatewayMonitoring: Sendable {
     ///
     /// A peer that no rule matches gets the last verdict without reasons, a few seconds old at most (``ServiceStatus``): paytokend,
     /// whose ledger commits for each check, is not asked for it.
-    private func ready(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func ready(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let reasons = request.isMatched ? await notReady() : nil
         let isReady = reasons?.isEmpty ?? (instruments.ready.value() == 1)
-        var answer = try GatewayAnswer.json(
-            Readiness(ready: isReady, reasons: reasons ?? []), status: isReady ? 200 : 503)
+        var answer = try EndpointAnswer.json(
+            ReadinessAnswer(ready: isReady, reasons: reasons ?? []), status: isReady ? 200 : 503)
         if !isReady { answer.outcome = "not_ready" }
         return answer
     }
@@ -45,14 +46,14 @@ struct GatewayMonitoring: Sendable {
     /// A scrape waits no longer for paytokend, whatever `paytokend.timeout` is: Prometheus gives up after 10 s.
     private static let longestQuestion = Duration.seconds(4)
 
-    private func metrics(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func metrics(_: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let check = Task { await notReady() }
         if await check.value(within: Self.longestQuestion) == nil { instruments.ready.set(to: 0) }
         return .bytes(
             Array(instruments.exposition(with: otherInstruments).utf8), contentType: MetricsText.contentType)
     }
 
-    private func showStatus(_: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func showStatus(_: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         var status = status()
         let reasons = await notReady()
         status.ready = reasons.isEmpty
@@ -60,32 +61,27 @@ struct GatewayMonitoring: Sendable {
         return try .json(status)
     }
 
-    private struct Readiness: Encodable {
-        let ready: Bool
-        let reasons: [GatewayStatus.Reason]
-    }
-
     /// Why requests cannot be answered; ``GatewayInstruments/ready`` keeps the verdict.
-    func notReady() async -> [GatewayStatus.Reason] {
+    func notReady() async -> [ReadinessAnswer.Reason] {
         let store = store?.fault.map {
-            GatewayStatus.Reason(component: "store", code: PaymentCode.storeUnavailable.rawValue, message: "\($0)")
+            ReadinessAnswer.Reason(component: "store", code: PaymentCode.storeUnavailable.rawValue, message: "\($0)")
         }
         let reasons = await paytokendNotReady() + [store].compactMap { $0 }
         instruments.ready.set(to: reasons.isEmpty ? 1 : 0)
         return reasons
     }
 
-    private func paytokendNotReady() async -> [GatewayStatus.Reason] {
+    private func paytokendNotReady() async -> [ReadinessAnswer.Reason] {
         do throws(UnixSocketClientError) {
             if try await paytokend.isReady() { return [] }
             return [
-                GatewayStatus.Reason(
+                ReadinessAnswer.Reason(
                     component: "paytokend", code: "not_ready",
                     message: "paytokend is not ready; its GET /v1/status says why")
             ]
         } catch {
             return [
-                GatewayStatus.Reason(
+                ReadinessAnswer.Reason(
                     component: "paytokend", code: "unreachable",
                     message:
                         "paytokend does not answer at \(paytokendSocket); is it running, and may the gateway's user connect?"
@@ -97,12 +93,6 @@ struct GatewayMonitoring: Sendable {
 
 /// What `GET /v1/status` answers; no key, no hash of one.
 struct GatewayStatus: Encodable, Sendable {
-    struct Reason: Encodable, Sendable {
-        let component: String
-        let code: String
-        let message: String
-    }
-
     struct Client: Encodable, Sendable {
         let name: String
         /// `bearer_key`, `certificate` or `certificate_san`.
@@ -129,7 +119,7 @@ struct GatewayStatus: Encodable, Sendable {
     let version: String
     let startedAt: Date
     var ready = false
-    var reasons: [Reason] = []
+    var reasons: [ReadinessAnswer.Reason] = []
     let listener: Listener
     let connections: Int
     let paytokendSocket: String

@@ -3,6 +3,7 @@ import Foundation
 import HTTPListener
 import Radial
 import Refusals
+import ServerProgram
 import StrictJSON
 
 /// Why a request of a merchant's backend is not answered with what it asked for: PaymentError of the merchant server's API.
@@ -19,6 +20,8 @@ struct GatewayRefusal: Error, Sendable, Equatable {
     let retryAfter: Int?
     /// Of an XML document: the path of the element that is wrong.
     var element: String?
+    /// Whether the connection ends with it: a client that floods is not to come back on the same one at once.
+    var endsConnection = false
 
     init(_ code: GatewayCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
         self.code = code
@@ -83,78 +86,51 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
     }
 }
 
-extension HTTPAnswer {
-    /// The one place where a refusal becomes an answer.
-    init(_ refusal: GatewayRefusal, as form: DocumentForm = .json) {
-        let row = refusal.code.row
-        let body: [UInt8]
-        var headers: [Header]
-        switch form {
-        case .json: (body, headers) = (refusal.json, [Header(name: "Content-Type", value: "application/json")])
-        case .xml: (body, headers) = (refusal.xml(at: Date()), [Header(name: "Content-Type", value: "text/xml")])
-        }
-        headers.append(Header(name: "Cache-Control", value: "no-store"))
-        if let seconds = refusal.retryAfter ?? row.retryAfter {
-            headers.append(Header(name: "Retry-After", value: String(seconds)))
-        }
+extension GatewayRefusal: ServerRefusal {
+    var outcome: String { code.rawValue }
+    var isDefect: Bool { code == .daemon(.internalError) }
+
+    func answer(as form: DocumentForm) -> HTTPAnswer {
+        let row = code.row
+        let (body, type) =
+            switch form {
+            case .json: (json, "application/json")
+            case .xml: (xml(at: Date()), "text/xml")
+            }
+        var answer = HTTPAnswer(
+            refusing: body, status: row.status,
+            headers: [.init(name: "Content-Type", value: type), .init(name: "Cache-Control", value: "no-store")],
+            retryAfter: retryAfter ?? row.retryAfter)
         if row.status == 401 {
             // RFC 9110 §15.5.2, RFC 6750 §3.
-            headers.append(Header(name: "WWW-Authenticate", value: "Bearer realm=\"paytoken-gateway\""))
+            answer.headers.append(.init(name: "WWW-Authenticate", value: "Bearer realm=\"paytoken-gateway\""))
         }
-        // After 408 and 413 the rest of the request may still be on its way, and would be read as the next one. Nobody who is
-        // not known keeps a connection.
-        let closes = [401, 408, 413].contains(row.status)
-        self.init(status: row.status, headers: headers, body: body, closes: closes)
+        if endsConnection { answer.closes = true }
+        return answer
     }
 
-    /// - Parameter methods: which the path knows; a 405 names them (RFC 9110 §15.5.6).
-    init(_ refusal: GatewayRefusal, knowing methods: [String], as form: DocumentForm = .json) {
-        self.init(refusal, as: form)
-        if refusal.code == .daemon(.methodNotAllowed) {
-            headers.append(Header(name: "Allow", value: methods.sorted().joined(separator: ", ")))
+    /// `{"code":"…","message":"…","details":"…"}`
+    private var json: [UInt8] {
+        JSONWriter.object { json in
+            json.member("code", outcome)
+            json.member("message", message)
+            json.member("details", details)
         }
+    }
+
+    /// Radial's Fault, with `details` after the sentence.
+    private func xml(at time: Date) -> [UInt8] {
+        let description = details.map { "\(message) (\($0))" } ?? message
+        return ErrorReply(code: outcome, message: description, element: element)
+            .document(millisecondsSince1970: Int(time.timeIntervalSince1970 * 1000))
     }
 }
 
 extension RequestHead {
-    /// What holds for every path of both routers.
-    func requirePlain(takesBody: Bool, form: DocumentForm = .json) throws(GatewayRefusal) {
+    /// Checks what holds for every path of both sockets.
+    func requireNoQuery() throws(GatewayRefusal) {
         guard query.isEmpty else {
             throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")
         }
-        if takesBody, !form.mediaTypes.contains(contentType ?? "") {
-            throw GatewayRefusal(
-                .daemon(.unsupportedMediaType),
-                "The body must be \(form.name), with the header Content-Type: \(form.mediaTypes.joined(separator: " or "))."
-            )
-        }
-    }
-}
-
-extension GatewayRefusal {
-    static func methodNotAllowed(of methods: [String]) -> GatewayRefusal {
-        GatewayRefusal(
-            .daemon(.methodNotAllowed), "This path does not know this method.",
-            details: "it knows \(methods.sorted().joined(separator: ", "))")
-    }
-}
-
-extension GatewayRefusal {
-    /// `{"code":"…","message":"…","details":"…"}`
-    var json: [UInt8] {
-        var writer = JSONWriter(capacity: 256)
-        writer.beginObject()
-        writer.member("code", code.rawValue)
-        writer.member("message", message)
-        if let details { writer.member("details", details) }
-        writer.endObject()
-        return writer.bytes
-    }
-
-    /// Radial's Fault, with `details` behind the sentence.
-    func xml(at time: Date) -> [UInt8] {
-        let description = details.map { "\(message) (\($0))" } ?? message
-        return ErrorReply(code: code.rawValue, message: description, element: element)
-            .document(millisecondsSince1970: Int(time.timeIntervalSince1970 * 1000))
     }
 }

@@ -1,75 +1,53 @@
 import Foundation
 import HTTPListener
+import HostSystem
 import Refusals
+import ServerProgram
 import Telemetry
 
-/// From a request's head to the route that answers it.
+/// Who a merchant's backend is, and what it may do.
 ///
-/// What is guaranteed here, before a byte of the body is read, in this order: the client is known by its bearer key or its
-/// certificate, its rate and its connections are within their limits, the path exists and knows the method, and the client
-/// has the route's operation. Merchant and domain stand in the body, so a route asks the client for them. Each request is
-/// logged and counted once, and a refusal becomes an answer in one place (GatewayRefusal.swift).
-struct GatewayRouter: Sendable {
-    let routes: [GatewayRoute]
+/// What is guaranteed here, before a byte of the body is read: the client is known by its bearer key or its certificate, its rate
+/// and its connections are within their limits, and, once the path is known (`ServerProgram/Router.swift`), it has the route's
+/// operation. Merchant and domain stand in the body, so a route asks the client for them.
+struct MerchantRules: RouterRules {
     let clients: CurrentClients
     let rates: RequestRates
-    let log: GatewayRequestLog
     /// From a request's last byte to its answer.
     let requestTimeout: Duration
 
-    /// - Parameter takesPlace: counts the connection as the client's; false when the client has too many.
-    func admit(
-        _ head: RequestHead, peer: NetworkPeer, takesPlace: (GatewayClient) -> Bool
-    ) -> Admission {
-        let trace = TraceContext(traceparent: head.values(of: "traceparent"))
-        let here = RoutePath.routes(routes, at: head.path, by: \.path)
-        let chosen = here.first { $0.route.method == head.method }
-        var entry = GatewayRequestLog.Entry(
-            endpoint: chosen?.route.path.text ?? "other", address: peer.address, source: peer.source, trace: trace)
-        do throws(GatewayRefusal) {
-            let client = try known(head, peer)
-            entry.client = client.name
-            if let seconds = rates.secondsToWait(client.name) {
-                throw GatewayRefusal(
-                    .rateLimited, "This client makes more requests than it may; make fewer, or try again later.",
-                    retryAfter: seconds)
-            }
-            guard takesPlace(client) else {
-                throw GatewayRefusal(
-                    .rateLimited,
-                    "This client, or all clients together, have more connections than they may; use fewer, and keep them."
-                )
-            }
-            guard !here.isEmpty else {
-                throw GatewayRefusal(.daemon(.notFound), "There is nothing at this path.")
-            }
-            guard let (route, parameters) = chosen else {
-                throw .methodNotAllowed(of: here.map(\.route.method))
-            }
-            guard client.has(route.operation) else {
-                throw GatewayRefusal(
-                    .daemon(.forbidden),
-                    "This client may not do this; its entry in the gateway's configuration says what it may.",
-                    details: "the operation \(route.operation.rawValue)")
-            }
-            try head.requirePlain(takesBody: route.bodyLimit > 0, form: route.form)
-            return .accept(bodyLimit: route.bodyLimit) { [entry] body in
-                await respond(
-                    to: GatewayRequest(client: client, parameters: parameters, body: body, trace: trace), route, entry)
-            }
-        } catch {
-            log.finishHead(entry, refusal: error)
-            var answer = HTTPAnswer(
-                error, knowing: here.map(\.route.method), as: here.first?.route.form ?? .json)
-            // A client that floods is not to come back on the same connection at once.
-            if error.code == .rateLimited { answer.closes = true }
-            return .refuse(answer)
+    func sender(of head: RequestHead, from peer: NetworkRequests) -> GatewaySender {
+        GatewaySender(
+            address: peer.peer.address, source: peer.peer.source,
+            trace: TraceContext(traceparent: head.values(of: "traceparent")))
+    }
+
+    func identify(
+        _ sender: inout GatewaySender, by head: RequestHead, from peer: NetworkRequests, here: [GatewayRoute],
+        route: GatewayRoute?
+    ) throws(GatewayRefusal) {
+        let client = try known(head, peer.peer)
+        sender.client = client
+        if let seconds = rates.secondsToWait(client.name) {
+            throw .tooMany(
+                "This client makes more requests than it may; make fewer, or try again later.", retryAfter: seconds)
+        }
+        guard peer.takesPlace(client) else {
+            throw .tooMany(
+                "This client, or all clients together, have more connections than they may; use fewer, and keep them.")
         }
     }
 
-    func answer(for refusal: Refusal, peer: NetworkPeer) -> HTTPAnswer {
-        log.count(refusal.code.rawValue, of: "listener")
-        return HTTPAnswer(GatewayRefusal(refusal))
+    func place(of peer: NetworkRequests) -> String { "" }
+
+    func admit(_ sender: GatewaySender, to route: GatewayRoute, _ head: RequestHead) throws(GatewayRefusal) {
+        guard sender.client?.has(route.access.operation) == true else {
+            throw GatewayRefusal(
+                .daemon(.forbidden),
+                "This client may not do this; its entry in the gateway's configuration says what it may.",
+                details: "the operation \(route.access.operation.rawValue)")
+        }
+        try head.requireNoQuery()
     }
 
     private func known(_ head: RequestHead, _ peer: NetworkPeer) throws(GatewayRefusal) -> GatewayClient {
@@ -86,19 +64,23 @@ struct GatewayRouter: Sendable {
                 : "the bearer key is not known")
     }
 
-    private func respond(
-        to request: GatewayRequest, _ route: GatewayRoute, _ entry: GatewayRequestLog.Entry
+    func respond(
+        to head: RequestHead, body: [UInt8], arguments: [String], from peer: NetworkRequests, by route: GatewayRoute,
+        _ entry: RequestLog.Entry<GatewaySender>, _ log: RequestLog
     ) async -> HTTPAnswer {
         let answering = Task {
             do throws(GatewayRefusal) {
-                return Result<GatewayAnswer, GatewayRefusal>.success(try await route.respond(request))
+                guard let client = entry.sender.client else { throw .defect }
+                let request = GatewayRequest(
+                    client: client, pathArguments: arguments, body: body, trace: entry.sender.trace)
+                return Result<EndpointAnswer, GatewayRefusal>.success(try await route.respond(request))
             } catch {
                 return .failure(error)
             }
         }
         let late = GatewayRefusal(
             .daemon(.deadlineExceeded), "The answer did not come in time; what was asked of others may have been done.")
-        let result = await answering.value(within: route.timeLimit ?? requestTimeout) ?? .failure(late)
+        let result = await answering.value(within: route.access.timeLimit ?? requestTimeout) ?? .failure(late)
         answering.cancel()
         switch result {
         case .success(let answer):
@@ -106,7 +88,17 @@ struct GatewayRouter: Sendable {
             return answer.http
         case .failure(let refusal):
             log.finish(entry, refusal: refusal)
-            return HTTPAnswer(refusal, as: route.form)
+            return refusal.answer(as: route.form)
         }
+    }
+}
+
+typealias MerchantRouter = Router<MerchantRules>
+
+extension GatewayRefusal {
+    fileprivate static func tooMany(_ message: String, retryAfter: Int? = nil) -> GatewayRefusal {
+        var refusal = GatewayRefusal(.rateLimited, message, retryAfter: retryAfter)
+        refusal.endsConnection = true
+        return refusal
     }
 }

@@ -17,7 +17,7 @@ struct GatewayAssembly: Sendable {
     let clients: CurrentClients
     let tls: TLSTermination?
     let live: Current<GatewayConfiguration>
-    let router: GatewayRouter
+    let router: MerchantRouter
     let adminRouter: AdminRouter
     let monitoring: GatewayMonitoring
     let logger: Logger
@@ -34,7 +34,8 @@ struct GatewayAssembly: Sendable {
         }
         let live = Current(configuration)
         instruments.show(configuration)
-        let log = GatewayRequestLog(instruments: instruments, logger: logger)
+        let log = RequestLog(
+            requests: instruments.requests, seconds: instruments.requestSeconds, logger: logger)
         let started = Date()
         let monitoring = GatewayMonitoring(
             status: { [tls] in
@@ -45,11 +46,14 @@ struct GatewayAssembly: Sendable {
             instruments: instruments, otherInstruments: others, store: store)
         return GatewayAssembly(
             configuration: configuration, instruments: instruments, clients: clients, tls: tls, live: live,
-            router: GatewayRouter(
-                routes: routes, clients: clients, rates: RequestRates(configuration.limits.requests), log: log,
-                requestTimeout: configuration.limits.requestTimeout),
+            router: MerchantRouter(
+                routes: routes,
+                rules: MerchantRules(
+                    clients: clients, rates: RequestRates(configuration.limits.requests),
+                    requestTimeout: configuration.limits.requestTimeout), log: log),
             adminRouter: AdminRouter(
-                routes: monitoring.routes + adminRoutes, access: { live.current.admin.access }, log: log),
+                routes: monitoring.routes + adminRoutes, rules: AdminRules(access: { live.current.admin.access }),
+                log: log),
             monitoring: monitoring, logger: logger)
     }
 
@@ -88,7 +92,7 @@ struct GatewayAssembly: Sendable {
             service: NetworkConnections(
                 router: router, tls: tls,
                 connectionLimits: connectionLimits, limits: limits, handshakeRates: HandshakeRates(limits.handshakes),
-                instruments: instruments),
+                instruments: instruments, handshakes: HandshakeLog(instruments: instruments, logger: logger)),
             connectionLimits: connectionLimits, answersOnEventLoop: false, limits: requests)
         return [admin, merchants]
     }

@@ -1,6 +1,7 @@
 import DaemonAPI
 import GatewayAPI
 import Refusals
+import ServerProgram
 
 /// `POST /merchant-sessions`, and the check on the admin socket.
 struct SessionRoutes: Sendable {
@@ -29,10 +30,10 @@ struct SessionRoutes: Sendable {
     }
 
     var adminRoutes: [AdminRoute] {
-        [AdminRoute("POST", "/v1/session-check", role: .support, bodyLimit: Self.bodyLimit, respond: check)]
+        [AdminRoute("POST", "/v1/session-check", access: .support, bodyLimit: Self.bodyLimit, respond: check)]
     }
 
-    private func session(_ request: GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func session(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let wanted: MerchantSessionRequest
         let domain: DomainName?
         do throws(Refusal) {
@@ -64,13 +65,13 @@ struct SessionRoutes: Sendable {
         } catch { throw error.answer }
     }
 
-    private func check(_ request: AdminRequest) async throws(GatewayRefusal) -> GatewayAnswer {
+    private func check(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let answer: SessionCheckAnswer
         do throws(Refusal) {
             answer = try await sessions.check(
                 SessionCheckRequest(parsing: request.body), traceparent: request.trace.traceparent)
         } catch { throw GatewayRefusal(error) }
-        var shown = try GatewayAnswer.json(answer)
+        var shown = try EndpointAnswer.json(answer)
         shown.outcome = answer.code ?? "ok"
         return shown
     }

@@ -62,10 +62,4 @@ package final class ServedToken: Sendable {
             }
         }
     }
-
-    /// Answers in the calling thread. Blocks for as long as the token takes.
-    /// - Parameter number: of the session, from 0; each for one thread.
-    package func answer(_ request: WorkerRequest, in number: Int) -> WorkerAnswer {
-        sessions[number].answer(request)
-    }
 }

@@ -1,8 +1,6 @@
-import DaemonAPI
 import HTTPListener
 import NIOCore
 import NIOPosix
-import Refusals
 
 /// The connections of whoever scrapes: few, bounded in time and size, and each request is for the metrics or refused.
 struct MetricsConnections: ConnectionService {
@@ -47,9 +45,7 @@ struct MetricsRequests: RequestHandler {
         return .accept(bodyLimit: 0) { [scrape] _ in await scrape.answer() }
     }
 
-    func answer(for refusal: Refusal) -> HTTPAnswer {
-        .text(ErrorTable.row(for: refusal.code).status, refusal.message)
-    }
+    func answer(to condition: HTTPCondition) -> HTTPAnswer { .text(condition.kind.rawValue, condition.message) }
 }
 
 extension HTTPAnswer {

@@ -154,6 +154,8 @@ struct ConnectionPlacesTests {
         }
 
         func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? { accounts }
-        func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(status: 503) }
+        func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
+            HTTPAnswer(status: 503)
+        }
     }
 }

@@ -4,6 +4,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import Refusals
+import ServerProgram
 import TestSupport
 
 @testable import Daemon
@@ -47,7 +48,9 @@ struct EchoHandler: PeerRequestHandler {
         peer.uid >= Self.firstSubordinateUID ? .group(7) : nil
     }
 
-    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
+    func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
+        HTTPAnswer(refusal: Refusal(condition))
+    }
 }
 
 /// A listener in a directory of its own.

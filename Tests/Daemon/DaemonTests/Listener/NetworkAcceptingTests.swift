@@ -24,7 +24,7 @@ struct NetworkAcceptingTests {
         func connectionsChanged(by difference: Int) { if difference > 0 { changes.increment() } }
         func connectionRefused() { refused.increment() }
         func admit(_ head: RequestHead) -> Admission { .refuse(HTTPAnswer(status: 404)) }
-        func answer(for refusal: Refusal) -> HTTPAnswer { HTTPAnswer(status: 503) }
+        func answer(to condition: HTTPCondition) -> HTTPAnswer { HTTPAnswer(status: 503) }
     }
 
     /// A listener whose only event loop does nothing until it is let go.

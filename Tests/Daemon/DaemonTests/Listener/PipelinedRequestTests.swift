@@ -4,6 +4,7 @@ import Glibc
 import NIOCore
 import NIOPosix
 import Refusals
+import ServerProgram
 import Synchronization
 import TestSupport
 import Testing
@@ -168,7 +169,9 @@ private struct NotingHandler: PeerRequestHandler {
         }
     }
 
-    func answer(for refusal: Refusal, peer: PeerCredentials) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
+    func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer {
+        HTTPAnswer(refusal: Refusal(condition))
+    }
 }
 
 private final class Noting: ChannelInboundHandler {

@@ -6,6 +6,7 @@ import HostSystem
 import NIOCore
 import NIOPosix
 import Refusals
+import ServerProgram
 import TestSupport
 import Testing
 
@@ -117,7 +118,7 @@ final class PlainConnections: ConnectionService, RequestHandler {
     func connectionRefused() { refused.increment() }
 
     func admit(_ head: RequestHead) -> Admission { turns.current.map(admission) ?? .refuse(HTTPAnswer(status: 500)) }
-    func answer(for refusal: Refusal) -> HTTPAnswer { HTTPAnswer(refusal: refusal) }
+    func answer(to condition: HTTPCondition) -> HTTPAnswer { HTTPAnswer(refusal: Refusal(condition)) }
 
     /// Serves a socket in the directory while `body` runs.
     func use(

@@ -7,6 +7,7 @@ import Ledger
 import MerchantKeys
 import NIOHTTP1
 import PaymentToken
+import ServerProgram
 import Synchronization
 import TestSupport
 import Testing
@@ -27,7 +28,7 @@ final class PaymentRoutesFixture: Sendable {
     let instruments = Instruments()
     let arrivals = RefusedArrivals()
     let firstReleases: CallerFirstReleases
-    let router: Router
+    let router: DaemonRouter
     let policies: CurrentPolicies
     private let directory: FreshDirectory
     private let log: StandardErrorLog
@@ -82,11 +83,11 @@ final class PaymentRoutesFixture: Sendable {
             ledger: record.ledger, instruments: instruments, logger: RecordFixture.quiet)
         self.firstReleases = firstReleases
         router = Router(
-            endpoints: RouteTable.payments(
-                PaymentRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }), bodyLimit: 65_536),
-            policies: policies,
-            requestLog: RequestLog(instruments: instruments, logger: log.logger("paytokend")),
-            recorder: record.recorder)
+            routes: RouteTable.payments(
+                DecryptionRoutes(decryptor: decryptor, released: { firstReleases.released(to: $0) }), bodyLimit: 65_536),
+            rules: DaemonRules(policies: policies, recorder: record.recorder),
+            log: RequestLog(
+                requests: instruments.requests, seconds: instruments.requestSeconds, logger: log.logger("paytokend")))
     }
 
     private static func policies(_ fixture: ConfigurationFixture, rule: String) throws -> Policies {

@@ -6,6 +6,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import PaymentToken
+import ServerProgram
 import Synchronization
 import TestSupport
 import Testing
@@ -20,7 +21,7 @@ struct RecordServiceFixture {
     let trail: CountingTrail
     let policies: CurrentPolicies
     let instruments = Instruments()
-    let router: Router
+    let router: DaemonRouter
     let listener: Listener
 
     var socket: String { record.directory.path("a.sock") }
@@ -39,15 +40,17 @@ struct RecordServiceFixture {
         policies = CurrentPolicies(Self.policies(roles))
         let logger = ListenerFixture.quiet
         router = Router(
-            endpoints: RouteTable.audit(
+            routes: RouteTable.audit(
                 AuditRoutes(
                     trail: trail, nodes: record.ledger, looks: record.looks, checkpoints: record.seals,
                     headAge: record.headAge),
                 record.administration),
-            policies: policies, requestLog: RequestLog(instruments: instruments, logger: logger),
-            recorder: UsageRecorder(
-                ledger: record.ledger, tally: RefusalTally(clock: .system), faults: FaultLog(logger: logger),
-                clock: .system))
+            rules: DaemonRules(
+                policies: policies,
+                recorder: UsageRecorder(
+                    ledger: record.ledger, tally: RefusalTally(clock: .system), faults: FaultLog(logger: logger),
+                    clock: .system)),
+            log: RequestLog(requests: instruments.requests, seconds: instruments.requestSeconds, logger: logger))
         var settings = ListenerFixture.settings(in: record.directory)
         settings.adminMode = 0o600
         listener = try await Listener.start(

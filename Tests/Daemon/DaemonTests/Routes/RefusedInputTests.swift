@@ -1,5 +1,6 @@
 import Foundation
 import Refusals
+import ServerProgram
 import TestSupport
 import Testing
 import WorkerProtocol

@@ -2,6 +2,7 @@ import AccessControl
 import DaemonAPI
 import Foundation
 import Glibc
+import ServerProgram
 import StrictJSON
 import TestSupport
 import Testing
@@ -14,7 +15,7 @@ import Testing
 struct RouteTableTests {
     private let fixture: ConfigurationFixture
     private let assembly: Assembly
-    private var endpoints: [Endpoint] { assembly.router.endpoints }
+    private var endpoints: [Endpoint] { assembly.router.routes }
 
     init() async throws {
         fixture = try ConfigurationFixture()
@@ -38,7 +39,7 @@ struct RouteTableTests {
             method: endpoint.method, path: "/" + path.joined(separator: "/"), query: query,
             contentType: endpoint.bodyLimit > 0 ? "application/json" : nil)
         let peer = PeerCredentials(uid: geteuid(), gid: getegid())
-        let socket = try #require(endpoint.sockets.first)
+        let socket = try #require(endpoint.access.sockets.first)
         let answer: HTTPAnswer
         switch assembly.router.admit(head, peer: peer, socket: socket) {
         case .refuse(let refused): answer = refused
@@ -65,14 +66,14 @@ struct RouteTableTests {
     func dryRun() async throws {
         for endpoint in endpoints {
             var refused = ["perhaps", "", "TRUE", "1"]
-            if endpoint.dryRun != .offered { refused += ["true", "false"] }
+            if endpoint.access.dryRun != .offered { refused += ["true", "false"] }
             for value in refused {
                 let (code, details) = try await refusal(endpoint, ["dry_run": value])
                 #expect(code == "malformed_request", "\(endpoint.method) \(endpoint.path) \(value)")
                 #expect(details == "dry_run", "\(endpoint.method) \(endpoint.path) \(value)")
             }
         }
-        #expect(endpoints.allSatisfy { $0.method == "POST" || $0.dryRun != .offered })
+        #expect(endpoints.allSatisfy { $0.method == "POST" || $0.access.dryRun != .offered })
     }
 
     @Test(
@@ -138,7 +139,8 @@ struct RouteTableTests {
         var table: [String: Set<String>] = [:]
         for endpoint in endpoints {
             let path = endpoint.path.replacing(/\{[^}]*\}/, with: "{}")
-            table["\(endpoint.method) \(path)"] = endpoint.query.union(endpoint.dryRun == .offered ? ["dry_run"] : [])
+            table["\(endpoint.method) \(path)"] = endpoint.access.query.union(
+                endpoint.access.dryRun == .offered ? ["dry_run"] : [])
         }
         #expect(table == described)
     }

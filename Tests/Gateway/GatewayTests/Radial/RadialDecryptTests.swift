@@ -158,14 +158,14 @@ struct RadialDecryptTests {
     func bearerWithOperation() async throws {
         let gateway = try await PaymentGateway()
         let routes = gateway.payments.routes
-        let route = try #require(routes.first { $0.path.text == Self.path })
+        let route = try #require(routes.first { $0.path == Self.path })
         let client = GatewayClient(
             name: "wrong", credentials: [.bearerKey(sha256: [UInt8](repeating: 0, count: 32))], operations: [.decrypt],
             merchants: [MerchantPattern("*")], domains: [])
         await #expect(throws: GatewayRefusal.self) {
             try await route.respond(
                 GatewayRequest(
-                    client: client, parameters: [:], body: RadialDocument().wallet,
+                    client: client, pathArguments: [], body: RadialDocument().wallet,
                     trace: TraceContext(traceparent: [])))
         }
         #expect(gateway.paytokend.requests.current.isEmpty)

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Logging
 import Payments
+import ServerProgram
 import TestSupport
 import Testing
 
@@ -45,12 +46,12 @@ struct AdminAccessTests {
                 logger: Logger(label: "test"))
             let router = AdminRouter(
                 routes: gateway.assembly.adminRouter.routes + sessions.adminRoutes + payments.adminRoutes,
-                access: { access }, log: gateway.assembly.adminRouter.log)
+                rules: AdminRules(access: { access }), log: gateway.assembly.adminRouter.log)
             var admitted: Set<String> = []
             for route in router.routes {
-                let path = "\(route.path)".replacing("{transactionId}", with: String(repeating: "0f", count: 32))
+                let path = route.path.replacing("{transactionId}", with: String(repeating: "0f", count: 32))
                 let head = RequestHead(method: route.method, path: path, contentType: "application/json")
-                switch router.admit(head, peer: peer) {
+                switch router.admit(head, from: peer) {
                 case .accept: admitted.insert("\(route.method) \(route.path)")
                 case .refuse(let answer):
                     #expect(answer.status == 403, "\(route.method) \(route.path)")
@@ -222,11 +223,11 @@ struct AdminAccessTests {
         else { throw CancellationError() }
         _ = try await store.settle(claimed, as: .pending, PaymentOutcome(reason: "no_answer_in_time"), at: now)
         let route = try #require(
-            PaymentAdministration(store: store).routes.first { "\($0.path)".hasSuffix("/resolve") })
+            PaymentAdministration(store: store).routes.first { $0.path.hasSuffix("/resolve") })
         _ = try await route.respond(
             AdminRequest(
                 peer: PeerCredentials(uid: 0, gid: 0, loginUID: login), isMatched: true,
-                parameters: ["transactionId": String(repeating: "07", count: 32)],
+                pathArguments: [String(repeating: "07", count: 32)],
                 body: Array(#"{"status":"captured","reason":"in the acquirer's report"}"#.utf8),
                 trace: .init(traceparent: [])))
         #expect(try await store.history(of: payment.key).last?.by == person)

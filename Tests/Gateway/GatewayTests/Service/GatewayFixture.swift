@@ -83,7 +83,7 @@ struct GatewayFixture {
         _ latch: Latch, _ answered: Shared<Int>, _ configuration: GatewayConfiguration
     ) -> [GatewayRoute] {
         let limit = configuration.listener.maxRequestBytes
-        let echo: @Sendable (GatewayRequest) async throws(GatewayRefusal) -> GatewayAnswer = { request in
+        let echo: @Sendable (GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer = { request in
             answered.increment()
             return .bytes(
                 Array("\(request.client.name) \(request.body.count)".utf8), contentType: "text/plain")

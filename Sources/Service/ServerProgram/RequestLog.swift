@@ -1,0 +1,105 @@
+package import HTTPListener
+package import Logging
+package import Telemetry
+
+/// The sender of a request, as far as it is known.
+package protocol RequestSender: Sendable {
+    /// The source whose refused heads share a line for each code; nil where each has its own.
+    var sharedLines: ConnectionSource? { get }
+    /// Identifiers and times for the log, nothing of a body, a query, or a header but the trace.
+    ///
+    /// - Parameter took: from the request's head to its answer.
+    func describe(in metadata: inout Logger.Metadata, took: Duration)
+}
+
+/// One log line and one count for each request.
+package struct RequestLog: Sendable {
+    /// What is known of a request before it is answered.
+    package struct Entry<Sender: RequestSender>: Sendable {
+        package let endpoint: String
+        package var sender: Sender
+        let started = ContinuousClock.now
+        /// Set where what follows is not the program's own time: a streamed answer takes as long as its reader.
+        package var took: Duration?
+
+        package init(endpoint: String, sender: Sender) {
+            self.endpoint = endpoint
+            self.sender = sender
+        }
+
+        package var elapsed: Duration { took ?? started.duration(to: .now) }
+    }
+
+    /// The refusals that share a log line.
+    private struct CheapRefusal: Hashable {
+        let source: ConnectionSource
+        let code: String
+    }
+
+    private let requests: Counter<2>
+    private let seconds: Histogram<0>
+    private let logger: Logger
+    private let boundedLines = BoundedLines<CheapRefusal>()
+
+    package init(requests: Counter<2>, seconds: Histogram<0>, logger: Logger) {
+        self.requests = requests
+        self.seconds = seconds
+        self.logger = logger
+    }
+
+    /// - Parameter isRoutine: health checks and scrapes, which come every few seconds and say nothing new.
+    package func finish(_ entry: Entry<some RequestSender>, answer: EndpointAnswer, isRoutine: Bool = false) {
+        let took = count(entry, answer.outcome)
+        let level: Logger.Level = isRoutine ? .debug : .info
+        guard level >= logger.logLevel else { return }
+        var metadata = metadata(entry, answer.outcome, took)
+        for (name, value) in answer.metadata { metadata[name] = value }
+        logger.log(level: level, "answered", metadata: metadata)
+    }
+
+    /// For a request that is refused for its head, or for which other records are summed up: this costs its sender next to
+    /// nothing, so a source has one line for each code in ten seconds. The next one says how many were left out.
+    package func finishBounded(_ entry: Entry<some RequestSender>, refusal: some ServerRefusal) {
+        guard let source = entry.sender.sharedLines else { return finish(entry, refusal: refusal) }
+        guard let line = boundedLines.next(from: CheapRefusal(source: source, code: refusal.outcome)) else {
+            _ = count(entry, refusal.outcome)
+            return
+        }
+        finish(entry, refusal: refusal) { $0.add(line) }
+    }
+
+    package func finish(
+        _ entry: Entry<some RequestSender>, refusal: some ServerRefusal,
+        adding: (inout Logger.Metadata) -> Void = { _ in }
+    ) {
+        let took = count(entry, refusal.outcome)
+        var metadata = metadata(entry, refusal.outcome, took)
+        adding(&metadata)
+        metadata["refusal.message"] = "\(refusal.message)"
+        if let details = refusal.details { metadata["refusal.details"] = "\(details)" }
+        logger.log(level: refusal.isDefect ? .error : .info, "refused", metadata: metadata)
+    }
+
+    /// For what never became a request with a path.
+    package func count(_ refusal: some ServerRefusal, of endpoint: String) {
+        requests.increment([endpoint, refusal.outcome])
+    }
+
+    private func count(_ entry: Entry<some RequestSender>, _ outcome: String) -> Duration {
+        let took = entry.elapsed
+        requests.increment([entry.endpoint, outcome])
+        seconds.observe(took)
+        return took
+    }
+
+    private func metadata(
+        _ entry: Entry<some RequestSender>, _ outcome: String, _ took: Duration
+    ) -> Logger.Metadata {
+        // Strings as they are: an interpolation would copy each.
+        var metadata = Logger.Metadata(minimumCapacity: 10)
+        metadata["request.endpoint"] = .string(entry.endpoint)
+        metadata["request.outcome"] = .string(outcome)
+        entry.sender.describe(in: &metadata, took: took)
+        return metadata
+    }
+}

@@ -1,0 +1,121 @@
+package import HTTPListener
+import Refusals
+
+/// What a kind of socket adds to the router: who its peers are, what they may do, and how a request is answered.
+package protocol RouterRules: Sendable {
+    associatedtype Peer: Sendable
+    associatedtype Sender: RequestSender
+    associatedtype Access: Sendable
+    associatedtype Request: Sendable
+    associatedtype Refused: ServerRefusal
+    typealias Row = Route<Access, Request, Refused>
+
+    /// Returns true if the route is on the peer's socket.
+    func offers(_ route: Row, to peer: Peer) -> Bool
+    func sender(of head: RequestHead, from peer: Peer) -> Sender
+    /// The first check, which finds out who the sender is. An untrusted sender learns nothing of what there is.
+    ///
+    /// - Parameters:
+    ///   - here: the routes of the path.
+    ///   - route: the one of the method.
+    func identify(
+        _ sender: inout Sender, by head: RequestHead, from peer: Peer, here: [Row], route: Row?
+    ) throws(Refused)
+    /// The end of the sentence that there is nothing at a path.
+    func place(of peer: Peer) -> String
+    /// The last check before the body is read.
+    func admit(_ sender: Sender, to route: Row, _ head: RequestHead) throws(Refused)
+    /// A request was refused for its head, or by the listener, which knows no more of the sender than its peer.
+    func refused(_ refusal: Refused, _ sender: Sender?, from peer: Peer)
+    /// Answers a request that was read whole, and logs it.
+    func respond(
+        to head: RequestHead, body: [UInt8], arguments: [String], from peer: Peer, by route: Row,
+        _ entry: RequestLog.Entry<Sender>,
+        _ log: RequestLog
+    ) async -> HTTPAnswer
+}
+
+extension RouterRules {
+    package func offers(_ route: Row, to peer: Peer) -> Bool { true }
+    package func refused(_ refusal: Refused, _ sender: Sender?, from peer: Peer) {}
+}
+
+/// From a request's head to the route that answers it.
+///
+/// Guaranteed here, before a byte of the body is read, in this order: the sender is known as far as the rules want it, the path
+/// exists and knows the method, the sender may use it, and the body has the route's form. Each request is logged and counted
+/// once, and a refusal becomes an answer in one place (``ServerRefusal/answer(as:)``).
+package struct Router<Rules: RouterRules>: Sendable {
+    package typealias Row = Route<Rules.Access, Rules.Request, Rules.Refused>
+
+    package let routes: [Row]
+    package let rules: Rules
+    package let log: RequestLog
+    /// The routes of each path that has no braces. Such a path goes before those with braces, which are searched for other
+    /// paths alone.
+    private let atLiteralPath: [String: [Row]]
+    private let withBraces: [Row]
+
+    package init(routes: [Row], rules: Rules, log: RequestLog) {
+        self.routes = routes
+        self.rules = rules
+        self.log = log
+        atLiteralPath = Dictionary(grouping: routes.filter(\.isLiteral), by: \.path)
+        withBraces = routes.filter { !$0.isLiteral }
+    }
+
+    package func admit(_ head: RequestHead, from peer: Rules.Peer) -> Admission {
+        let here = (atLiteralPath[head.path] ?? withBraces.filter { $0.match(head.path) != nil })
+            .filter { rules.offers($0, to: peer) }
+        let route = here.first { $0.method == head.method }
+        var entry = RequestLog.Entry(endpoint: route?.path ?? "other", sender: rules.sender(of: head, from: peer))
+        do throws(Rules.Refused) {
+            try rules.identify(&entry.sender, by: head, from: peer, here: here, route: route)
+            guard !here.isEmpty else {
+                throw Rules.Refused(
+                    Refusal(.notFound, "There is nothing at this path\(rules.place(of: peer))."))
+            }
+            guard let route, let arguments = route.match(head.path) else {
+                throw Rules.Refused(
+                    Refusal(
+                        .methodNotAllowed, "This path does not know this method.",
+                        details: "it knows \(Self.methods(here))"
+                    ))
+            }
+            try rules.admit(entry.sender, to: route, head)
+            let types = route.form.mediaTypes
+            if route.bodyLimit > 0, !types.contains(head.contentType ?? "") {
+                throw Rules.Refused(
+                    Refusal(
+                        .unsupportedMediaType,
+                        "The body must be \(route.form.name), with the header Content-Type: \(types.joined(separator: " or "))."
+                    ))
+            }
+            return .accept(bodyLimit: route.bodyLimit) { [rules, log, entry] body in
+                await rules.respond(
+                    to: head, body: body, arguments: arguments, from: peer, by: route, entry, log)
+            }
+        } catch {
+            log.finishBounded(entry, refusal: error)
+            rules.refused(error, entry.sender, from: peer)
+            var answer = error.answer(as: here.first?.form ?? .json)
+            if answer.status == 405 {
+                // RFC 9110 §15.5.6: a 405 names the methods.
+                answer.headers.append(HTTPAnswer.Header(name: "Allow", value: Self.methods(here)))
+            }
+            return .refuse(answer)
+        }
+    }
+
+    /// The answer to what the listener itself refuses.
+    package func answer(to condition: HTTPCondition, from peer: Rules.Peer) -> HTTPAnswer {
+        let refusal = Rules.Refused(Refusal(condition))
+        log.count(refusal, of: "listener")
+        rules.refused(refusal, nil, from: peer)
+        return refusal.answer(as: .json)
+    }
+
+    private static func methods(_ routes: [Row]) -> String {
+        routes.map(\.method).sorted().joined(separator: ", ")
+    }
+}
