@@ -176,25 +176,28 @@ let folders: [[Target]] = [
         [
             /// PostgreSQL's client library.
             .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+            /// What both engines of a store have in common: the queue of writes, deadlines, statements and rows. No database.
+            .target(name: "DatabaseKit"),
             /// Sessions with a PostgreSQL server through libpq: bounded waits, statements in pipelines, typed rows, no table of its own.
-            .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "SecretMemory"]),
+            .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "DatabaseKit", "SecretMemory"]),
             /// The PostgreSQL database that a section of a configuration names.
             .target(
                 name: "DatabaseSettings", dependencies: ["ConfigurationFile", "PostgreSQLClient"]),
-            /// Private, durable SQLite files: place, lock, the settings on which durability depends.
-            .target(name: "SQLiteFiles", dependencies: [grdb]),
+            /// Private, durable SQLite files: place, lock, the settings on which durability depends, one commit for many writes.
+            .target(name: "SQLiteFiles", dependencies: ["DatabaseKit", grdb, sqlite]),
             /// Claims, key records, the record, one commit for many requests; SQLite and PostgreSQL, and the move from one into the other.
             .target(
                 name: "Ledger",
                 dependencies: [
                     "AccessControl",
                     "KeyTypes",
-                    "AuditChain", "Encodings", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
+                    "AuditChain", "DatabaseKit", "Encodings", "MerchantKeys", "PaymentToken", "PostgreSQLClient",
+                    "Refusals",
                     "SQLiteFiles", crypto, grdb, sqlite,
                 ]),
             /// Amounts, currencies, the states of a payment and the store of payments (SQLite; PostgreSQL for several gateways), without card data.
             .target(
-                name: "Payments", dependencies: ["Encodings", "PostgreSQLClient", "SQLiteFiles", grdb]
+                name: "Payments", dependencies: ["DatabaseKit", "Encodings", "PostgreSQLClient", "SQLiteFiles", grdb]
             ),
         ]),
     folder(
@@ -311,10 +314,8 @@ let folders: [[Target]] = [
             .target(
                 name: "TestSupport",
                 dependencies: [
-                    "CLinux", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, nioCore,
-                    nioPosix,
-                    nioSSL,
-                    x509, logging,
+                    "CLinux", "TokenForge", "StrictJSON", "PKCS11", "SecretMemory", crypto, cryptoExtras, grdb, sqlite,
+                    nioCore, nioPosix, nioSSL, x509, logging,
                 ]),
             .testTarget(
                 name: "TokenForgeTests",
@@ -419,13 +420,14 @@ let folders: [[Target]] = [
                 dependencies: [
                     "AccessControl",
                     "KeyTypes",
-                    "AuditChain", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient", "Refusals",
+                    "AuditChain", "DatabaseKit", "Ledger", "MerchantKeys", "PaymentToken", "PostgreSQLClient",
+                    "Refusals",
                     "SQLiteFiles",
                     "WorkerProtocol", "TestSupport", crypto, grdb,
                 ]),
             .testTarget(
                 name: "PaymentsTests",
-                dependencies: ["Payments", "PostgreSQLClient", "TestSupport", crypto, grdb]),
+                dependencies: ["Payments", "PostgreSQLClient", "SQLiteFiles", "TestSupport", crypto, grdb]),
         ]),
     folder(
         "Tests/Daemon",

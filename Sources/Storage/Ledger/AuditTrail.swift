@@ -78,34 +78,6 @@ public struct StoredAuditKey: Sendable, Equatable {
     }
 }
 
-/// Which keys sign this node's checkpoints.
-///
-/// A key is planned here first, then made in the token under the planned identifier, then confirmed here: where
-/// that is interrupted, the next start finds the plan and goes on, and no audit key in the token is unknown here.
-public protocol AuditKeyRecords: Sendable {
-    /// In the order in which they were planned; the last confirmed one signs.
-    func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey]
-
-    /// Durable when it answers. Planning the same key again changes nothing.
-    ///
-    /// - Parameter identifier: 16 bytes.
-    /// - Throws: `auditKeyConflict` for another size.
-    func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure)
-
-    /// Records the public key of a planned key.
-    ///
-    /// - Parameters:
-    ///   - publicKey: the uncompressed point on P-256, 65 bytes.
-    ///   - record: written in the same transaction. Nil records nothing.
-    /// - Returns: the record's sequence; nil as well when the key was confirmed with this public key before, and then
-    ///   nothing is written.
-    /// - Throws: `auditKeyConflict` when the key was not planned or has another public key.
-    @discardableResult
-    func confirmAuditKey(
-        identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
-    ) async throws(LedgerFailure) -> Int?
-}
-
 /// In which order records are read.
 public enum AuditOrder: Sendable, Equatable {
     case oldestFirst

@@ -1,3 +1,4 @@
+import DatabaseKit
 public import Foundation
 
 /// After what time a claim can be forgotten without a token being released twice.
@@ -118,16 +119,5 @@ public struct LedgerTimes: Sendable, Equatable {
         self.newestRecord = newestRecord
         self.forgottenBefore = forgottenBefore
         self.restoreFence = restoreFence
-    }
-}
-
-/// Times as the engines store them: whole milliseconds since 1970, UTC.
-enum StoredTime {
-    static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1000).rounded(.down)) }
-
-    static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
-
-    static func milliseconds(_ duration: Duration) -> Int64 {
-        duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
     }
 }

@@ -15,16 +15,6 @@ public struct KeyHolder: Sendable, Equatable {
     }
 }
 
-/// Which nodes' HSM tokens hold which keys, as each node has said last. Nothing is released by it: people look at it, and a key's
-/// destruction is not over before the last holder has done it.
-public protocol KeyHolderRecords: Sendable {
-    /// This node's HSM tokens hold these keys and no others. Durable when it answers.
-    func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure)
-
-    /// The holders of every key that some node holds, by the nodes' names. A node that has been away says what it said before.
-    func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]]
-}
-
 /// A ledger that one node alone uses: what other nodes would have to know is kept in this process.
 public protocol OneNodeLedger: Ledger {
     var nodeFacts: OneNodeFacts { get }

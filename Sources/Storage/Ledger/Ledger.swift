@@ -23,13 +23,17 @@ public import PaymentToken
 ///
 /// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
 /// (``backup(to:)``) when it has made no progress for that long. Every call throws `overloaded` when too many wait already.
-public protocol Ledger: AuditTrail, AuditKeyRecords, KeyHolderRecords, NodeRecords {
+public protocol Ledger: AuditTrail {
     /// This node's name, as it stands in every row that this node writes.
     var node: String { get }
 
     /// `sqlite` or `postgresql`, for people.
     var engine: String { get }
     var schemaVersion: Int { get }
+    /// The ledger where it is in a file: a file system can be full.
+    var file: SQLiteLedger? { get }
+    /// The ledger where it is on a server, which tells status and metrics more.
+    var database: PostgreSQLLedger? { get }
 
     /// Claims a transaction for release, or says why it must not be released.
     ///
@@ -164,6 +168,57 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, KeyHolderRecords, NodeRecor
     /// accepted.
     func note(widestWindow: Duration?) async throws(LedgerFailure)
 
+    // MARK: Audit keys
+    //
+    // Which keys sign this node's checkpoints. A key is planned here first, then made in the token under the planned identifier,
+    // then confirmed here: where that is interrupted, the next start finds the plan and goes on, and no audit key in the token is
+    // unknown here.
+
+    /// In the order in which they were planned; the last confirmed one signs.
+    func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey]
+
+    /// Durable when it answers. Planning the same key again changes nothing.
+    ///
+    /// - Parameter identifier: 16 bytes.
+    /// - Throws: `auditKeyConflict` for another size.
+    func planAuditKey(identifier: [UInt8]) async throws(LedgerFailure)
+
+    /// Records the public key of a planned key.
+    ///
+    /// - Parameters:
+    ///   - publicKey: the uncompressed point on P-256, 65 bytes.
+    ///   - record: written in the same transaction. Nil records nothing.
+    /// - Returns: the record's sequence; nil as well when the key was confirmed with this public key before, and then
+    ///   nothing is written.
+    /// - Throws: `auditKeyConflict` when the key was not planned or has another public key.
+    @discardableResult
+    func confirmAuditKey(
+        identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
+    ) async throws(LedgerFailure) -> Int?
+
+    // MARK: What other nodes have
+    //
+    // Nothing is released by it.
+
+    /// This node's HSM tokens hold these keys and no others. Durable when it answers. A key's destruction is not over before
+    /// the last holder has done it.
+    func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure)
+
+    /// The holders of every key that some node holds, by the nodes' names. A node that has been away says what it said before.
+    func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]]
+
+    /// The nodes that the ledger knows in whatever way, this one among them, by their names; at most 1,024.
+    func nodes() async throws(LedgerFailure) -> [AuditNode]
+
+    /// A node's chain, for reading: each node writes its own only. Without a record where the ledger knows no such node.
+    func chain(of node: AuditNode) -> any ChainReading
+
+    /// The keys that seal other nodes' records, planned ones too: by node, in the order in which they were planned.
+    func auditKeysOfOtherNodes() async throws(LedgerFailure) -> [NodeAuditKey]
+
+    /// A node's records about audit keys: prepared, pinned and conflicting ones. The oldest first.
+    func auditKeyEvents(of node: AuditNode) async throws(LedgerFailure) -> [StoredRecord]
+
     // MARK: Archives of this node's record
     //
     // Beginnings of this node's record that were written to files of their own, and their removal.
@@ -180,6 +235,11 @@ public protocol Ledger: AuditTrail, AuditKeyRecords, KeyHolderRecords, NodeRecor
     /// - Parameter limit: how many records in this one transaction, so that releases come between.
     /// - Returns: how many records there were; 0 when none is left.
     func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int
+}
+
+extension Ledger {
+    public var file: SQLiteLedger? { nil }
+    public var database: PostgreSQLLedger? { nil }
 }
 
 /// What the writer did, for metrics and logs. It is told on the writer's thread, or on the one that

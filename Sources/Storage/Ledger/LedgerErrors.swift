@@ -1,6 +1,9 @@
 public import AuditChain
+import DatabaseKit
 import Encodings
+import GRDB
 public import MerchantKeys
+import PostgreSQLClient
 import SQLiteFiles
 
 /// Why the ledger did not do what it was asked.
@@ -49,6 +52,29 @@ public enum LedgerFailure: Error, Sendable, Equatable, CustomStringConvertible {
         case .windowOff(let nodes):
             "A signing_time_window is off, or was never told, on \(nodes.joined(separator: ", ")): nothing bounds when the "
                 + "payment tokens were signed whose claims are lost. Set it there, at least until the ledger is accepted."
+        }
+    }
+}
+
+extension LedgerFailure: StoreFailure {
+    /// Only SQLite's code and its fixed sentence: a statement's values stay out of logs.
+    package init(_ error: any Error) {
+        switch error {
+        case let error as LedgerFailure: self = error
+        case let error as KeyRecordConflict: self = .conflict(error)
+        case let error as ApprovalConflict: self = .approval(error)
+        case let error as DatabaseError:
+            self = .unavailable(reason: "SQLite says \(error.extendedResultCode).")
+        case let error as DatabaseFileReplaced: self = .unavailable(reason: error.description)
+        case is TransactionLeftOpen:
+            self = .unavailable(reason: "A transaction that failed cannot be rolled back.")
+        case let error as PostgreSQLFailure: self = error.failure
+        case let error as UnreadableColumn:
+            self = .unavailable(
+                reason:
+                    "Column \(error.column + 1) of a row is not what this version knows: another program changed the ledger."
+            )
+        default: self = .unavailable(reason: "\(type(of: error)).")
         }
     }
 }

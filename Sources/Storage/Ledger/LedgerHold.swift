@@ -1,4 +1,5 @@
 public import AuditChain
+import DatabaseKit
 public import Foundation
 
 /// A node has found the ledger behind what its HSM token or its own process remembers of it: it was restored from an older copy,

@@ -1,5 +1,6 @@
 import AccessControl
 import AuditChain
+import DatabaseKit
 import Foundation
 import KeyTypes
 import MerchantKeys
@@ -7,7 +8,7 @@ import PaymentToken
 
 /// The part of an engine's transaction that administrative work needs. Its decisions are in the extension, and are the same for
 /// every engine.
-protocol LedgerTransaction: AnyObject, LedgerQueries {
+protocol LedgerTransaction: AnyObject, StoredQueries {
     var node: AuditNode { get }
 
     /// The end of a SELECT that keeps the rows as they are until the transaction ends.

@@ -1,4 +1,5 @@
 import AuditChain
+import DatabaseKit
 public import Foundation
 import KeyTypes
 import MerchantKeys

@@ -34,6 +34,7 @@ import Synchronization
             Unmanaged.passUnretained(warnings).toOpaque())
         // Where this throws, deinit ends what was begun: all is initialised.
         try finishConnecting(until: deadline)
+        guard serverVersion >= PostgreSQLSessionRules.oldestServer else { throw .oldServer }
     }
 
     deinit {
@@ -134,7 +135,7 @@ import Synchronization
     package var serverProcess: Int64 { Int64(unsafe PQbackendPID(handle)) }
 
     /// Such as 150018.
-    package var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
+    private var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
 
     /// Sends statements together, and reads all their results: one round trip.
     ///
@@ -350,13 +351,15 @@ package enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     /// None of the hosts takes writes.
     case readOnly
     case tooManyConnections
+    /// Older than PostgreSQL 13.
+    case oldServer
     case passwordFile(SecretFileError)
 
     /// Whether it may pass without a change of the configuration.
     package var isPassing: Bool {
         switch self {
         case .unreachable, .late, .readOnly, .tooManyConnections: true
-        case .tls, .login, .noDatabase, .passwordFile: false
+        case .tls, .login, .noDatabase, .oldServer, .passwordFile: false
         }
     }
 }

@@ -1,7 +1,7 @@
 /// What every session of this project's programs has in common, whatever they keep in the database.
 package enum PostgreSQLSessionRules {
     /// PostgreSQL 13.
-    package static let oldestServer = 130_000
+    static let oldestServer = 130_000
 
     /// libpq's parameters: the URL's, and those on which durable answers depend.
     package static func parameters(
@@ -77,6 +77,7 @@ extension PostgreSQLOpeningFailure {
         case .noDatabase: "the server has no such database."
         case .readOnly: "no host of \(setting) takes writes; is there a primary?"
         case .tooManyConnections: "the server has no connection left."
+        case .oldServer: "its server is older than PostgreSQL 13."
         case .passwordFile(let error): error.description
         }
     }

@@ -1,3 +1,5 @@
+package import DatabaseKit
+
 /// A parameter of a statement, in PostgreSQL's binary format.
 package enum PostgreSQLValue {
     case integer(Int64?)
@@ -88,6 +90,25 @@ package struct PostgreSQLStatement {
     }
 }
 
+extension PostgreSQLStatement {
+    /// A statement that the engines share.
+    package init(_ sql: String, shared values: [StoredValue], prepared name: String? = nil) {
+        self.init(
+            sql,
+            values.map { value in
+                switch value {
+                case .integer(let number): .integer(number)
+                case .text(let text): .text(text)
+                case .bytes(let bytes): .bytes(bytes)
+                }
+            }, prepared: name)
+    }
+
+    package init(_ statement: StoredStatement) {
+        self.init(statement.sql, shared: statement.values, prepared: statement.name)
+    }
+}
+
 /// What a statement gave.
 package struct PostgreSQLResult: Sendable {
     package let rows: [PostgreSQLRow]
@@ -99,55 +120,48 @@ package struct PostgreSQLResult: Sendable {
 
 /// A row of a result. Columns are read by their places; one of another type than asked for throws, since a database may
 /// hold anything.
-package struct PostgreSQLRow: Sendable {
+package struct PostgreSQLRow: StoredRow, Sendable {
     package let types: [UInt32]
     package let cells: [[UInt8]?]
 
-    package func integer(_ column: Int) throws(PostgreSQLRowError) -> Int64 {
+    package func integer(_ column: Int) throws(UnreadableColumn) -> Int64 {
         try present(integerIfAny(column), column)
     }
 
-    package func integerIfAny(_ column: Int) throws(PostgreSQLRowError) -> Int64? {
+    package func integerIfAny(_ column: Int) throws(UnreadableColumn) -> Int64? {
         guard let cell = try cell(column, [.int8, .int4]) else { return nil }
         guard cell.count == 8 || cell.count == 4 else { throw unreadable(column) }
         let value = cell.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return cell.count == 8 ? Int64(bitPattern: value) : Int64(Int32(truncatingIfNeeded: value))
     }
 
-    package func text(_ column: Int) throws(PostgreSQLRowError) -> String { try present(textIfAny(column), column) }
+    package func text(_ column: Int) throws(UnreadableColumn) -> String { try present(textIfAny(column), column) }
 
-    package func textIfAny(_ column: Int) throws(PostgreSQLRowError) -> String? {
+    package func textIfAny(_ column: Int) throws(UnreadableColumn) -> String? {
         try cell(column, [.text]).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    package func bytes(_ column: Int) throws(PostgreSQLRowError) -> [UInt8] { try present(bytesIfAny(column), column) }
+    package func bytes(_ column: Int) throws(UnreadableColumn) -> [UInt8] { try present(bytesIfAny(column), column) }
 
-    package func bytesIfAny(_ column: Int) throws(PostgreSQLRowError) -> [UInt8]? { try cell(column, [.bytea]) }
+    package func bytesIfAny(_ column: Int) throws(UnreadableColumn) -> [UInt8]? { try cell(column, [.bytea]) }
 
-    package func boolean(_ column: Int) throws(PostgreSQLRowError) -> Bool {
+    package func boolean(_ column: Int) throws(UnreadableColumn) -> Bool {
         let cell = try present(cell(column, [.boolean]), column)
         guard cell.count == 1 else { throw unreadable(column) }
         return cell[0] != 0
     }
 
-    private func cell(_ column: Int, _ expected: [PostgreSQLType]) throws(PostgreSQLRowError) -> [UInt8]? {
+    private func cell(_ column: Int, _ expected: [PostgreSQLType]) throws(UnreadableColumn) -> [UInt8]? {
         guard cells.indices.contains(column), expected.contains(where: { $0.rawValue == types[column] }) else {
             throw unreadable(column)
         }
         return cells[column]
     }
 
-    private func present<Value>(_ value: Value?, _ column: Int) throws(PostgreSQLRowError) -> Value {
+    private func present<Value>(_ value: Value?, _ column: Int) throws(UnreadableColumn) -> Value {
         guard let value else { throw unreadable(column) }
         return value
     }
 
-    private func unreadable(_ column: Int) -> PostgreSQLRowError { PostgreSQLRowError(column: column) }
-}
-
-/// A column that is not there, is NULL where that may not be, or has another type than the program knows: another program has
-/// changed the tables. The value is not in it.
-package struct PostgreSQLRowError: Error, Sendable, Equatable {
-    /// From 0.
-    package let column: Int
+    private func unreadable(_ column: Int) -> UnreadableColumn { UnreadableColumn(column: column) }
 }

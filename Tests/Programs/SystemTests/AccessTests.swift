@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 /// Who is served: the peer as the kernel fixed it, against the access rules.
-@Suite(.everyLedger) struct AccessTests {
+@Suite(.everyEngine) struct AccessTests {
     private static let checkout = PeerIdentity(uid: 12345, gid: 12345)
     private static let member = PeerIdentity(uid: 12346, gid: 12346, supplementaryGroups: [23456])
     private static let monitor = PeerIdentity(uid: 12347, gid: 12347)

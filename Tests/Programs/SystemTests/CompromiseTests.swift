@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 /// A key that others may have, from the first alarm to its end, as the security team types it.
-@Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() }, .everyLedger)
+@Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() }, .everyEngine)
 struct CompromiseTests {
     @Test(
         "a compromised key is suspended at once, marked with a second person's approval, destroyed, and recorded")
@@ -26,7 +26,7 @@ struct CompromiseTests {
         let approved = try await daemon.run(.bob, "approval", "approve", first)
         #expect(approved.status == 0, "\(approved)")
         // Where hosts share the ledger it says on which it was asked for.
-        let node = DaemonLedger.current == .postgresql ? "Node         node-1\n" : ""
+        let node = StorageEngine.current == .postgresql ? "Node         node-1\n" : ""
         #expect(
             approved.output == """
                 Approval     \(first)

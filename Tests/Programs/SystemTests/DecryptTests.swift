@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 /// The main job over the socket: mint, curl, compare.
-@Suite(.everyLedger) struct DecryptTests {
+@Suite(.everyEngine) struct DecryptTests {
     static let merchants = ["EC_v1", "RSA_v1"]
 
     private func merchant(_ version: String) throws -> ForgedMerchant {

@@ -5,7 +5,7 @@ import TokenForge
 
 /// Every attack and accident that the forge knows, against the running daemon.
 // One case after the other: hundreds at once would wait for each other until their tokens are too old.
-@Suite(.serialized, .everyLedger) struct DeviationTests {
+@Suite(.serialized, .everyEngine) struct DeviationTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let deviation: Deviation
         let version: String

@@ -6,7 +6,7 @@ import Testing
 import TokenForge
 
 /// What the caller expected of the payment: step 6 of Apple's document.
-@Suite(.everyLedger) struct ExpectedDetailsTests {
+@Suite(.everyEngine) struct ExpectedDetailsTests {
     private func paymentToken(
         amount: String = "1099", currency: String = "840", applicationData: String? = nil
     ) throws -> MintedToken {

@@ -7,7 +7,7 @@ import Testing
 import TokenForge
 
 /// Merchant identity keys with the real programs: a key has one use for ever, and signs nothing but TLS handshakes.
-@Suite(.everyLedger) struct IdentityKeyTests {
+@Suite(.everyEngine) struct IdentityKeyTests {
     private static let started = OncePerLedger { try await DaemonHarness() }
 
     private static let authority = Result {

@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 /// Keys in and out of view, through paytokenctl and the running daemon.
-@Suite(.everyLedger) struct KeyAdministrationTests {
+@Suite(.everyEngine) struct KeyAdministrationTests {
     /// One daemon without keys; each test brings merchants of its own.
     private static let started = OncePerLedger { try await DaemonHarness() }
 

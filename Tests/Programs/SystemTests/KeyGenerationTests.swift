@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 /// Keys made inside the token, from the request to the first payment, with the real programs.
-@Suite(.everyLedger) struct KeyGenerationTests {
+@Suite(.everyEngine) struct KeyGenerationTests {
     private static let started = OncePerLedger { try await DaemonHarness() }
 
     private static let authority = Result {

@@ -94,7 +94,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves", .everyLedger)
+    @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves", .everyEngine)
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentTokens = try (0..<100).map { _ in try SharedForge.paymentToken() }
@@ -128,7 +128,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("SIGTERM lets the request under way finish, accepts no more, and exits 0", .everyLedger)
+    @Test("SIGTERM lets the request under way finish, accepts no more, and exits 0", .everyEngine)
     func drain() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let idle = try await RawConnection(harness.socket)
@@ -150,7 +150,7 @@ import TokenForge
         #expect(!FileManager.default.fileExists(atPath: harness.socket))
     }
 
-    @Test("kill -9 of the worker under load loses no request, and is counted", .everyLedger)
+    @Test("kill -9 of the worker under load loses no request, and is counted", .everyEngine)
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]

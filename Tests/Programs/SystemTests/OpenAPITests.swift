@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 /// The running daemon's answers against the OpenAPI file: each path, each status that a test can bring about.
-@Suite(.everyLedger) struct OpenAPITests {
+@Suite(.everyEngine) struct OpenAPITests {
     private static let document = Result {
         let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")
         return try JSONValue(parsing: Array(Data(contentsOf: file)))

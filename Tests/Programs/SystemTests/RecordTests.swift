@@ -19,7 +19,7 @@ import TokenForge
 
     @Test(
         "a release, its repeat and a refusal each name their audit record, which has the caller and the key",
-        .everyLedger)
+        .everyEngine)
     func places() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -44,7 +44,7 @@ import TokenForge
 
     @Test(
         "start, configuration, audit key, import, looks and stop are recorded; both verifiers find the chain intact",
-        .everyLedger)
+        .everyEngine)
     func dayInTheRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
@@ -79,7 +79,7 @@ import TokenForge
 
     @Test(
         "a start records the access rules in force, and a reload that adds one records it; both verifiers take them",
-        .everyLedger)
+        .everyEngine)
     func configurations() async throws {
         let me = geteuid()
         var configuration = DaemonConfiguration()
@@ -132,7 +132,7 @@ import TokenForge
     }
 
     @Test(
-        "after kill -9 the record continues where it ended, and contains everything that was answered", .everyLedger)
+        "after kill -9 the record continues where it ended, and contains everything that was answered", .everyEngine)
     func killed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let answer = try await harness.decrypt(SharedForge.paymentToken())
@@ -149,7 +149,7 @@ import TokenForge
 
     @Test(
         "heads are kept one after the other and fit the record, for both verifiers; after a restore they do not",
-        .everyLedger)
+        .everyEngine)
     func heads() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let heads = harness.directory.path("heads")

@@ -4,7 +4,7 @@ import Testing
 import TokenForge
 
 /// A transactionId is released once.
-@Suite(.everyLedger) struct ReplayTests {
+@Suite(.everyEngine) struct ReplayTests {
     @Test("the same token again is refused as a replay with 409, without payment data")
     func replay() async throws {
         let paymentToken = try SharedForge.paymentToken()

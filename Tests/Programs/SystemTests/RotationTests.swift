@@ -6,7 +6,7 @@ import Testing
 import TokenForge
 
 /// The whole rotation with the real programs, and under load.
-@Suite(.everyLedger) struct RotationTests {
+@Suite(.everyEngine) struct RotationTests {
     private static let started = OncePerLedger {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections: 512", "max_connections_per_uid: 512", "admin_mode: \"0666\""]

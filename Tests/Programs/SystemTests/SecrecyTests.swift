@@ -7,11 +7,11 @@ import TokenForge
 @Suite struct SecrecyTests {
     @Test(
         "log, ledger, its server's files, HSM store, metrics, status and refusals contain no secrets after all kinds of requests",
-        .everyLedger)
+        .everyEngine)
     func nothingLeaks() async throws {
         var configuration = DaemonConfiguration()
         configuration.logLevel = "trace"
-        if DaemonLedger.current == .postgresql {
+        if StorageEngine.current == .postgresql {
             // One of its own, which says much and keeps its write-ahead log: all that it writes is searched.
             let server = try await PostgreSQLServer(
                 settings: ["log_statement=all", "log_min_messages=debug1", "wal_keep_size=1GB"])

@@ -6,7 +6,7 @@ import TokenForge
 
 /// After the answer to a suspension nothing is released under the key: neither what is with the token then, nor what
 /// waits for it.
-@Suite(.everyLedger) struct SuspensionTests {
+@Suite(.everyEngine) struct SuspensionTests {
     /// A daemon whose token takes its time, so that there are always requests with it and behind it.
     private func daemon() async throws -> DaemonHarness {
         var configuration = Staff.configuration()

@@ -9,7 +9,7 @@ import TokenForge
 struct TwoPersonTests {
     private static let started = OncePerLedger { try await StaffedDaemon() }
 
-    @Test("an import waits for another person, then for its requester with the very same files", .everyLedger)
+    @Test("an import waits for another person, then for its requester with the very same files", .everyEngine)
     func keyImport() async throws {
         let daemon = try await Self.started.value
         func forged(_ name: String) throws -> ForgedMerchant {
@@ -90,7 +90,7 @@ struct TwoPersonTests {
         #expect(try await daemon.isIntact())
     }
 
-    @Test("suspending takes one person and is immediate; resuming takes two", .everyLedger)
+    @Test("suspending takes one person and is immediate; resuming takes two", .everyEngine)
     func resume() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("resume")
@@ -135,7 +135,7 @@ struct TwoPersonTests {
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
     }
 
-    @Test("what is rejected or withdrawn is not done; only its requester withdraws", .everyLedger)
+    @Test("what is rejected or withdrawn is not done; only its requester withdraws", .everyEngine)
     func rejectedAndWithdrawn() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("rejected")
@@ -155,7 +155,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "deactivated")
     }
 
-    @Test("an approved request is not carried out when its key has changed meanwhile", .everyLedger)
+    @Test("an approved request is not carried out when its key has changed meanwhile", .everyEngine)
     func keyChanged() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("changed")
@@ -169,7 +169,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "deactivated")
     }
 
-    @Test("a request that nobody approved in time has expired", .everyLedger)
+    @Test("a request that nobody approved in time has expired", .everyEngine)
     func expired() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("expired")
@@ -184,7 +184,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "suspended")
     }
 
-    @Test("requests of a person who has lost the role are not carried out", .everyLedger)
+    @Test("requests of a person who has lost the role are not carried out", .everyEngine)
     func roleLost() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("role")
@@ -204,7 +204,7 @@ struct TwoPersonTests {
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    @Test("requests survive a restart, and so do the rule and the suspension", .everyLedger)
+    @Test("requests survive a restart, and so do the rule and the suspension", .everyEngine)
     func restart() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("restart")
@@ -280,7 +280,7 @@ struct TwoPersonTests {
         #expect(try await daemon.decrypt(merchant).status == 200)
     }
 
-    @Test("what expired while the daemon was down is recorded as expired at its start", .everyLedger)
+    @Test("what expired while the daemon was down is recorded as expired at its start", .everyEngine)
     func expiredAtStart() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("lapsed")

@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import TestSupport
 
 @testable import Ledger
 
@@ -12,7 +13,7 @@ struct ArchiveFixture: Sendable {
     static let old = Date(timeIntervalSinceNow: -730 * 86_400)
 
     /// Thirty records with checkpoints of 10, 20 and 30.
-    init(engine: LedgerEngine = .current) async throws {
+    init(engine: StorageEngine = .current) async throws {
         fixture = try await LedgerFixture(engine: engine)
         let identifier = [UInt8](repeating: 5, count: 16)
         try await ledger.planAuditKey(identifier: identifier)

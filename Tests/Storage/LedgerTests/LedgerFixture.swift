@@ -5,6 +5,7 @@ import GRDB
 import KeyTypes
 import MerchantKeys
 import PaymentToken
+import PostgreSQLClient
 import Synchronization
 import TestSupport
 
@@ -23,34 +24,44 @@ final class LedgerFixture: Sendable {
     let ledger: any TestedLedger
     let key: PublicKeyHash
     let events = LedgerEvents()
+    /// Between PostgreSQL and a ledger whose acknowledgements get lost.
+    private let proxy: PostgreSQLProxy?
+    private let commits = CommitFaults()
 
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
-    /// - Parameter path: SQLite's file; nil for one in a fresh directory.
+    /// - Parameters:
+    ///   - isFaulty: whether ``breakCommits()`` and ``loseAcknowledgement()`` are to be called.
+    ///   - path: SQLite's file; nil for one in a fresh directory.
     init(
-        repeatFor: Duration = .seconds(3600), busyTimeout: Duration = .milliseconds(200),
-        faults: LedgerFaults = LedgerFaults(), waiting: Int = 1024, at path: String? = nil,
-        timeout: Duration = .seconds(3600), engine: LedgerEngine = .current
+        repeatFor: Duration = .seconds(3600), busyTimeout: Duration = .milliseconds(200), isFaulty: Bool = false,
+        waiting: Int = 1024, at path: String? = nil,
+        timeout: Duration = .seconds(3600), engine: StorageEngine = .current
     ) async throws {
         directory = try FreshDirectory()
         switch engine {
         case .sqlite:
+            proxy = nil
             store = .sqlite(
                 SQLiteLedger.Settings(
                     path: path ?? directory.path("ledger.sqlite"), node: "node-1", repeatFor: repeatFor,
                     busyTimeout: busyTimeout, waiting: waiting, timeout: timeout))
         case .postgresql:
             let database = try await LedgerDatabases.shared.make()
+            proxy = isFaulty ? try await PostgreSQLProxy(to: database.server) : nil
+            let url = try proxy.map { try PostgreSQLURL($0.url(database.name, user: LedgerDatabases.daemon)) }
             var settings = PostgreSQLLedger.Settings(
-                url: try database.url(), node: "node-1", repeatFor: repeatFor, waiting: waiting, timeout: timeout)
+                url: try url ?? database.url(), node: "node-1", repeatFor: repeatFor, waiting: waiting, timeout: timeout
+            )
             settings.lockTimeout = busyTimeout
             // A renewal would be one more batch.
             settings.lease = .seconds(3600)
             store = .postgresql(database, settings)
         }
         let events = events
-        ledger = try await Self.open(store, faults: faults) { events.add($0) }
+        ledger = try await Self.open(store) { events.add($0) }
         key = Self.hash(1)
+        if isFaulty, let ledger = ledger as? SQLiteLedger { try await commits.install(on: ledger.writer.connection) }
         try await ledger.store(Self.record(key))
     }
 
@@ -58,14 +69,43 @@ final class LedgerFixture: Sendable {
     func reopened() async throws -> any TestedLedger { try await Self.open(store) }
 
     private static func open(
-        _ store: Store, faults: LedgerFaults = LedgerFaults(),
-        observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
+        _ store: Store, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws -> any TestedLedger {
         switch store {
-        case .sqlite(let settings): try await SQLiteLedger.open(settings, faults: faults, observe: observe)
-        case .postgresql(_, let settings): try await PostgreSQLLedger.open(settings, faults: faults, observe: observe)
+        case .sqlite(let settings): try await SQLiteLedger.open(settings, observe: observe)
+        case .postgresql(_, let settings): try await PostgreSQLLedger.open(settings, observe: observe)
         }
     }
+
+    /// No commit takes place until ``repairCommits()``.
+    func breakCommits() async throws {
+        guard case .postgresql(let database, _) = store else {
+            commits.isBroken = true
+            return
+        }
+        // Each batch renews the node's row.
+        try await database.sql(
+            """
+            CREATE FUNCTION break_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
+            CREATE TRIGGER break_commit BEFORE UPDATE ON node FOR EACH ROW EXECUTE FUNCTION break_commit()
+            """)
+    }
+
+    func repairCommits() async throws {
+        guard case .postgresql(let database, _) = store else {
+            commits.isBroken = false
+            return
+        }
+        try await database.sql("DROP TRIGGER break_commit ON node; DROP FUNCTION break_commit()")
+    }
+
+    /// The next commit takes place, and its acknowledgement gets lost.
+    func loseAcknowledgement() {
+        if let proxy { proxy.fault = .loseAcknowledgement(then: .none) } else { commits.loseNext() }
+    }
+
+    /// How many acknowledgements got lost.
+    var lostAcknowledgements: Int { proxy?.cuts ?? commits.lost }
 
     /// For tests of SQLite alone.
     var sqlite: SQLiteLedger {
@@ -228,8 +268,35 @@ extension LedgerFixture {
 extension SQLiteConnections {
     /// On the writing connection, outside the commit queue.
     func write<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await withCheckedThrowingContinuation { (waiting: CheckedContinuation<T, any Error>) in
-            onWriter { db in waiting.resume(with: Result { try body(db) }) }
-        }
+        try await writer.writeWithoutTransaction(body)
+    }
+}
+
+/// What becomes of the commits of a ledger in SQLite.
+private final class CommitFaults: Sendable {
+    private struct Broken: Error {}
+
+    private let state = Mutex((isBroken: false, losesNext: false, lost: 0))
+
+    var isBroken: Bool {
+        get { state.withLock { $0.isBroken } }
+        set { state.withLock { $0.isBroken = newValue } }
+    }
+
+    var lost: Int { state.withLock { $0.lost } }
+
+    func loseNext() { state.withLock { $0.losesNext = true } }
+
+    func install(on connection: DatabaseQueue) async throws {
+        try await SQLiteFaults(
+            beforeCommit: { [self] in if isBroken { throw Broken() } },
+            losesAcknowledgement: { [self] in
+                state.withLock { state in
+                    defer { state.losesNext = false }
+                    if state.losesNext { state.lost += 1 }
+                    return state.losesNext
+                }
+            }
+        ).install(on: connection)
     }
 }

@@ -63,7 +63,7 @@ extension AuditHSMToken {
     /// Makes an audit key under an identifier that the ledger has planned. Should the process end right after, the next one
     /// knows the key by the planned identifier for this ledger's own.
     func makeAuditKey(
-        _ identifier: [UInt8], plannedIn ledger: any AuditKeyRecords
+        _ identifier: [UInt8], plannedIn ledger: any Ledger
     ) async throws(Refusal) -> AuditSigningKey {
         try await refusing(ledger: await ledger.planAuditKey(identifier: identifier))
         let made = try await refusing(hsm: await createAuditKey(identifier: identifier))

@@ -12,7 +12,7 @@ struct NodeChains: Sendable {
     }
 
     let trail: any AuditTrail
-    let nodes: any NodeRecords
+    let nodes: any Ledger
 
     /// - Throws: malformed_request, which lists the known nodes, where there is none of the name.
     func chosen(_ query: NodeQuery) async throws(Refusal) -> [Chain] {

@@ -11,7 +11,7 @@ import StrictJSON
 /// recorded before anything is shown.
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
-    let nodes: any NodeRecords
+    let nodes: any Ledger
     let looks: any AuditLooking
     let checkpoints: any CheckpointSealing
     /// Since somebody was given this node's head.

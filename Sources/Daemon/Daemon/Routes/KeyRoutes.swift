@@ -15,7 +15,7 @@ struct KeyRoutes: Sendable {
     let lifecycle: KeyLifecycle
     let summaries: KeySummaries
     /// Nil where one node alone uses the ledger.
-    let holders: (any KeyHolderRecords)?
+    let holders: (any Ledger)?
     let attributes: KeyAttributeReading
 
     // MARK: Looking

@@ -20,8 +20,6 @@ struct MonitoringRoutes: Sendable {
     let hsmTokens: HSMTokenPool
     let index: KeyIndex
     let ledger: any Ledger
-    /// The same ledger, where it is on a server.
-    let database: (any DatabaseLedger)?
     let ledgerClock: LedgerClock
     let recordCheck: RecordCheck
     let archiving: RecordArchiving?
@@ -84,8 +82,8 @@ struct MonitoringRoutes: Sendable {
 
     /// The lease's age is left out for a file, which knows no leases.
     private func showDatabase() {
-        instruments.show(warnings: live.warnings, ledger: database?.insecureSettings ?? [])
-        guard let database else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }
+        instruments.show(warnings: live.warnings, ledger: ledger.database?.insecureSettings ?? [])
+        guard let database = ledger.database else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }
         instruments.nodeLeaseAgeSeconds.set(to: database.lease.age.inSeconds)
     }
 
@@ -122,8 +120,8 @@ struct MonitoringRoutes: Sendable {
     private func ledgerFigures() async -> LedgerFigures {
         LedgerFigures(
             clockBehind: try? await ledgerClock.look().secondsBehind, checkpointAge: try? await checkpointAge(),
-            standbys: (try? await database?.synchronousStandbys()) ?? nil,
-            freeBytes: try? await (ledger as? any FileLedger)?.freeBytes())
+            standbys: (try? await ledger.database?.synchronousStandbys()) ?? nil,
+            freeBytes: try? await ledger.file?.freeBytes())
     }
 
     private func checkpointAge() async throws(LedgerFailure) -> Double {
@@ -149,7 +147,7 @@ struct MonitoringRoutes: Sendable {
         let sealed = try? await ledger.latestCheckpoint()
         let policies = live.policies.current
         let ledgerFault = reasons.first { $0.component == "ledger" }
-        let server = await database?.answer
+        let server = await ledger.database?.answer
         return try .json(
             StatusAnswer(
                 version: ProductVersion.current, node: ledger.node, startedAt: startedAt, ready: reasons.isEmpty,
@@ -174,7 +172,7 @@ struct MonitoringRoutes: Sendable {
     /// What is insecure on the ledger's server; what the configuration says of itself stands beside its place there.
     private var databaseWarnings: [String] {
         let known = Set(live.warnings.map(\.setting.rawValue))
-        return (database?.insecureSettings ?? []).filter { !known.contains($0.rawValue) }
+        return (ledger.database?.insecureSettings ?? []).filter { !known.contains($0.rawValue) }
             .map(\.description).sorted()
     }
 

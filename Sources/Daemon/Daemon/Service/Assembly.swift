@@ -71,7 +71,7 @@ struct Assembly: Sendable {
         let ledger: any Ledger
         if let given { ledger = given } else { ledger = try await configuration.ledger.open(observe: observe) }
         let known = Set(configuration.warnings.map(\.setting.rawValue))
-        for setting in (ledger as? any DatabaseLedger)?.insecureSettings ?? [] where !known.contains(setting.rawValue) {
+        for setting in ledger.database?.insecureSettings ?? [] where !known.contains(setting.rawValue) {
             logger.warning("insecure setting", metadata: ["place": "ledger.url", "reason": "\(setting)"])
         }
         do throws(StartFailure) {
@@ -151,7 +151,7 @@ struct Assembly: Sendable {
             sessions: TLSRoutes(signer: signer),
             monitoring: MonitoringRoutes(
                 readiness: readiness, hsmTokens: hsmTokens, index: index, ledger: ledger,
-                database: ledger as? any DatabaseLedger, ledgerClock: ledgerClock, recordCheck: recordCheck,
+                ledgerClock: ledgerClock, recordCheck: recordCheck,
                 archiving: archiving, headAge: headAge,
                 live: live, instruments: instruments,
                 auditKeysOfOthers: auditKeysOfOthers, clock: clock, startedAt: clock.now()),

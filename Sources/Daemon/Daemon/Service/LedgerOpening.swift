@@ -51,17 +51,3 @@ enum SchemaUpgrade {
         }
     }
 }
-
-/// What a ledger on a server tells beside its promises, for status and metrics. A file has none of it.
-protocol DatabaseLedger: Sendable {
-    /// What is insecure in force, as the newest session found it.
-    var insecureSettings: Set<InsecureLedgerSetting> { get }
-    /// This daemon's hold on its node's name.
-    var lease: NodeLeaseStatus { get }
-    /// What the server says of itself and of the nodes, asked now.
-    func status() async throws(LedgerFailure) -> PostgreSQLStatus
-    /// How many synchronous standbys the server streams to; nil where it may not be asked.
-    func synchronousStandbys() async throws(LedgerFailure) -> Int?
-}
-
-extension PostgreSQLLedger: DatabaseLedger {}

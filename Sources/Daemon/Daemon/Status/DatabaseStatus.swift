@@ -3,7 +3,7 @@ import Encodings
 import Ledger
 import Telemetry
 
-extension DatabaseLedger {
+extension PostgreSQLLedger {
     /// What `status` shows of the ledger's server, of this daemon's hold on its name, and of the nodes. While the server does not
     /// answer there is no more than the lease.
     var answer: (server: LedgerServerStatus?, lease: NodeLeaseAnswer, nodes: [LedgerNodeStatus]?, warnings: [String])

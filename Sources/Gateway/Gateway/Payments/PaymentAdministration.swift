@@ -28,7 +28,8 @@ struct PaymentAdministration: Sendable {
             AdminRoute("POST", "/v1/payments/list", access: .support, bodyLimit: bodyLimit, respond: list),
             AdminRoute("GET", "/v1/payments/{transactionId}", access: .support, respond: show),
             AdminRoute(
-                "POST", "/v1/payments/{transactionId}/resolve", access: .resolve, bodyLimit: bodyLimit, respond: resolve),
+                "POST", "/v1/payments/{transactionId}/resolve", access: .resolve, bodyLimit: bodyLimit, respond: resolve
+            ),
         ]
     }
 

@@ -84,7 +84,7 @@ struct AdminConnections: ConnectionService {
 
     func accept(_ connection: CInt, from _: ArrivingPeer) throws -> AcceptedConnection {
         try UnnamedShares(total: ConnectionLimits.Maximum.administration.total).accept(
-            connection, counting: router.access().unnamedAccounts
+            connection, counting: router.rules.access().unnamedAccounts
         ) {
             AdminPeerRequests(peer: $0, router: router)
         }

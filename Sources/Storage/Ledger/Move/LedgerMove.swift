@@ -14,6 +14,7 @@
 // Where to start: `LedgerMove` below, then MoveDestination.swift and MoveAcceptance.swift; MovedFile.swift reads.
 
 import AuditChain
+import DatabaseKit
 import Dispatch
 import Foundation
 public import PostgreSQLClient

@@ -1,4 +1,5 @@
 import AuditChain
+import DatabaseKit
 import Foundation
 import MerchantKeys
 import PaymentToken
@@ -56,7 +57,10 @@ final class MoveDestination {
             guard let found else { throw LedgerOpeningError.notALedger(path: url.server) }
             guard try found.integer(1) == connection.serverProcess else { throw PostgreSQLSession.pooled(url) }
             try PostgreSQLSchema.requireVersion(Int(try found.integer(0)), url)
-            try PostgreSQLSchema.requireOwner(run, url)
+            guard try run("SELECT \(PostgreSQLSchemaChange.isOwner(of: schema))").first?.boolean(0) == true else {
+                throw LedgerOpeningError.cannotOpen(
+                    path: url.server, reason: PostgreSQLSchemaChange.anotherOwner(of: schema))
+            }
             for setting in [
                 "search_path = \(schema), pg_temp", "lock_timeout = '30s'", "client_min_messages = warning",
                 "default_transaction_isolation = 'read committed'", "enable_seqscan = off", "timezone = 'UTC'",

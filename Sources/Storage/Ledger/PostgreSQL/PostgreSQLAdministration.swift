@@ -1,4 +1,5 @@
 public import AuditChain
+import DatabaseKit
 public import Foundation
 
 // The record of this node, and what the tables of nodes and times say.
@@ -13,7 +14,7 @@ extension PostgreSQLLedger {
 
     func administer<Answer: Sendable>(
         excludingReleases excludesReleases: Bool, _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer,
-        readBack: @escaping @Sendable (Answer, any LedgerQueries) throws -> Answer?
+        readBack: @escaping @Sendable (Answer, any StoredQueries) throws -> Answer?
     ) async throws(LedgerFailure) -> Answer {
         try await writer.administer(excludingReleases: excludesReleases, work)
     }

@@ -1,4 +1,5 @@
 public import AuditChain
+import DatabaseKit
 
 /// One node's chain in the database, this node's or another's.
 struct PostgreSQLChain: StoredChain {
@@ -6,11 +7,11 @@ struct PostgreSQLChain: StoredChain {
     let ledger: PostgreSQLLedger
 
     func read<T: Sendable>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T { try await ledger.read(body) }
 
     func search<T: Sendable>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T { try await ledger.search(body) }
 }
 

@@ -1,4 +1,5 @@
 import AuditChain
+import DatabaseKit
 import Foundation
 import MerchantKeys
 import PaymentToken
@@ -154,7 +155,7 @@ extension PostgreSQLWriter {
         do {
             (transaction, results) = try PostgreSQLTransaction.begin(
                 lease, node, connection, further: [PostgreSQLBatch.keys(hashes)], until: deadline)
-        } catch let error where error is LedgerFailure || error is PostgreSQLRowError {
+        } catch let error where error is LedgerFailure || error is UnreadableColumn {
             let failure = LedgerFailure(error)
             // The name is another's, or the schema: this process cannot answer any more.
             doubt = nil

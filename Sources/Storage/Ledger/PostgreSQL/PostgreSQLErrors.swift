@@ -6,13 +6,6 @@ extension PostgreSQLFailure {
     var failure: LedgerFailure { .unavailable(reason: reason) }
 }
 
-extension LedgerFailure {
-    static func unreadable(column: Int) -> LedgerFailure {
-        .unavailable(
-            reason: "Column \(column + 1) of a row is not what this version knows: another program changed the ledger.")
-    }
-}
-
 extension SQLState {
     /// The ledger's schema's own: a daemon wants the name of a node whose file is being moved into the database.
     static let nodeIsMoving = SQLState(known: "PTM01")

@@ -1,4 +1,5 @@
 public import AuditChain
+import DatabaseKit
 import Dispatch
 import Foundation
 public import PaymentToken
@@ -18,6 +19,7 @@ public final class PostgreSQLLedger: StoredLedger {
 
     let settings: Settings
     let writer: PostgreSQLWriter
+    public let releasesUnderWay = ReleasesUnderWay()
     let reader: PostgreSQLReader
     let searcher: PostgreSQLReader
     let follower: PostgreSQLFollower
@@ -76,21 +78,15 @@ public final class PostgreSQLLedger: StoredLedger {
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> PostgreSQLLedger {
-        try await open(settings, faults: LedgerFaults(), observe: observe)
-    }
-
-    static func open(
-        _ settings: Settings, faults: LedgerFaults, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
-    ) async throws(LedgerOpeningError) -> PostgreSQLLedger {
         let ledger = try await onThread { () throws(LedgerOpeningError) in
-            try PostgreSQLLedger(blocking: settings, faults: faults, observe: observe)
+            try PostgreSQLLedger(blocking: settings, observe: observe)
         }
         ledger.keepRenewing()
         return ledger
     }
 
     private init(
-        blocking settings: Settings, faults: LedgerFaults, observe: @escaping @Sendable (LedgerEvent) -> Void
+        blocking settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void
     ) throws(LedgerOpeningError) {
         guard let node = AuditNode(settings.node) else { throw .nodeName(settings.node) }
         let (facts, server) = (FactsInForce(), settings.url.server)
@@ -109,7 +105,6 @@ public final class PostgreSQLLedger: StoredLedger {
         let lease: PostgreSQLNodeLease
         let slot: PostgreSQLSlot
         do {
-            try faults.opening()
             let connection = try writing.open(until: .now + settings.timeout)
             try Self.requireRights(connection, server: server, timeout: settings.timeout)
             if let holder = try Self.holder(of: settings.node, connection, timeout: settings.timeout) {
@@ -127,17 +122,15 @@ public final class PostgreSQLLedger: StoredLedger {
             ("enable_seqscan", "off"), ("enable_bitmapscan", "off"),
         ]
         reader = PostgreSQLReader(
-            Self.session(settings, reading, facts), label: "ledger.postgresql.reader", deadlines: deadlines,
-            faults: faults)
+            Self.session(settings, reading, facts), label: "ledger.postgresql.reader", deadlines: deadlines)
         searcher = PostgreSQLReader(
-            Self.session(settings, reading, facts), label: "ledger.postgresql.searcher", deadlines: deadlines,
-            faults: faults)
+            Self.session(settings, reading, facts), label: "ledger.postgresql.searcher", deadlines: deadlines)
         follower = PostgreSQLFollower(
             Self.session(settings, reading, facts), node: settings.node, timeout: settings.timeout,
             listens: settings.listens)
         writer = PostgreSQLWriter(
-            slot, lease: lease, node: node, settings: settings, reader: reader, deadlines: deadlines, faults: faults,
-            observe: observe)
+            slot, lease: lease, node: node, settings: settings, reader: reader, deadlines: deadlines,
+            releases: releasesUnderWay, observe: observe)
         self.node = node.name
         self.settings = settings
         self.deadlines = deadlines
@@ -170,6 +163,8 @@ public final class PostgreSQLLedger: StoredLedger {
         }
     }
 
+    public var database: PostgreSQLLedger? { self }
+
     /// What is insecure in force, as the newest session found it.
     public var insecureSettings: Set<InsecureLedgerSetting> { facts.current.insecureSettings }
 
@@ -177,14 +172,12 @@ public final class PostgreSQLLedger: StoredLedger {
     public var lease: NodeLeaseStatus { writer.lease.status }
 
     func read<T: Sendable>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T { try await reader.read { try body($0) } }
 
     func search<T: Sendable>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T { try await searcher.read { try body($0) } }
-
-    public var releasesUnderWay: ReleasesUnderWay { writer.writes.releasesUnderWay }
 
     public func release(
         _ release: Release, recording record: AuditRecord?
@@ -258,7 +251,7 @@ private final class FactsInForce: Sendable {
 }
 
 extension PostgreSQLLedger {
-    /// How many synchronous standbys the server streams to now; nil where the daemon's role may not ask: it needs
+    /// How many synchronous standbys the server streams to; nil where the daemon's role may not ask: it needs
     /// `pg_read_all_stats`.
     public func synchronousStandbys() async throws(LedgerFailure) -> Int? {
         try await reader.read { queries in

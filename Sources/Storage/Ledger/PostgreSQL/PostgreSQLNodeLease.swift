@@ -1,3 +1,4 @@
+import DatabaseKit
 import Foundation
 import PostgreSQLClient
 import Synchronization

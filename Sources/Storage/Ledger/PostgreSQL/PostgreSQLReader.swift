@@ -1,3 +1,4 @@
+import DatabaseKit
 import Dispatch
 import Foundation
 import PostgreSQLClient
@@ -12,7 +13,7 @@ final class PostgreSQLReader: Sendable {
     static let capacity = 1024
 
     /// Reads inside one ``PostgreSQLReader/read(_:)``.
-    struct Queries: LedgerQueries {
+    struct Queries: StoredQueries {
         fileprivate let connection: PostgreSQLConnection
         fileprivate let deadline: ContinuousClock.Instant
 
@@ -33,14 +34,12 @@ final class PostgreSQLReader: Sendable {
     private let slot: PostgreSQLSlot
     private let queue: DispatchQueue
     private let deadlines: LedgerDeadlines
-    private let faults: LedgerFaults
     private let state = Mutex((waiting: 0, isClosed: false))
 
-    init(_ session: PostgreSQLSession, label: String, deadlines: LedgerDeadlines, faults: LedgerFaults) {
+    init(_ session: PostgreSQLSession, label: String, deadlines: LedgerDeadlines) {
         slot = PostgreSQLSlot(session)
         queue = DispatchQueue(label: label)
         self.deadlines = deadlines
-        self.faults = faults
     }
 
     /// - Parameter body: reads only; called again on a new session where the first one turns out to have ended.
@@ -74,7 +73,6 @@ final class PostgreSQLReader: Sendable {
         guard !state.withLock({ $0.isClosed }) else { return .failure(.unavailable(reason: "It is closed.")) }
         let wasConnected = slot.isConnected
         do {
-            try faults.reading()
             return .success(try body(Queries(connection: try slot.current(until: deadline), deadline: deadline)))
         } catch let failure as PostgreSQLFailure {
             switch failure {
@@ -100,20 +98,5 @@ final class PostgreSQLReader: Sendable {
     func close() {
         state.withLock { $0.isClosed = true }
         queue.async { [slot] in slot.drop() }
-    }
-}
-
-extension PostgreSQLStatement {
-    /// A statement that the engines share.
-    init(_ sql: String, shared values: [StoredValue]) {
-        self.init(
-            sql,
-            values.map { value in
-                switch value {
-                case .integer(let number): .integer(number)
-                case .text(let text): .text(text)
-                case .bytes(let bytes): .bytes(bytes)
-                }
-            })
     }
 }

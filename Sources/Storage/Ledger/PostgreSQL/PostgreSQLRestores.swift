@@ -1,4 +1,5 @@
 public import AuditChain
+import DatabaseKit
 import Foundation
 public import PaymentToken
 import PostgreSQLClient

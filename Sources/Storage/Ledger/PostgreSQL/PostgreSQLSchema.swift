@@ -1,3 +1,4 @@
+import DatabaseKit
 import Dispatch
 import Foundation
 public import PostgreSQLClient
@@ -51,22 +52,16 @@ public enum PostgreSQLSchema {
         let change = PostgreSQLSchemaChange(of: PostgreSQLTables.schema, on: connection, until: deadline)
         do {
             return try change.perform(isDryRun: dryRun) { try perform($0, connection, url, role, connections) }
-        } catch is PostgreSQLSchemaChange.Warned {
-            throw .unreachable(
-                server: url.server,
-                reason: "the server warned at the commit, so that it is not known to be safe; repeat it.")
-        } catch let error as PostgreSQLSchemaChange.LimitNotPermitted {
-            throw .cannotOpen(path: url.server, reason: error.reason)
-        } catch PostgreSQLFailure.refused(.insufficientPrivilege, _) {
-            throw .cannotOpen(
-                path: url.server,
-                reason:
-                    "the account may not make a schema in this database, or does not own the one there: log in as the "
-                    + "owner.")
-        } catch PostgreSQLFailure.refused(.undefinedObject, _) where role != nil {
-            throw .cannotOpen(
-                path: url.server,
-                reason: "there is no role of the name that is to be granted: make it first (createuser).")
+        } catch let refusal as PostgreSQLSchemaChange.Refusal {
+            throw switch refusal {
+            case .warned:
+                .unreachable(
+                    server: url.server,
+                    reason: "the server warned at the commit, so that it is not known to be safe; repeat it.")
+            case .notOurs: .notALedger(path: url.server)
+            case .newer(let found): .newerSchema(path: url.server, found: found, known: version)
+            case .cannot(let reason): .cannotOpen(path: url.server, reason: reason)
+            }
         } catch {
             throw LedgerOpeningError(of: error, server: url.server)
         }
@@ -76,52 +71,18 @@ public enum PostgreSQLSchema {
         _ change: PostgreSQLSchemaChange, _ connection: PostgreSQLConnection, _ url: PostgreSQLURL, _ role: String?,
         _ connections: Int?
     ) throws -> Outcome {
-        let schema = change.schema
-        let facts = try change.run(
-            """
-            SELECT current_user::text, to_regnamespace('\(schema)') IS NOT NULL,
-                to_regclass('\(schema).ledger_state') IS NOT NULL
-            """)
-        guard let facts = facts.first else { throw LedgerOpeningError.notALedger(path: url.server) }
-        let owner = try facts.text(0)
-        var found: Int?
-        if try facts.boolean(2) {
-            try requireOwner(change.run, url)
-            found = try change.run("SELECT schema_version FROM \(schema).ledger_state FOR UPDATE").first.map {
-                Int(try $0.integer(0))
-            }
-            guard let found, found > 0 else { throw LedgerOpeningError.notALedger(path: url.server) }
-            guard found <= PostgreSQLTables.version else {
-                throw LedgerOpeningError.newerSchema(
-                    path: url.server, found: found, known: PostgreSQLTables.version)
-            }
-        } else if try facts.boolean(1) {
-            // A schema of this name that is not ours is not written into.
-            let isEmpty = try change.run(
-                "SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('\(schema)')")
-            guard try isEmpty.first?.integer(0) == 0 else { throw LedgerOpeningError.notALedger(path: url.server) }
-            try requireOwner(change.run, url)
-        } else {
-            _ = try change.run("CREATE SCHEMA \(schema)")
+        let (owner, found) = try change.make(versionIn: "ledger_state", PostgreSQLTables.steps) {
+            try requireNoServingNode(change, url)
         }
-        if let found, found < PostgreSQLTables.version { try requireNoServingNode(change.run, url) }
-        try change.take(PostgreSQLTables.steps.dropFirst(found ?? 0))
-        _ = try change.run(
-            """
-            INSERT INTO ledger_state (schema_version) VALUES ($1)
-            ON CONFLICT (only_row) DO UPDATE SET schema_version = excluded.schema_version
-            """, [.integer(Int64(PostgreSQLTables.version))])
         _ = try change.run(PostgreSQLTables.firstServer)
         if let role {
-            try requireOrdinary(role, change, url)
-            try change.grant(to: role, connections: connections, PostgreSQLTables.grants)
+            try change.grant(to: role, connections: connections, for: "the daemons", PostgreSQLTables.grants)
         }
         return Outcome(
             server: url.server, owner: owner, found: found, version: PostgreSQLTables.version, granted: role,
             insecureSettings: PostgreSQLURL.insecureSettings(of: connection.parameters))
     }
 
-    /// Whoever owns the schema can drop its tables, so that must be nobody but the account that looks after it.
     static func requireVersion(_ found: Int, _ url: PostgreSQLURL) throws {
         let known = PostgreSQLTables.version
         guard found <= known else {
@@ -132,47 +93,17 @@ public enum PostgreSQLSchema {
         }
     }
 
-    static func requireOwner(
-        _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
-    ) throws {
-        let isOwner = try run(
-            """
-            SELECT nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) FROM pg_namespace
-            WHERE nspname = '\(PostgreSQLTables.schema)'
-            """, [])
-        guard try isOwner.first?.boolean(0) == true else {
-            throw LedgerOpeningError.cannotOpen(
-                path: url.server,
-                reason:
-                    "its schema \(PostgreSQLTables.schema) belongs to another role: log in as that one, or give it to this one."
-            )
-        }
-    }
-
     /// A daemon that knows the older schema alone releases nothing once there is a newer one, and none that knows the newer one
     /// serves before. So whoever still holds a lease would be cut off.
     private static func requireNoServingNode(
-        _ run: (String, [PostgreSQLValue]) throws -> [PostgreSQLRow], _ url: PostgreSQLURL
+        _ change: PostgreSQLSchemaChange, _ url: PostgreSQLURL
     ) throws {
-        let nodes = try run(
+        let nodes = try change.run(
             """
             SELECT name FROM \(PostgreSQLTables.schema).node WHERE lease_until >= clock_timestamp()
             ORDER BY name COLLATE "C" LIMIT 100
-            """, []
+            """
         ).map { try $0.text(0) }
         guard nodes.isEmpty else { throw LedgerOpeningError.nodesServe(server: url.server, nodes: nodes) }
-    }
-
-    /// The daemon's role is bound by its grants: not everybody, no superuser, and none that can act as the owner.
-    private static func requireOrdinary(
-        _ role: String, _ change: PostgreSQLSchemaChange, _ url: PostgreSQLURL
-    ) throws {
-        guard try change.binds(role) else {
-            throw LedgerOpeningError.cannotOpen(
-                path: url.server,
-                reason:
-                    "the role to be granted is everybody, a superuser, or can act as the owner, so that its rights bind nothing: "
-                    + "make one for the daemons alone (createuser).")
-        }
     }
 }

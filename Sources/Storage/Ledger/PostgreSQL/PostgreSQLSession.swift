@@ -1,3 +1,4 @@
+import DatabaseKit
 import Dispatch
 import Foundation
 import PostgreSQLClient
@@ -82,16 +83,11 @@ final class PostgreSQLSession: Sendable {
         to url: PostgreSQLURL, _ parameters: [String: String], passwordFile: String?,
         until deadline: ContinuousClock.Instant
     ) throws(LedgerOpeningError) -> PostgreSQLConnection {
-        let connection: PostgreSQLConnection
         do throws(PostgreSQLOpeningFailure) {
-            connection = try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
+            return try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
         } catch {
             throw LedgerOpeningError(error, server: url.server)
         }
-        guard connection.serverVersion >= PostgreSQLSessionRules.oldestServer else {
-            throw .cannotOpen(path: url.server, reason: "its server is older than PostgreSQL 13.")
-        }
-        return connection
     }
 
     static func pooled(_ url: PostgreSQLURL) -> LedgerOpeningError {

@@ -1,4 +1,5 @@
 import AuditChain
+import DatabaseKit
 import Dispatch
 import Foundation
 import MerchantKeys
@@ -47,12 +48,11 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let node: AuditNode
     let repeatFor: Duration
     let timeout: Duration
-    let faults: LedgerFaults
     let observe: @Sendable (LedgerEvent) -> Void
     /// Reads for those whose writes fail: a refusal needs no write.
     let reader: PostgreSQLReader
     let lastEnd = LastEnd()
-    private let queue = DispatchQueue(label: "ledger.postgresql.writer")
+    let queue = DispatchQueue(label: "ledger.postgresql.writer")
 
     // On the queue only.
     let slot: PostgreSQLSlot
@@ -65,19 +65,18 @@ final class PostgreSQLWriter: @unchecked Sendable {
 
     init(
         _ slot: PostgreSQLSlot, lease: PostgreSQLNodeLease, node: AuditNode, settings: PostgreSQLLedger.Settings,
-        reader: PostgreSQLReader, deadlines: LedgerDeadlines, faults: LedgerFaults,
+        reader: PostgreSQLReader, deadlines: LedgerDeadlines, releases: ReleasesUnderWay,
         observe: @escaping @Sendable (LedgerEvent) -> Void
     ) {
         self.slot = slot
         self.lease = lease
         self.node = node
         self.reader = reader
-        self.faults = faults
         self.observe = observe
         repeatFor = settings.repeatFor
         timeout = settings.timeout
-        writes = CommitQueue(capacity: settings.waiting, deadlines: deadlines, observe: observe) { record, fail in
-            PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: fail)
+        writes = CommitQueue(capacity: settings.waiting, deadlines: deadlines, releases: releases, observe: observe) {
+            PostgreSQLWrite(unawaited: .record($0, answer: { _ in }), fail: $1)
         }
     }
 
@@ -114,17 +113,12 @@ final class PostgreSQLWriter: @unchecked Sendable {
     }
 
     func note(_ record: AuditRecord) {
-        writes.note(record, start: start)
+        writes.note(start: start) { PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: $0) }
     }
 
     /// Has the node's row renewed with the next batch, where there is none by itself.
     func renew() {
         if case .begins = writes.enter(PostgreSQLWrite(unawaited: .probe(answer: { _ in })), isNote: true) { start() }
-    }
-
-    /// Runs on the writer's thread, after what was handed to it before.
-    func onThread(_ body: @escaping @Sendable () -> Void) {
-        queue.async(execute: body)
     }
 
     private func start() {
@@ -174,7 +168,6 @@ final class PostgreSQLWriter: @unchecked Sendable {
             try checked(transaction)
             try unit.decide(transaction, self)
             try transaction.finish()
-            try faults.insideTransaction()
             try commit(unit, transaction, connection)
             lastEnd.set([transaction.head])
             lease.renewed()
@@ -252,11 +245,6 @@ final class PostgreSQLWriter: @unchecked Sendable {
         // Such as a wait for the standby that was cancelled: then the commit stands on this server only.
         guard !connection.hasWarned else {
             throw CommitInDoubt(failure: .unavailable(reason: "PostgreSQL warned at the commit."))
-        }
-        do {
-            try faults.afterCommit()
-        } catch {
-            throw CommitInDoubt(failure: LedgerFailure(error))
         }
     }
 

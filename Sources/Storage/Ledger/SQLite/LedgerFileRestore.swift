@@ -1,5 +1,6 @@
 public import AuditChain
 import Crypto
+import DatabaseKit
 public import Foundation
 import GRDB
 import Glibc

@@ -1,5 +1,6 @@
 import AuditChain
 import Crypto
+import DatabaseKit
 import Foundation
 import GRDB
 import Glibc
@@ -17,16 +18,14 @@ enum SQLiteBackup {
     /// Copies a ledger that is in use; blocks.
     ///
     /// - Parameters:
-    ///   - begin: called first; what it throws ends the copy.
     ///   - isAwaited: called after each step, which extends the caller's deadline. False ends the copy: its caller waits
     ///     no more.
     static func copy(
         of source: DatabaseFilePlace, busyTimeout: TimeInterval, node: String, to path: String, now: Date = Date(),
-        begin: () throws -> Void = {}, isAwaited: @escaping () -> Bool
+        isAwaited: @escaping () -> Bool
     ) -> Result<BackupFile, LedgerBackupError> {
         Result { () throws(LedgerBackupError) in
             do {
-                try begin()
                 let connection = try DurableSQLite.reading(
                     source.path, label: "ledger.backup", busyTimeout: busyTimeout)
                 defer { try? connection.close() }

@@ -1,4 +1,5 @@
 public import AuditChain
+import DatabaseKit
 import Dispatch
 public import Foundation
 import GRDB
@@ -19,12 +20,12 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
 
     public let nodeFacts = OneNodeFacts()
     let connections: SQLiteConnections
-    let writer: SQLiteWriter
+    let writer: SQLiteLedgerWriter
+    public let releasesUnderWay = ReleasesUnderWay()
     /// Nil once it is closed.
     private let lock: Mutex<DatabaseFileLock?>
     private let busyTimeout: TimeInterval
     let deadlines: LedgerDeadlines
-    private let faults: LedgerFaults
     /// Whether a copy is being made. One whose deadline has passed is, until its thread returns.
     private let isCopying = Mutex(false)
     /// Whether the disk is being asked for its room.
@@ -69,12 +70,6 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> SQLiteLedger {
-        try await open(settings, faults: LedgerFaults(), observe: observe)
-    }
-
-    static func open(
-        _ settings: Settings, faults: LedgerFaults, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
-    ) async throws(LedgerOpeningError) -> SQLiteLedger {
         // Files and locks block; tasks' threads are not for that.
         let deadlines = LedgerDeadlines(timeout: settings.timeout)
         let opened: Result<SQLiteLedger, LedgerOpeningError>
@@ -84,8 +79,8 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
                 DispatchQueue.global().async {
                     let result = Result { () throws(LedgerOpeningError) in
                         try SQLiteLedger(
-                            blocking: settings, deadlines: deadlines, faults: faults,
-                            beforeUpgrade: caller.removeDeadline, observe: observe)
+                            blocking: settings, deadlines: deadlines, beforeUpgrade: caller.removeDeadline,
+                            observe: observe)
                     }
                     guard !caller.resume(.success(result)), case .success(let ledger) = result else { return }
                     // Nobody waits for it any more.
@@ -107,7 +102,7 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
     }
 
     private init(
-        blocking settings: Settings, deadlines: LedgerDeadlines, faults: LedgerFaults, beforeUpgrade: () -> Void,
+        blocking settings: Settings, deadlines: LedgerDeadlines, beforeUpgrade: () -> Void,
         observe: @escaping @Sendable (LedgerEvent) -> Void
     ) throws(LedgerOpeningError) {
         let path = settings.path
@@ -126,7 +121,6 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
         let busyTimeout = Double(StoredTime.milliseconds(settings.busyTimeout)) / 1000
         let node: AuditNode
         do {
-            try faults.opening()
             connections = try SQLiteConnections(path: path, busyTimeout: busyTimeout, deadlines: deadlines) {
                 prepared = try schema.prepare($0, beforeUpgrade: beforeUpgrade)
             }
@@ -148,16 +142,28 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
         self.path = path
         self.busyTimeout = busyTimeout
         self.deadlines = deadlines
-        self.faults = faults
         place = DatabaseFilePlace(path: path)
         repeatFor = settings.repeatFor
         records = RecordStatements(node: node)
-        writer = SQLiteWriter(
-            connections: connections, place: place, records: records, capacity: settings.waiting, deadlines: deadlines,
-            reads: reads, faults: faults, observe: observe)
+        writer = SQLiteLedgerWriter(
+            connections.writer, place: place,
+            writes: CommitQueue(
+                capacity: settings.waiting, deadlines: deadlines, releases: releasesUnderWay, observe: observe
+            ) { [records] in SQLiteWrite(recording: $0, in: records, fail: $1) },
+            LedgerBatches(records, reads, connections.checkpointing, observe: observe))
     }
 
-    public var releasesUnderWay: ReleasesUnderWay { writer.writes.releasesUnderWay }
+    /// A change of rows that ``TransactionReads`` may hold.
+    private func change<Answer: Sendable>(
+        _ work: @escaping @Sendable (Database, inout ChainHead) throws -> Answer,
+        readBack: @escaping @Sendable (Answer, Database) throws -> Answer? = { _, _ in nil }
+    ) async throws(LedgerFailure) -> Answer {
+        try await writer.write(
+            { [reads] db, head in
+                defer { reads.forget() }
+                return try work(db, &head)
+            }, readBack: readBack)
+    }
 
     private var uses: SQLiteUses { SQLiteUses(records: records, repeatFor: repeatFor) }
 
@@ -166,7 +172,6 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
     ) async throws(LedgerFailure) -> RecordedVerdict {
         let uses = uses
         let decision = try await writer.write(
-            keepsReads: true,
             { [reads] db, head in try uses.decide(release, recording: record, &head, db, reads) },
             readBack: { decision, db in try uses.stands(decision, release, db) },
             refusal: { db in try uses.refusal(of: release, db) })
@@ -179,7 +184,6 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
     ) async throws(LedgerFailure) -> RecordedSignature {
         let uses = uses
         let decision = try await writer.write(
-            keepsReads: true,
             { [reads] db, head in try uses.decide(signature, recording: record, &head, db, reads) },
             readBack: { decision, db in try uses.stands(decision, db) },
             refusal: { db in try uses.refusal(of: signature, db) })
@@ -189,22 +193,23 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
     public func isUsedUp(_ transaction: TransactionIdentifier) -> Bool { usedUp.contains(transaction) }
 
     public func countRefusedRepeat(_ release: Release) async throws(LedgerFailure) {
-        let isUsedUp = try await writer.write(
-            { [uses] db, _ in try uses.countRefusedRepeat(release, db) }, readBack: { _, _ in nil })
+        let isUsedUp = try await change { [uses] db, _ in try uses.countRefusedRepeat(release, db) }
         if isUsedUp { usedUp.insert(release.transactionId) }
     }
 
     public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
-        try await writer.append(record)
+        try await writer.append(record, in: records)
     }
 
-    public func note(_ record: AuditRecord) { writer.writes.note(record, start: writer.start) }
+    public func note(_ record: AuditRecord) {
+        writer.writes.note(start: writer.start) { SQLiteWrite(recording: record, in: records, fail: $0) }
+    }
 
     func administer<Answer: Sendable>(
         excludingReleases: Bool, _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer,
-        readBack: @escaping @Sendable (Answer, any LedgerQueries) throws -> Answer?
+        readBack: @escaping @Sendable (Answer, any StoredQueries) throws -> Answer?
     ) async throws(LedgerFailure) -> Answer {
-        try await writer.write(
+        try await change(
             { [nodeFacts] db, head in
                 let transaction = SQLiteTransaction(db, head, widestWindow: nodeFacts.widestWindow)
                 let answer = try work(transaction)
@@ -214,23 +219,22 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
     }
 
     func read<T: Sendable>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T {
         try await connections.reader.read(inPlace(body))
     }
 
     func search<T: Sendable>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) async throws(LedgerFailure) -> T {
         try await connections.searcher.read(inPlace(body))
     }
 
     /// Refused when the file is no longer in its place: its content is not the ledger's then.
     private func inPlace<T>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> T
+        _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) -> @Sendable (Database) throws -> T {
-        { [place, faults] db in
-            try faults.reading()
+        { [place] db in
             try place.requireUnchanged()
             return try body(db)
         }
@@ -238,10 +242,10 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
 
     public func probe() async throws(LedgerFailure) {
         let mark = String(StoredTime.milliseconds(Date()))
-        try await writer.write(
-            { db, _ in _ = try db.run("UPDATE ledger_meta SET value = $1 WHERE name = 'probed'", [.text(mark)]) },
-            // Whether the ledger can be written is what is asked.
-            readBack: { _, _ in nil })
+        // Whether the ledger can be written is what is asked: nothing is read back.
+        try await change { db, _ in
+            _ = try db.run("UPDATE ledger_meta SET value = $1 WHERE name = 'probed'", [.text(mark)])
+        }
     }
 
     public func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome {
@@ -253,17 +257,16 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
                 signedAhead: try times.signedAhead(db))
         }
         return try await plan.carryOut { horizon, signed, limit throws(LedgerFailure) in
-            try await writer.write(
-                { db, _ in
-                    try db.run(
-                        """
-                        DELETE FROM claim WHERE transaction_id IN
-                            (SELECT transaction_id FROM claim WHERE claimed_at < $1 ORDER BY claimed_at LIMIT $2)
-                        """, [.integer(horizon), .integer(limit)])
-                    let removed = db.changesCount
-                    if removed > 0 { try times.forget(signedBefore: signed, db) }
-                    return removed
-                }, readBack: { _, _ in nil })
+            try await change { db, _ in
+                try db.run(
+                    """
+                    DELETE FROM claim WHERE transaction_id IN
+                        (SELECT transaction_id FROM claim WHERE claimed_at < $1 ORDER BY claimed_at LIMIT $2)
+                    """, [.integer(horizon), .integer(limit)])
+                let removed = db.changesCount
+                if removed > 0 { try times.forget(signedBefore: signed, db) }
+                return removed
+            }
         }
     }
 
@@ -286,8 +289,7 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
                 // A connection of its own: a copy takes as long as the disk does.
                 DispatchQueue.global().async { [self] in
                     let result = SQLiteBackup.copy(
-                        of: place, busyTimeout: busyTimeout, node: node, to: path, begin: faults.copying,
-                        isAwaited: caller.extendDeadline)
+                        of: place, busyTimeout: busyTimeout, node: node, to: path, isAwaited: caller.extendDeadline)
                     isCopying.withLock { $0 = false }
                     caller.resume(.success(result))
                 }

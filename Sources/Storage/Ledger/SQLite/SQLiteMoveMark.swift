@@ -1,3 +1,5 @@
+import DatabaseKit
+
 /// What a ledger's file says of its way into a database: since when it does not serve, and where it went.
 ///
 /// It is put just before the database takes over what was copied there: before that the file serves, and from then on it does
@@ -20,7 +22,7 @@ struct SQLiteMoveMark: Sendable, Equatable {
     private static let (stateName, identityName, serverName) = ("move_state", "move_identity", "move_server")
 
     /// Nil for a file that serves.
-    static func read(_ db: any LedgerQueries) throws -> SQLiteMoveMark? {
+    static func read(_ db: any StoredQueries) throws -> SQLiteMoveMark? {
         guard let word = try SQLiteLedgerMeta.value(stateName, db) else { return nil }
         guard let state = State(rawValue: word), let identity = try SQLiteLedgerMeta.value(identityName, db),
             let server = try SQLiteLedgerMeta.value(serverName, db)
@@ -28,7 +30,7 @@ struct SQLiteMoveMark: Sendable, Equatable {
         return SQLiteMoveMark(state: state, identity: identity, server: server)
     }
 
-    func write(_ db: any LedgerQueries) throws {
+    func write(_ db: any StoredQueries) throws {
         for (name, value) in [
             (Self.stateName, state.rawValue), (Self.identityName, identity), (Self.serverName, server),
             ("schema_version", state.rawValue),
@@ -38,7 +40,7 @@ struct SQLiteMoveMark: Sendable, Equatable {
     }
 
     /// The file serves again.
-    static func remove(_ db: any LedgerQueries) throws {
+    static func remove(_ db: any StoredQueries) throws {
         try SQLiteLedgerMeta.remove([stateName, identityName, serverName], db)
         // A restored file is not moved before its restore was accepted.
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: false).write(db)

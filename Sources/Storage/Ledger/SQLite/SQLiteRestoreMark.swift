@@ -1,3 +1,4 @@
+import DatabaseKit
 import Foundation
 
 /// What a copy of a ledger's file says of itself, and the ledger that is restored from it, until somebody has accepted that.
@@ -14,7 +15,7 @@ struct SQLiteRestoreMark: Sendable, Equatable {
     private static let (timeName, endName) = ("restored_at", "restored_end")
 
     /// Nil for a file that was not restored, or whose restore was accepted.
-    static func read(_ db: any LedgerQueries) throws -> SQLiteRestoreMark? {
+    static func read(_ db: any StoredQueries) throws -> SQLiteRestoreMark? {
         let isMarked = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
         let time = try SQLiteLedgerMeta.value(timeName, db)
         if time == nil && !isMarked { return nil }
@@ -26,19 +27,19 @@ struct SQLiteRestoreMark: Sendable, Equatable {
         return SQLiteRestoreMark(restoredAt: restoredAt, end: end)
     }
 
-    func write(_ db: any LedgerQueries) throws {
+    func write(_ db: any StoredQueries) throws {
         for (name, value) in [(Self.timeName, String(restoredAt)), (Self.endName, String(end))] {
             try SQLiteLedgerMeta.put(name, value, db)
         }
         try Self.setVersion(isRestored: true, db)
     }
 
-    static func remove(_ db: any LedgerQueries) throws {
+    static func remove(_ db: any StoredQueries) throws {
         try setVersion(isRestored: false, db)
         try SQLiteLedgerMeta.remove([timeName, endName], db)
     }
 
-    private static func setVersion(isRestored: Bool, _ db: any LedgerQueries) throws {
+    private static func setVersion(isRestored: Bool, _ db: any StoredQueries) throws {
         guard var version = try SQLiteSchemaVersion.read(db) else {
             throw LedgerFailure.unavailable(reason: "What it says of its schema is not what this version knows.")
         }

@@ -1,4 +1,5 @@
 import AuditChain
+import DatabaseKit
 import Foundation
 import GRDB
 
@@ -108,14 +109,14 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
     private static let (name, prefix) = ("schema_version", "restored-")
 
     /// Nil for what no version has written.
-    static func read(_ db: any LedgerQueries) throws -> SQLiteSchemaVersion? {
+    static func read(_ db: any StoredQueries) throws -> SQLiteSchemaVersion? {
         guard let text = try SQLiteLedgerMeta.value(name, db) else { return nil }
         let isRestored = text.hasPrefix(prefix)
         guard let number = Int(isRestored ? String(text.dropFirst(prefix.count)) : text), number > 0 else { return nil }
         return SQLiteSchemaVersion(number: number, isRestored: isRestored)
     }
 
-    func write(_ db: any LedgerQueries) throws {
+    func write(_ db: any StoredQueries) throws {
         try SQLiteLedgerMeta.put(Self.name, (isRestored ? Self.prefix : "") + String(number), db)
     }
 }

@@ -1,11 +1,12 @@
 import AuditChain
+import DatabaseKit
 import Foundation
 
 /// The statements about the time: what is forgotten, and which times the ledger has seen.
 struct SQLiteTimes {
     let node: String
 
-    func times(_ db: any LedgerQueries) throws -> LedgerTimes {
+    func times(_ db: any StoredQueries) throws -> LedgerTimes {
         let accepted = try clockAcceptedAfter(db)
         // From the newest time downwards, for which the plus sees to the index by time. What is passed over are the records
         // that a wrong clock wrote before it was accepted: usually none.
@@ -17,25 +18,25 @@ struct SQLiteTimes {
             restoreFence: try value(Self.restoreFenceName, db).map(StoredTime.date))
     }
 
-    private func forgottenBefore(_ db: any LedgerQueries) throws -> Int64? { try value(Self.forgottenName, db) }
+    private func forgottenBefore(_ db: any StoredQueries) throws -> Int64? { try value(Self.forgottenName, db) }
 
-    func limits(_ db: any LedgerQueries) throws -> ReleaseLimits {
+    func limits(_ db: any StoredQueries) throws -> ReleaseLimits {
         ReleaseLimits(forgottenBefore: try forgottenBefore(db), restoreFence: try value(Self.restoreFenceName, db))
     }
 
     /// Payment tokens that were signed before it are refused from now on where no claim is found. It never goes back.
-    func raise(restoreFence fence: Int64, _ db: any LedgerQueries) throws {
+    func raise(restoreFence fence: Int64, _ db: any StoredQueries) throws {
         try put(Self.restoreFenceName, max(fence, try value(Self.restoreFenceName, db) ?? fence), db)
     }
 
     /// Remembers that claims of payment tokens that were signed before `time` are not all here any more. A later configuration
     /// may accept such old tokens again, and the ledger could not tell whether they were released.
-    func forget(signedBefore time: Int64, _ db: any LedgerQueries) throws {
+    func forget(signedBefore time: Int64, _ db: any StoredQueries) throws {
         try put(Self.forgottenName, max(time, try forgottenBefore(db) ?? time), db)
     }
 
     /// - Parameter sequence: of the acceptance's own record, the first that counts for the newest time from then on.
-    func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int, _ db: any LedgerQueries) throws {
+    func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int, _ db: any StoredQueries) throws {
         guard try forgottenBefore(db).map(StoredTime.date) == change.forgottenBefore else {
             throw LedgerFailure.timesConflict
         }
@@ -47,9 +48,9 @@ struct SQLiteTimes {
 
     /// By how much a released token's signing time, which is Apple's, was ahead of the clock that claimed it, at most; in
     /// milliseconds. More than a little of it: the clock was behind, within a window that was wide then, or off.
-    func signedAhead(_ db: any LedgerQueries) throws -> Int64 { try value(Self.aheadName, db) ?? 0 }
+    func signedAhead(_ db: any StoredQueries) throws -> Int64 { try value(Self.aheadName, db) ?? 0 }
 
-    func claimed(at time: Int64, signedAt signed: Int64, _ db: any LedgerQueries) throws {
+    func claimed(at time: Int64, signedAt signed: Int64, _ db: any StoredQueries) throws {
         let ahead = signed - time
         // No claim is forgotten sooner than `retain_claims` allows, a minute: half of that is always seen to.
         guard ahead > 30_000, try ahead > signedAhead(db) else { return }
@@ -57,10 +58,10 @@ struct SQLiteTimes {
     }
 
     /// Records up to it were written by a clock that was not believed later; 0 when there are none.
-    func clockAcceptedAfter(_ db: any LedgerQueries) throws -> Int64 { try value(Self.acceptedName, db) ?? 0 }
+    func clockAcceptedAfter(_ db: any StoredQueries) throws -> Int64 { try value(Self.acceptedName, db) ?? 0 }
 
     /// Whether all claims were made at a time that there is: another one would move a fence out of all reach.
-    static func areTimes(_ db: any LedgerQueries) throws -> Bool {
+    static func areTimes(_ db: any StoredQueries) throws -> Bool {
         try db.run(
             "SELECT claimed_at FROM claim WHERE claimed_at < 0 OR claimed_at > $1 LIMIT 1",
             [.integer(AuditTime.latest.milliseconds)]
@@ -76,11 +77,11 @@ struct SQLiteTimes {
 
     private static let restoreFenceName = "restore_fence"
 
-    private func value(_ name: String, _ db: any LedgerQueries) throws -> Int64? {
+    private func value(_ name: String, _ db: any StoredQueries) throws -> Int64? {
         try SQLiteLedgerMeta.value(name, db).flatMap { Int64($0) }
     }
 
-    private func put(_ name: String, _ value: Int64, _ db: any LedgerQueries) throws {
+    private func put(_ name: String, _ value: Int64, _ db: any StoredQueries) throws {
         try SQLiteLedgerMeta.put(name, String(value), db)
     }
 }

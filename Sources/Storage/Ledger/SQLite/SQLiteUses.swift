@@ -1,4 +1,5 @@
 import AuditChain
+import DatabaseKit
 import Foundation
 import GRDB
 import MerchantKeys

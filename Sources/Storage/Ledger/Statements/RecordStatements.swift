@@ -1,4 +1,5 @@
 import AuditChain
+import DatabaseKit
 import Encodings
 import Foundation
 
@@ -9,7 +10,7 @@ struct RecordStatements {
     /// Selects the end of the chain.
     static let head = "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1"
 
-    func head(_ queries: any LedgerQueries) throws -> ChainHead {
+    func head(_ queries: any StoredQueries) throws -> ChainHead {
         try head(queries.run(Self.head, [.text(node.name)]).first)
     }
 
@@ -23,19 +24,19 @@ struct RecordStatements {
     }
 
     /// The hash of the record of a sequence.
-    func hash(of sequence: Int, _ queries: any LedgerQueries) throws -> AuditDigest? {
+    func hash(of sequence: Int, _ queries: any StoredQueries) throws -> AuditDigest? {
         try queries.run(
             "SELECT hash FROM audit_record WHERE node = $1 AND sequence = $2", [.text(node.name), .integer(sequence)]
         ).first?.digest(0)
     }
 
     /// Returns true if this very line is stored. No other can have its place and its hash.
-    func holds(_ line: AuditLine, _ queries: any LedgerQueries) throws -> Bool {
+    func holds(_ line: AuditLine, _ queries: any StoredQueries) throws -> Bool {
         try hash(of: line.sequence, queries) == line.hash
     }
 
     func page(
-        _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int, _ queries: any LedgerQueries
+        _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int, _ queries: any StoredQueries
     ) throws -> AuditPage {
         let limit = min(max(limit, 1), 1000)
         var conditions = RecordConditions(filter, node: node)
@@ -62,7 +63,7 @@ struct RecordStatements {
     }
 
     func extent(
-        since: AuditTime?, until: AuditTime?, _ queries: any LedgerQueries
+        since: AuditTime?, until: AuditTime?, _ queries: any StoredQueries
     ) throws -> ClosedRange<Int>? {
         let row = try queries.run(
             "SELECT min(sequence), max(sequence) FROM audit_record WHERE node = $1 AND time >= $2 AND time < $3",
@@ -76,7 +77,7 @@ struct RecordStatements {
     }
 
     func lines(
-        _ sequences: ClosedRange<Int>, limit: Int, _ queries: any LedgerQueries
+        _ sequences: ClosedRange<Int>, limit: Int, _ queries: any StoredQueries
     ) throws -> [StoredLine] {
         let records = try queries.run(
             """
@@ -97,7 +98,7 @@ struct RecordStatements {
     }
 
     func firstReleases(
-        in sequences: ClosedRange<Int>, _ queries: any LedgerQueries
+        in sequences: ClosedRange<Int>, _ queries: any StoredQueries
     ) throws -> [UInt32: AuditTime] {
         let releases = try queries.run(
             """
@@ -112,7 +113,7 @@ struct RecordStatements {
 
     /// The later time of claims and record: claims may be pruned, and a ledger of version 1 had no record. Repeats do not
     /// count, since they are not held against the window.
-    func newestRelease(_ queries: any LedgerQueries) throws -> Date? {
+    func newestRelease(_ queries: any StoredQueries) throws -> Date? {
         let recorded = try queries.number(
             """
             SELECT time FROM audit_record WHERE node = $1 AND event = 'decrypt' AND outcome = 'ok'
@@ -124,7 +125,7 @@ struct RecordStatements {
 
     /// Checkpoints that a condition on `sequence` and $2 admits.
     func checkpoints(
-        _ condition: String, _ sequence: Int, order: String = "ASC", limit: Int, _ queries: any LedgerQueries
+        _ condition: String, _ sequence: Int, order: String = "ASC", limit: Int, _ queries: any StoredQueries
     ) throws -> [SignedCheckpoint] {
         try queries.run(
             "SELECT line FROM checkpoint WHERE node = $1 AND \(condition) ORDER BY sequence \(order) LIMIT $3",
@@ -138,13 +139,13 @@ struct RecordStatements {
         }
     }
 
-    func auditKeys(_ queries: any LedgerQueries) throws -> [StoredAuditKey] {
+    func auditKeys(_ queries: any StoredQueries) throws -> [StoredAuditKey] {
         try queries.run(
             "SELECT identifier, public_key FROM audit_key WHERE node = $1 ORDER BY ordinal", [.text(node.name)]
         ).map(Self.auditKey)
     }
 
-    func auditKey(_ identifier: [UInt8], _ queries: any LedgerQueries) throws -> StoredAuditKey? {
+    func auditKey(_ identifier: [UInt8], _ queries: any StoredQueries) throws -> StoredAuditKey? {
         try queries.run(
             "SELECT identifier, public_key FROM audit_key WHERE node = $1 AND identifier = $2",
             [.text(node.name), .bytes(identifier)]
@@ -160,14 +161,14 @@ struct RecordStatements {
     }
 
     /// The archive behind which the chain begins: the last one whose record a checkpoint seals.
-    func lastArchive(_ queries: any LedgerQueries) throws -> RecordArchive? { try newestArchive("EXISTS", queries) }
+    func lastArchive(_ queries: any StoredQueries) throws -> RecordArchive? { try newestArchive("EXISTS", queries) }
 
     /// The one whose record none seals yet.
-    func unsealedArchive(_ queries: any LedgerQueries) throws -> RecordArchive? {
+    func unsealedArchive(_ queries: any StoredQueries) throws -> RecordArchive? {
         try newestArchive("NOT EXISTS", queries)
     }
 
-    private func newestArchive(_ condition: String, _ queries: any LedgerQueries) throws -> RecordArchive? {
+    private func newestArchive(_ condition: String, _ queries: any StoredQueries) throws -> RecordArchive? {
         try queries.run(
             """
             SELECT first, last, hash, digest, size FROM archive AS a

@@ -1,4 +1,5 @@
 import AuditChain
+import DatabaseKit
 import Foundation
 import MerchantKeys
 import PaymentToken
@@ -9,12 +10,12 @@ protocol StoredChain: ChainReading {
 
     /// A read that the daemon waits for.
     func read<Answer: Sendable>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> Answer
+        _ body: @escaping @Sendable (any StoredQueries) throws -> Answer
     ) async throws(LedgerFailure) -> Answer
 
     /// A read that may take long, and keeps no other ``read(_:)`` waiting.
     func search<Answer: Sendable>(
-        _ body: @escaping @Sendable (any LedgerQueries) throws -> Answer
+        _ body: @escaping @Sendable (any StoredQueries) throws -> Answer
     ) async throws(LedgerFailure) -> Answer
 }
 
@@ -68,7 +69,7 @@ protocol StoredLedger: StoredChain, Ledger {
     ///     that knows of each commit what became of it does not ask.
     func administer<Answer: Sendable>(
         excludingReleases excludesReleases: Bool, _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer,
-        readBack: @escaping @Sendable (Answer, any LedgerQueries) throws -> Answer?
+        readBack: @escaping @Sendable (Answer, any StoredQueries) throws -> Answer?
     ) async throws(LedgerFailure) -> Answer
 }
 
@@ -173,7 +174,7 @@ extension StoredLedger {
 extension AdministrativeChange {
     /// The lines, if the change is in the ledger after a commit that was not acknowledged; else nil. Its records are there if it is.
     fileprivate func stands(
-        _ lines: [AuditLine], _ records: RecordStatements, _ queries: any LedgerQueries
+        _ lines: [AuditLine], _ records: RecordStatements, _ queries: any StoredQueries
     ) throws -> [AuditLine]? {
         if let last = lines.last { return try records.holds(last, queries) ? lines : nil }
         guard let key, let stored = try KeyRecordRow.find(key.publicKeyHash, queries), stored.state == key.state,

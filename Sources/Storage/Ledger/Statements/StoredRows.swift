@@ -1,5 +1,6 @@
 import AccessControl
 import AuditChain
+import DatabaseKit
 import Foundation
 import KeyTypes
 import MerchantKeys
@@ -9,7 +10,7 @@ import PaymentToken
 
 /// A key's standing, which decides whether it may be used, as releases and signatures ask for it.
 enum KeyStandingRow {
-    static func find(_ hash: PublicKeyHash, _ queries: any LedgerQueries) throws -> KeyStanding? {
+    static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyStanding? {
         try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
             .first.map { try read($0).1 }
     }
@@ -29,7 +30,7 @@ enum KeyStandingRow {
 }
 
 enum ClaimRow {
-    static func find(_ transaction: TransactionIdentifier, _ queries: any LedgerQueries) throws -> Claim? {
+    static func find(_ transaction: TransactionIdentifier, _ queries: any StoredQueries) throws -> Claim? {
         try queries.run("SELECT \(columns) FROM claim WHERE transaction_id = $1", [.bytes(transaction.bytes)])
             .first.map { try read($0).1 }
     }
@@ -49,11 +50,11 @@ enum ClaimRow {
 }
 
 enum KeyRecordRow {
-    static func all(_ queries: any LedgerQueries) throws -> [KeyRecord] {
+    static func all(_ queries: any StoredQueries) throws -> [KeyRecord] {
         try queries.run("SELECT \(columns) FROM merchant_key ORDER BY public_key_hash", []).map(read)
     }
 
-    static func find(_ hash: PublicKeyHash, _ queries: any LedgerQueries) throws -> KeyRecord? {
+    static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyRecord? {
         try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
             .first.map(read)
     }
@@ -89,7 +90,7 @@ enum KeyRecordRow {
 }
 
 enum ApprovalRow {
-    static func all(limit: Int, _ queries: any LedgerQueries) throws -> [Approval] {
+    static func all(limit: Int, _ queries: any StoredQueries) throws -> [Approval] {
         try queries.run(
             """
             SELECT \(columns) FROM approval
@@ -100,7 +101,7 @@ enum ApprovalRow {
 
     /// - Parameter lock: of the row, inside a transaction.
     static func find(
-        _ identifier: ApprovalIdentifier, lock: String = "", _ queries: any LedgerQueries
+        _ identifier: ApprovalIdentifier, lock: String = "", _ queries: any StoredQueries
     ) throws -> Approval? {
         try queries.run(
             "SELECT \(columns) FROM approval WHERE identifier = $1 \(lock)", [.bytes(identifier.bytes)]
@@ -108,7 +109,7 @@ enum ApprovalRow {
     }
 
     /// At most 100 that are open and whose time has passed.
-    static func overdue(at now: Date, lock: String = "", _ queries: any LedgerQueries) throws -> [Approval] {
+    static func overdue(at now: Date, lock: String = "", _ queries: any StoredQueries) throws -> [Approval] {
         try queries.run(
             """
             SELECT \(columns) FROM approval
@@ -118,7 +119,7 @@ enum ApprovalRow {
     }
 
     /// Returns true if any of those that have ended are too old, or beyond `count`.
-    static func hasSurplus(expiredBefore time: Date, keeping count: Int, _ queries: any LedgerQueries) throws -> Bool {
+    static func hasSurplus(expiredBefore time: Date, keeping count: Int, _ queries: any StoredQueries) throws -> Bool {
         let row = try queries.run(
             """
             SELECT count(*) FILTER (WHERE expires_at < $1), count(*) FROM approval

@@ -73,18 +73,13 @@ struct PostgreSQLPaymentSession: Sendable {
         _ url: PostgreSQLURL, _ parameters: [String: String], passwordFile: String?,
         until deadline: ContinuousClock.Instant
     ) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
-        let connection: PostgreSQLConnection
         do throws(PostgreSQLOpeningFailure) {
-            connection = try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
+            return try PostgreSQLConnection(parameters, passwordFile: passwordFile, until: deadline)
         } catch {
             let reason = error.reason("store.url")
             throw error.isPassing
                 ? .notNow(place: url.server, reason: reason) : .cannotOpen(place: url.server, reason: reason)
         }
-        guard connection.serverVersion >= PostgreSQLSessionRules.oldestServer else {
-            throw .cannotOpen(place: url.server, reason: "its server is older than PostgreSQL 13.")
-        }
-        return connection
     }
 
     static let create = "paytoken-gateway store create URL"

@@ -1,3 +1,4 @@
+import DatabaseKit
 import Foundation
 import PostgreSQLClient
 import Synchronization
@@ -12,29 +13,13 @@ final class PostgreSQLPaymentSessions: Sendable {
     static let count = 8
 
     /// A piece of work for one session.
-    private final class Job: Sendable {
+    private struct Job: Sendable {
         let deadline: ContinuousClock.Instant
+        /// False when its caller has given it up; then it is not run.
+        let begin: @Sendable () -> Bool
         let run: @Sendable (Connections) -> Void
         /// Called instead of `run`.
         let fail: @Sendable (PaymentStoreError) -> Void
-        private let isTaken = Mutex(false)
-
-        init(
-            deadline: ContinuousClock.Instant, run: @escaping @Sendable (Connections) -> Void,
-            fail: @escaping @Sendable (PaymentStoreError) -> Void
-        ) {
-            self.deadline = deadline
-            self.run = run
-            self.fail = fail
-        }
-
-        /// Whether it is the caller's to run, or to fail: once.
-        func take() -> Bool {
-            isTaken.withLock { isTaken in
-                defer { isTaken = true }
-                return !isTaken
-            }
-        }
     }
 
     /// One thread's session: made when it is needed and again when it was dropped.
@@ -90,6 +75,7 @@ final class PostgreSQLPaymentSessions: Sendable {
 
     private let session: PostgreSQLPaymentSession
     private let timeout: Duration
+    private let deadlines: Deadlines<PaymentStoreError>
     private let doubt = CommitDoubt()
     private let state: Mutex<State>
     private let arrived = DispatchSemaphore(value: 0)
@@ -99,6 +85,7 @@ final class PostgreSQLPaymentSessions: Sendable {
     init(_ session: PostgreSQLPaymentSession, timeout: Duration, first: PostgreSQLConnection) {
         self.session = session
         self.timeout = timeout
+        deadlines = Deadlines(timeout: timeout)
         state = Mutex(State(threads: Self.count))
         let given = Mutex<PostgreSQLConnection?>(first)
         for _ in 0..<Self.count {
@@ -117,16 +104,16 @@ final class PostgreSQLPaymentSessions: Sendable {
         _ body: @escaping @Sendable (Connections, ContinuousClock.Instant) throws -> Value
     ) async throws(PaymentStoreError) -> Value {
         let deadline = ContinuousClock.now + timeout
-        let result: Result<Value, PaymentStoreError> = await withCheckedContinuation { continuation in
+        return try await deadlines.answer { (caller: Call<Value, PaymentStoreError>) in
             enter(
                 Job(
-                    deadline: deadline,
+                    deadline: deadline, begin: caller.begin,
                     run: { connections in
-                        let result = Result { try body(connections, deadline) }
-                        continuation.resume(returning: result.mapError { PaymentStoreError(postgreSQL: $0) })
-                    }, fail: { continuation.resume(returning: .failure($0)) }))
+                        // It ends by `deadline` itself, and knows then what may stand.
+                        caller.removeDeadline()
+                        caller.resume(Result { try body(connections, deadline) }.mapError { PaymentStoreError($0) })
+                    }, fail: { caller.resume(.failure($0)) }))
         }
-        return try result.get()
     }
 
     private func enter(_ job: Job) {
@@ -138,9 +125,6 @@ final class PostgreSQLPaymentSessions: Sendable {
         }
         if let refusal { return job.fail(refusal) }
         arrived.signal()
-        DispatchQueue.global().asyncAfter(deadline: .now() + timeout / .seconds(1)) {
-            if job.take() { job.fail(.unavailable(reason: PostgreSQLFailure.late.reason)) }
-        }
     }
 
     private func work(_ connections: Connections) {
@@ -156,9 +140,9 @@ final class PostgreSQLPaymentSessions: Sendable {
             // Connecting may block for longer than whoever waits can: the job stays theirs to give up meanwhile.
             do throws(PaymentStoreError) {
                 if ContinuousClock.now < job.deadline { _ = try connections.connection(until: job.deadline) }
-                if job.take() { job.run(connections) }
+                if job.begin() { job.run(connections) }
             } catch {
-                if job.take() { job.fail(error) }
+                job.fail(error)
             }
         }
         connections.drop()

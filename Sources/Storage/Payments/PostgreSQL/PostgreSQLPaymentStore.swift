@@ -1,12 +1,12 @@
-import Dispatch
-public import Foundation
+import DatabaseKit
+import Foundation
 public import PostgreSQLClient
 
 /// Payments in PostgreSQL, for several gateways.
 ///
 /// Gateways that bring one payment forward at the same time take turns by its row's lock. When a gateway opens the store it leaves
 /// the payments under way to those who have them, or to their deadlines: others live.
-public final class PostgreSQLPaymentStore: PaymentStore {
+public final class PostgreSQLPaymentStore: StoredPaymentStore {
     public let engine = "postgresql"
     /// The most connections to the server that a store has.
     public static let mostSessions = PostgreSQLPaymentSessions.count
@@ -14,8 +14,8 @@ public final class PostgreSQLPaymentStore: PaymentStore {
     public let place: String
     /// What was permitted and insecure about the server, and the role, when the store was opened.
     public let insecureSettings: Set<InsecureStoreSetting>
-    public var unreadablePayments: Int { unreadable.count }
-    private let unreadable = UnreadablePayments()
+    static let rows = PaymentRows(lock: " FOR UPDATE")
+    let unreadable = UnreadablePayments()
     private let sessions: PostgreSQLPaymentSessions
 
     /// Opens the store; blocks until `timeout`, in the resolver perhaps longer.
@@ -35,124 +35,63 @@ public final class PostgreSQLPaymentStore: PaymentStore {
 
     deinit { sessions.end() }
 
-    public func begin(
-        _ arrival: PaymentArrival, at now: Date
-    ) async throws(PaymentStoreError) -> PaymentBeginning {
-        try await change([
-            PostgreSQLPaymentRows.lock(arrival.key),
-            PostgreSQLPaymentRows.lock(arrival),
-            PostgreSQLPaymentRows.lock(stated: arrival.statedTransaction, of: arrival.key.client),
-            PostgreSQLPaymentRows.harmlessAttempts(at: arrival),
-        ]) { results in
-            let found = arrival.payment(
-                among: try (results[1].rows + results[2].rows).map(PostgreSQLPaymentRows.payment))
-            let after = try found.map { try PostgreSQLPaymentRows.harmless(results[3].rows, of: $0.key) } ?? []
-            if case .answer(let answer) = ArrivalRule(arrival, found: found, after: after, at: now) {
-                return (answer, [])
-            }
-            let payment = arrival.begun(found, at: now)
-            return (.begun(payment, after: after), Self.writing(payment, reason: nil))
+    /// A long history takes no longer: only the index by payment and number has the order that is asked for. With `=` for the
+    /// digest the primary key would have it too, and the planner takes that for a token that has a large part of all history.
+    static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement {
+        func newest(at digest: String) -> String {
+            """
+            (SELECT token_digest, attempt FROM payment_change
+            WHERE client = $1 AND token_digest BETWEEN \(digest) AND \(digest) AND state IN ('not_sent', 'refused')
+            ORDER BY token_digest DESC, number DESC LIMIT \(Payment.mostFreeAttempts))
+            """
+        }
+        return StoredStatement(
+            """
+            \(newest(at: "$2")) UNION ALL \(newest(at: "$4")) UNION ALL
+            SELECT stated.token_digest, stated.attempt
+            FROM payment CROSS JOIN LATERAL \(newest(at: "payment.token_digest")) AS stated
+            WHERE payment.transaction_id = $3 AND payment.client = $1 AND payment.token_digest <> $2
+                AND payment.token_digest IS DISTINCT FROM $4
+            """,
+            [
+                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction),
+                .bytes(arrival.spelledKey?.tokenDigest),
+            ],
+            prepared: "harmless_attempts")
+    }
+
+    func change<Value: Sendable>(
+        arriving: Payment.Key?, _ reading: [StoredStatement],
+        _ decide: @escaping @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
+    ) async throws(PaymentStoreError) -> Value {
+        let locks = arriving.map { [Self.lock($0)] } ?? []
+        let transaction = PostgreSQLPaymentTransaction(reading: locks + reading) { results in
+            try decide(Array(results.dropFirst(locks.count)))
+        }
+        return try await sessions.perform { connections, deadline in
+            try transaction.perform(on: connections, until: deadline)
         }
     }
 
-    public func claim(
-        _ payment: Payment, _ transaction: PaymentTransaction, as state: PaymentState, _ outcome: PaymentOutcome?,
-        at now: Date
-    ) async throws(PaymentStoreError) -> PaymentClaim {
-        precondition(PaymentState.decrypted.mayBecome(state))
-        // Of two that claim one transaction at once the second waits at the name's index, is refused by it, and sees the first
-        // when it is begun again.
-        return try await change([
-            PostgreSQLPaymentRows.find(payment.key, isLocked: true),
-            PostgreSQLPaymentRows.find(transaction: transaction.identifier),
-        ]) { results in
-            let claimed = try payment.claimed(
-                in: results[0].payment, besides: results[1].payment, transaction, as: state, outcome, at: now)
-            return (
-                claimed.claim,
-                [PostgreSQLPaymentRows.put(claimed.payment)]
-                    + claimed.history.map {
-                        PostgreSQLPaymentRows.note(claimed.payment, $0.state, reason: $0.reason)
-                    }
-            )
-        }
+    /// Whoever brings the same token waits until this transaction has ended, also where there is no row yet that could be locked.
+    private static func lock(_ key: Payment.Key) -> StoredStatement {
+        let number = key.tokenDigest.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        return StoredStatement(
+            "SELECT pg_advisory_xact_lock($1)", [.integer(Int64(bitPattern: number))], prepared: "lock_token")
     }
 
-    public func end(
-        _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
-    ) async throws(PaymentStoreError) -> Payment {
-        precondition([.notSent, .refused].contains(state))
-        return try await change([PostgreSQLPaymentRows.find(payment.key, isLocked: true)]) { results in
-            let changed = try payment.changed(
-                in: results[0].payment, to: state, from: Payment.endable, outcome, at: now)
-            return (changed, Self.writing(changed, reason: outcome.reason))
-        }
-    }
-
-    public func settle(
-        _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
-    ) async throws(PaymentStoreError) -> Payment {
-        precondition(state == .pending || Payment.fates.contains(state))
-        return try await change([
-            PostgreSQLPaymentRows.find(payment.key, isLocked: true),
-            PostgreSQLPaymentRows.find(transaction: payment.transaction?.identifier ?? []),
-        ]) { results in
-            let settled = try payment.settled(
-                in: results[0].payment, besides: results[1].payment, as: state, outcome, at: now)
-            return (
-                settled.payment,
-                (settled.isChanged ? [PostgreSQLPaymentRows.put(settled.payment)] : [])
-                    + settled.history.map {
-                        PostgreSQLPaymentRows.note(settled.noted, $0.state, reason: $0.reason)
-                    }
-            )
-        }
-    }
-
-    public func resolve(
-        transaction: [UInt8], as state: PaymentState, by person: String, reason: String, at now: Date
-    ) async throws(PaymentStoreError) -> Payment {
-        precondition(Payment.fates.contains(state))
-        return try await change([PostgreSQLPaymentRows.find(transaction: transaction, isLocked: true)]) { results in
-            guard let row = try results[0].payment else { throw PaymentStoreError.notFound }
-            let changed = try row.resolved(as: state, at: now)
-            return (changed, Self.writing(changed, by: person, reason: reason))
-        }
-    }
-
-    public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
-        let latest = StoredTime.milliseconds(now.addingTimeInterval(-Payment.clockMargin))
-        return try await change([PostgreSQLPaymentRows.abandoned(before: latest)]) { [unreadable] results in
-            let rows = try results[0].rows.map(PostgreSQLPaymentRows.listed)
-            let pending = try unreadable.readable(rows).map { try $0.interrupted(at: now) }
-            return (pending.count, pending.flatMap { Self.writing($0, reason: $0.outcome?.reason) })
+    func read<Value: Sendable>(
+        _ statement: StoredStatement, _ value: @escaping @Sendable ([any StoredRow]) throws -> Value
+    ) async throws(PaymentStoreError) -> Value {
+        try await sessions.perform { connections, deadline in
+            try value(connections.begin([PostgreSQLStatement(statement)], until: deadline).results[0].rows)
         }
     }
 
     public func prune() async throws(PaymentStoreError) -> Int {
         // A transaction of its own. If its commit is in doubt, the next call prunes again.
-        try await read(PostgreSQLPaymentRows.prune) { result in Int(try result.rows.first?.integer(0) ?? 0) }
-    }
-
-    public func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment? {
-        try await read(PostgreSQLPaymentRows.find(transaction: transaction)) { try $0.payment }
-    }
-
-    public func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment] {
-        try await unreadable.list(filter) { filter throws(PaymentStoreError) in
-            try await read(PostgreSQLPaymentRows.payments(filter)) { try $0.rows.map(PostgreSQLPaymentRows.listed) }
-        }
-    }
-
-    public func history(of key: Payment.Key) async throws(PaymentStoreError) -> [PaymentChange] {
-        try await read(PostgreSQLPaymentRows.history(of: key)) { try $0.rows.map(PostgreSQLPaymentRows.change) }
-    }
-
-    public func pending() async throws(PaymentStoreError) -> PendingPayments {
-        try await read(PostgreSQLPaymentRows.pending) { result in
-            guard let row = result.rows.first else { throw PaymentStoreError.damaged(reason: "no count") }
-            return PendingPayments(
-                count: Int(try row.integer(0)), oldest: try row.integerIfAny(1).map(StoredTime.date))
+        try await read(StoredStatement("SELECT prune_payments(1000)", prepared: "prune_payments")) { rows in
+            Int(try rows.first?.integer(0) ?? 0)
         }
     }
 
@@ -171,39 +110,5 @@ public final class PostgreSQLPaymentStore: PaymentStore {
                 continuation.resume()
             }
         }
-    }
-
-    private func change<Value: Sendable>(
-        _ reading: [PostgreSQLStatement],
-        _ decide: @escaping @Sendable ([PostgreSQLResult]) throws -> (Value, [PostgreSQLStatement])
-    ) async throws(PaymentStoreError) -> Value {
-        let transaction = PostgreSQLPaymentTransaction(reading: reading, decide: decide)
-        return try await sessions.perform { connections, deadline in
-            try transaction.perform(on: connections, until: deadline)
-        }
-    }
-
-    private static func writing(_ changed: Payment, by person: String? = nil, reason: String?) -> [PostgreSQLStatement]
-    {
-        [
-            PostgreSQLPaymentRows.put(changed),
-            PostgreSQLPaymentRows.note(changed, changed.state, by: person, reason: reason),
-        ]
-    }
-
-    /// A question outside of a transaction.
-    private func read<Value: Sendable>(
-        _ statement: PostgreSQLStatement, _ value: @escaping @Sendable (PostgreSQLResult) throws -> Value
-    ) async throws(PaymentStoreError) -> Value {
-        try await sessions.perform { connections, deadline in
-            try value(connections.begin([statement], until: deadline).results[0])
-        }
-    }
-}
-
-extension PostgreSQLResult {
-    /// The one that was looked for.
-    fileprivate var payment: Payment? {
-        get throws { try rows.first.map(PostgreSQLPaymentRows.payment) }
     }
 }

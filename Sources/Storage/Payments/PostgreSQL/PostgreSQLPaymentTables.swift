@@ -178,11 +178,6 @@ enum PostgreSQLPaymentTables {
         """,
     ]
 
-    /// The columns that a payment changes in: its place, and when it was received first, stay.
-    static let changing = PostgreSQLPaymentRows.columns.filter {
-        !["client", "token_digest", "received_at"].contains($0)
-    }
-
     /// The least that a gateway needs.
     ///
     /// - Parameter role: quoted as an identifier.
@@ -191,7 +186,7 @@ enum PostgreSQLPaymentTables {
             "GRANT USAGE ON SCHEMA \(schema) TO \(role)",
             "GRANT SELECT ON payment_store, payment, payment_change TO \(role)",
             "GRANT INSERT ON payment, payment_change TO \(role)",
-            "GRANT UPDATE (\(changing.joined(separator: ", "))) ON payment TO \(role)",
+            "GRANT UPDATE (\(PaymentRows.changing.joined(separator: ", "))) ON payment TO \(role)",
             "GRANT EXECUTE ON FUNCTION prune_payments(bigint) TO \(role)",
         ]
     }
@@ -202,6 +197,6 @@ enum PostgreSQLPaymentTables {
             AND has_table_privilege('\(schema).payment_change', 'INSERT')
             AND has_table_privilege('\(schema).payment_change', 'SELECT')
             AND has_table_privilege('\(schema).payment', 'INSERT') AND has_table_privilege('\(schema).payment', 'SELECT')
-            AND \(changing.map { "has_column_privilege('\(schema).payment', '\($0)', 'UPDATE')" }.joined(separator: " AND "))
+            AND \(PaymentRows.changing.map { "has_column_privilege('\(schema).payment', '\($0)', 'UPDATE')" }.joined(separator: " AND "))
         """
 }

@@ -1,3 +1,4 @@
+import DatabaseKit
 import Foundation
 import PostgreSQLClient
 
@@ -6,9 +7,9 @@ import PostgreSQLClient
 /// Two round trips. What fails before the commit was sent has changed nothing, and is begun again where that may help. What
 /// fails after it is in doubt: the session is given up, and the server may still commit.
 struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
-    let reading: [PostgreSQLStatement]
+    let reading: [StoredStatement]
     /// - Returns: what is answered once `writing` is durable; nothing is written where that is empty.
-    let decide: @Sendable ([PostgreSQLResult]) throws -> (value: Value, writing: [PostgreSQLStatement])
+    let decide: @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
 
     /// Deadlocks, and rows that another transaction has put in the way, go away by themselves.
     private static var mostTries: Int { 5 }
@@ -48,13 +49,14 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     ) throws -> Value {
         let (connection, read): (PostgreSQLConnection, [PostgreSQLResult])
         do {
-            (connection, read) = try connections.begin([Self.begin] + reading, until: deadline)
+            (connection, read) = try connections.begin(
+                [Self.begin] + reading.map { PostgreSQLStatement($0) }, until: deadline)
         } catch let failure as PostgreSQLFailure {
             if case .refused = failure { rollBack(connections, until: deadline) }
             throw Undone(failure: failure)
         }
-        let decided: (value: Value, writing: [PostgreSQLStatement])
-        do { decided = try decide(Array(read.dropFirst())) } catch {
+        let decided: (value: Value, writing: [StoredStatement])
+        do { decided = try decide(read.dropFirst().map(\.rows)) } catch {
             rollBack(connections, until: deadline)
             throw error
         }
@@ -67,7 +69,8 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             throw Doubtful()
         }
         do throws(PostgreSQLFailure) {
-            let results = try connection.exchange(decided.writing + [Self.commit], until: deadline)
+            let results = try connection.exchange(
+                decided.writing.map { PostgreSQLStatement($0) } + [Self.commit], until: deadline)
             // The server says ROLLBACK where it could not commit, and warns where it did and a standby may not have it.
             guard results.last?.tag == "COMMIT" else { throw .refused(SQLState(known: "25P02"), statement: 0) }
         } catch {
@@ -111,11 +114,11 @@ extension PostgreSQLPaymentTransaction<Void> {
     static var probe: Self {
         Self(
             reading: [
-                PostgreSQLStatement(
+                StoredStatement(
                     "SELECT pg_advisory_xact_lock(hashtext('paytoken_gateway probe'))", prepared: "lock_probe")
             ],
             decide: { _ in
-                ((), [PostgreSQLStatement("SELECT pg_logical_emit_message(true, 'paytoken_gateway', '')")])
+                ((), [StoredStatement("SELECT pg_logical_emit_message(true, 'paytoken_gateway', '')")])
             })
     }
 
@@ -133,19 +136,5 @@ extension SQLState {
     /// Another transaction was first: the next try sees what it did (unique violation, deadlock, serialization failure).
     fileprivate var passesByItself: Bool {
         self == .deadlock || self == .serializationFailure || code == "23505"
-    }
-}
-
-extension PaymentStoreError {
-    /// Only SQLSTATEs and fixed sentences: a row's values stay out of logs.
-    init(postgreSQL error: any Error) {
-        self =
-            switch error {
-            case let error as PaymentStoreError: error
-            case let error as PostgreSQLFailure: .unavailable(reason: error.reason)
-            case let error as PostgreSQLRowError:
-                .damaged(reason: "column \(error.column + 1) of a row is of another type")
-            default: .unavailable(reason: "\(type(of: error)).")
-            }
     }
 }

@@ -1,4 +1,4 @@
-import Dispatch
+import DatabaseKit
 import Foundation
 import GRDB
 import SQLiteFiles
@@ -11,13 +11,16 @@ import Synchronization
 /// is refused until there is room.
 final class SQLitePaymentConnections: Sendable {
     private enum State {
-        case whole(SQLiteCommits, reader: DatabaseQueue, DatabaseFilePlace)
-        case withoutRoom(reader: DatabaseQueue, DatabaseFilePlace)
+        case whole(Writer, Reader, DatabaseFilePlace)
+        case withoutRoom(Reader, DatabaseFilePlace)
         case closed
     }
 
+    typealias Writer = SQLiteWriter<PaymentBatches>
+    typealias Reader = SQLiteReader<PaymentStoreError>
+
     private let path: String
-    private let faults: SQLitePaymentFaults
+    let deadlines: Deadlines<PaymentStoreError>
     private let state: Mutex<State>
 
     /// A full disk or another program's lock is waited for so long; seconds.
@@ -27,24 +30,27 @@ final class SQLitePaymentConnections: Sendable {
     /// Free bytes without which opening the file for writing is not tried: the shared memory and a payment's commits.
     private static let leastRoom: Int64 = 256 << 10
 
+    /// More wait only for a disk that hangs.
+    private static let capacity = 1024
+
     /// Opens the file, in which the tables are made where there are none; blocks.
     ///
     /// - Throws: ``PaymentStoreOpeningError``, and GRDB's errors.
-    init(path: String, faults: SQLitePaymentFaults) throws {
+    init(path: String, deadlines: Deadlines<PaymentStoreError>) throws {
         self.path = path
-        self.faults = faults
+        self.deadlines = deadlines
         do {
-            state = Mutex(try Self.whole(path, faults))
+            state = Mutex(try Self.whole(path, deadlines))
         } catch let error as DatabaseError where error.isLackOfRoom {
-            guard let reading = try? Self.withoutRoom(path) else { throw error }
+            guard let reading = try? Self.withoutRoom(path, deadlines) else { throw error }
             state = Mutex(reading)
         }
     }
 
-    private static func whole(_ path: String, _ faults: SQLitePaymentFaults) throws -> State {
-        let writer = try DurableSQLite.writing(
+    private static func whole(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
+        let connection = try DurableSQLite.writing(
             path, label: "payments.writer", checkpointPages: checkpointPages, busyTimeout: busyTimeout)
-        try writer.writeWithoutTransaction { db in
+        try connection.writeWithoutTransaction { db in
             try DurableSQLite.requireDurability(db, path: path)
             try SQLitePaymentSchema.prepare(db, path: path)
             do {
@@ -59,31 +65,33 @@ final class SQLitePaymentConnections: Sendable {
         }
         let reader = try DurableSQLite.reading(path, label: "payments.reader", busyTimeout: busyTimeout)
         let place = DatabaseFilePlace(path: path)
-        return .whole(SQLiteCommits(writer, place: place, faults: faults), reader: reader, place)
+        let writer = Writer(
+            connection, place: place, writes: CommitQueue(capacity: capacity, deadlines: deadlines), PaymentBatches())
+        return .whole(writer, Reader(reader, deadlines: deadlines), place)
     }
 
     /// - Throws: where the file cannot be read, or holds another schema's tables.
-    private static func withoutRoom(_ path: String) throws -> State {
+    private static func withoutRoom(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
         let reader = try DurableSQLite.readingAlone(path, label: "payments.reader", busyTimeout: busyTimeout)
         try reader.read { db in
             guard try Int.fetchOne(db, sql: "SELECT schema_version FROM payment_store") == SQLitePaymentSchema.version
             else { throw PaymentStoreOpeningError.notAStore(place: path) }
         }
-        return .withoutRoom(reader: reader, DatabaseFilePlace(path: path))
+        return .withoutRoom(Reader(reader, deadlines: deadlines), DatabaseFilePlace(path: path))
     }
 
     /// - Throws: `unavailable` while there is no room to write.
-    var commits: SQLiteCommits {
+    var writer: Writer {
         get throws(PaymentStoreError) {
             switch state.withLock({ $0 }) {
-            case .whole(let commits, _, _): return commits
+            case .whole(let writer, _, _): return writer
             case .withoutRoom: throw Self.noRoom
             case .closed: throw .unavailable(reason: "It is closed.")
             }
         }
     }
 
-    var reader: (DatabaseQueue, DatabaseFilePlace) {
+    var reader: (Reader, DatabaseFilePlace) {
         get throws(PaymentStoreError) {
             switch state.withLock({ $0 }) {
             case .whole(_, let reader, let place), .withoutRoom(let reader, let place): return (reader, place)
@@ -98,15 +106,10 @@ final class SQLitePaymentConnections: Sendable {
     /// Has the file open for writing, where there was no room for that before.
     func openForWriting() async throws(PaymentStoreError) {
         guard case .withoutRoom = state.withLock({ $0 }) else { return }
-        let result: Result<Void, PaymentStoreError> = await withCheckedContinuation { continuation in
-            DispatchQueue.global().async { [self] in
-                continuation.resume(
-                    returning: state.withLock { state in
-                        Result { try openForWriting(&state) }.mapError { PaymentStoreError($0) }
-                    })
-            }
+        try await onThread { [self] () throws(PaymentStoreError) in
+            try state.withLock { state in Result { try openForWriting(&state) }.mapError { PaymentStoreError($0) } }
+                .get()
         }
-        try result.get()
     }
 
     private func openForWriting(_ state: inout State) throws {
@@ -118,9 +121,9 @@ final class SQLitePaymentConnections: Sendable {
         try reader.close()
         state = .closed
         do {
-            state = try Self.whole(path, faults)
+            state = try Self.whole(path, deadlines)
         } catch {
-            state = try Self.withoutRoom(path)
+            state = try Self.withoutRoom(path, deadlines)
             throw error
         }
     }
@@ -132,13 +135,21 @@ final class SQLitePaymentConnections: Sendable {
             return state
         }
         switch last {
-        case .whole(let commits, let reader, _):
+        case .whole(let writer, let reader, _):
+            writer.writes.close()
             try? reader.close()
-            try? commits.close()
+            try? writer.close()
         case .withoutRoom(let reader, _): try? reader.close()
         case .closed: break
         }
     }
+}
+
+/// A payment's changes hand on nothing to those of other payments.
+struct PaymentBatches: SQLiteBatches {
+    typealias Failure = PaymentStoreError
+
+    func begin(_ db: Database) {}
 }
 
 extension DatabaseError {

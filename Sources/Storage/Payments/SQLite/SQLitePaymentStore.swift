@@ -1,24 +1,36 @@
-import Dispatch
-public import Foundation
+import DatabaseKit
+import Foundation
 import GRDB
 import SQLiteFiles
 import Synchronization
 
 /// Payments in one SQLite file, for one gateway. A lock beside the file (`.lock`) keeps a second one out.
-public final class SQLitePaymentStore: PaymentStore {
+public final class SQLitePaymentStore: StoredPaymentStore {
     public let engine = "sqlite"
-    public var unreadablePayments: Int { unreadable.count }
-    private let unreadable = UnreadablePayments()
+    /// One connection writes, so no row needs a lock.
+    static let rows = PaymentRows(lock: "")
+    let unreadable = UnreadablePayments()
     /// Absolute.
     public let path: String
     private let lock: Mutex<DatabaseFileLock?>
-    private let connections: SQLitePaymentConnections
+    let connections: SQLitePaymentConnections
 
     /// Opens the store, making it where there is none; blocks.
     ///
-    /// - Parameter path: absolute; its directory is there and writable for nobody else.
-    public convenience init(path: String) throws(PaymentStoreOpeningError) {
-        try self.init(path: path, faults: SQLitePaymentFaults())
+    /// - Parameters:
+    ///   - path: absolute; its directory is there and writable for nobody else.
+    ///   - timeout: of each change and each question.
+    public init(path: String, timeout: Duration = .seconds(10)) throws(PaymentStoreOpeningError) {
+        let lock: DatabaseFileLock
+        do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw PaymentStoreOpeningError(error) }
+        do {
+            connections = try SQLitePaymentConnections(path: path, deadlines: Deadlines(timeout: timeout))
+        } catch {
+            lock.release()
+            throw PaymentStoreOpeningError(error, path: path)
+        }
+        self.path = path
+        self.lock = Mutex(lock)
     }
 
     /// Examines the file's place as the opening does, and makes nothing; not in a process that has the store open.
@@ -28,193 +40,130 @@ public final class SQLitePaymentStore: PaymentStore {
         }
     }
 
-    init(path: String, faults: SQLitePaymentFaults) throws(PaymentStoreOpeningError) {
-        let lock: DatabaseFileLock
-        do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw PaymentStoreOpeningError(error) }
-        do {
-            connections = try SQLitePaymentConnections(path: path, faults: faults)
-        } catch {
-            lock.release()
-            throw PaymentStoreOpeningError(error, path: path)
+    static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement {
+        func newest(at digest: String) -> String {
+            """
+            SELECT * FROM (SELECT token_digest, attempt FROM payment_change
+            WHERE client = $1 AND token_digest = \(digest) AND state IN ('not_sent', 'refused')
+            ORDER BY number DESC LIMIT \(Payment.mostFreeAttempts))
+            """
         }
-        self.path = path
-        self.lock = Mutex(lock)
+        return StoredStatement(
+            """
+            \(newest(at: "$2")) UNION ALL \(newest(at: "$4")) UNION ALL
+            \(newest(at: """
+                (SELECT token_digest FROM payment WHERE transaction_id = $3 AND client = $1 AND token_digest <> $2
+                    AND token_digest IS NOT $4)
+                """))
+            """,
+            [
+                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction),
+                .bytes(arrival.spelledKey?.tokenDigest),
+            ])
     }
 
-    private var commits: SQLiteCommits {
-        get throws(PaymentStoreError) { try connections.commits }
-    }
-
-    public func begin(
-        _ arrival: PaymentArrival, at now: Date
-    ) async throws(PaymentStoreError) -> PaymentBeginning {
-        try await commits.write { db in
-            let found = arrival.payment(
-                among: try [
-                    SQLitePaymentRows.find(arrival.key, db),
-                    arrival.spelledKey.flatMap { try SQLitePaymentRows.find($0, db) }, Self.stated(arrival, db),
-                ].compactMap(\.self))
-            let after = try found.map { try SQLitePaymentRows.harmlessAttempts(at: $0.key, db) } ?? []
-            if case .answer(let answer) = ArrivalRule(arrival, found: found, after: after, at: now) { return answer }
-            let payment = arrival.begun(found, at: now)
-            try SQLitePaymentRows.put(payment, db)
-            try SQLitePaymentRows.note(payment, .received, by: nil, reason: nil, db)
-            return .begun(payment, after: after)
-        }
-    }
-
-    /// The client's own payment of the transaction that the token says it is.
-    private static func stated(_ arrival: PaymentArrival, _ db: Database) throws -> Payment? {
-        guard let transaction = arrival.statedTransaction else { return nil }
-        let found = try SQLitePaymentRows.find(transaction: transaction, db)
-        return found?.key.client == arrival.key.client ? found : nil
-    }
-
-    public func claim(
-        _ payment: Payment, _ transaction: PaymentTransaction, as state: PaymentState, _ outcome: PaymentOutcome?,
-        at now: Date
-    ) async throws(PaymentStoreError) -> PaymentClaim {
-        precondition(PaymentState.decrypted.mayBecome(state))
-        return try await commits.write { db in
-            let row = try SQLitePaymentRows.find(payment.key, db)
-            let claimed = try payment.claimed(
-                in: row, besides: SQLitePaymentRows.find(transaction: transaction.identifier, db), transaction,
-                as: state, outcome, at: now)
-            try SQLitePaymentRows.put(claimed.payment, db)
-            for (state, reason) in claimed.history {
-                try SQLitePaymentRows.note(claimed.payment, state, by: nil, reason: reason, db)
+    func change<Value: Sendable>(
+        arriving: Payment.Key?, _ reading: [StoredStatement],
+        _ decide: @escaping @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
+    ) async throws(PaymentStoreError) -> Value {
+        try await connections.writer.write(
+            { db, _ -> (value: Value, line: Int64?) in
+                let (value, writing) = try decide(try reading.map { try db.run($0) })
+                for statement in writing { try db.run(statement) }
+                return (value, writing.isEmpty ? nil : db.lastInsertedRowID)
+            },
+            // Numbers of lines are given once: it was committed if its last line is there.
+            readBack: { decided, db in
+                guard let line = decided.line else { return nil }
+                let found = try db.number("SELECT count(*) FROM payment_change WHERE number = $1", [.integer(line)])
+                return found == 1 ? decided : nil
             }
-            return claimed.claim
-        }
+        ).value
     }
 
-    public func end(
-        _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
-    ) async throws(PaymentStoreError) -> Payment {
-        precondition([.notSent, .refused].contains(state))
-        return try await change(payment, to: state, from: Payment.endable, outcome, at: now)
-    }
-
-    public func settle(
-        _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
-    ) async throws(PaymentStoreError) -> Payment {
-        precondition(state == .pending || Payment.fates.contains(state))
-        return try await commits.write { db in
-            let settled = try payment.settled(
-                in: SQLitePaymentRows.find(payment.key, db),
-                besides: SQLitePaymentRows.find(transaction: payment.transaction?.identifier ?? [], db), as: state,
-                outcome, at: now)
-            if settled.isChanged { try SQLitePaymentRows.put(settled.payment, db) }
-            for (state, reason) in settled.history {
-                try SQLitePaymentRows.note(settled.noted, state, by: nil, reason: reason, db)
+    func read<Value: Sendable>(
+        _ statement: StoredStatement, _ value: @escaping @Sendable ([any StoredRow]) throws -> Value
+    ) async throws(PaymentStoreError) -> Value {
+        let (reader, place) = try connections.reader
+        do throws(PaymentStoreError) {
+            return try await reader.read { db in
+                try place.requireUnchanged()
+                return try value(db.run(statement))
             }
-            return settled.payment
-        }
-    }
-
-    public func resolve(
-        transaction: [UInt8], as state: PaymentState, by person: String, reason: String, at now: Date
-    ) async throws(PaymentStoreError) -> Payment {
-        precondition(Payment.fates.contains(state))
-        return try await commits.write { db in
-            guard let row = try SQLitePaymentRows.find(transaction: transaction, db) else {
-                throw PaymentStoreError.notFound
-            }
-            let changed = try row.resolved(as: state, at: now)
-            try SQLitePaymentRows.put(changed, db)
-            try SQLitePaymentRows.note(changed, state, by: person, reason: reason, db)
-            return changed
-        }
-    }
-
-    public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
-        let latest = StoredTime.milliseconds(now.addingTimeInterval(-Payment.clockMargin))
-        // Looked for first without the lock on writing: nearly always there is none.
-        let found = try await read { db in try SQLitePaymentRows.abandoned(before: latest, db) }
-        guard !unreadable.readable(found).isEmpty else { return 0 }
-        return try await commits.write { [unreadable] db in
-            let abandoned = unreadable.readable(try SQLitePaymentRows.abandoned(before: latest, db))
-            for payment in abandoned {
-                let pending = try payment.interrupted(at: now)
-                _ = try Self.write(pending, pending.outcome ?? PaymentOutcome(), db)
-            }
-            return abandoned.count
+        } catch .inDoubt(let reason) {
+            throw .unavailable(reason: reason)
         }
     }
 
     public func prune() async throws(PaymentStoreError) -> Int {
-        let latest = StoredTime.milliseconds(Date(timeIntervalSinceNow: -Payment.retention))
+        let latest = StoredTime.nearestMilliseconds(Date(timeIntervalSinceNow: -Payment.retention))
         // Searched first without the lock on writing: mostly there is none.
-        guard try await read({ db in try SQLitePaymentRows.hasRemovable(before: latest, db) }) else { return 0 }
-        return try await commits.write { db in try SQLitePaymentRows.removeRemovable(before: latest, db) }
+        guard try await !read(Self.removable(before: latest, limit: 1), { $0.isEmpty }) else { return 0 }
+        return try await connections.writer.write(
+            { db, _ in try Self.removeRemovable(before: latest, db) }, readBack: { _, _ in nil })
     }
 
-    public func payment(transaction: [UInt8]) async throws(PaymentStoreError) -> Payment? {
-        try await read { db in try SQLitePaymentRows.find(transaction: transaction, db) }
+    /// Those that can be removed. SQLite would take the index of transactions, and read every row without one.
+    private static func removable(before time: Int64, limit: Int) -> StoredStatement {
+        StoredStatement(
+            """
+            SELECT client, token_digest FROM payment INDEXED BY payment_removable
+            WHERE state IN ('received', 'not_sent', 'refused') AND transaction_id IS NULL AND changed_at < $1
+            ORDER BY changed_at LIMIT $2
+            """, [.integer(time), .integer(limit)])
     }
 
-    public func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment] {
-        try await unreadable.list(filter) { filter throws(PaymentStoreError) in
-            try await read { db in try SQLitePaymentRows.list(filter, db) }
+    /// The oldest 250, and at most three rows for each of them: so many take some 60 ms, for which changes wait. A longer history
+    /// goes in several calls, and its payment in the last.
+    private static func removeRemovable(before time: Int64, _ db: Database) throws -> Int {
+        var (remaining, removed) = (3 * 250, 0)
+        for row in try db.run(removable(before: time, limit: 250)) {
+            let place: [StoredValue] = [.text(try row.text(0)), .bytes(try row.bytes(1))]
+            // The oldest first, so that what is left of a history is its end.
+            try db.run(
+                """
+                DELETE FROM payment_change WHERE number IN (
+                    SELECT number FROM payment_change WHERE client = $1 AND token_digest = $2 ORDER BY number LIMIT $3)
+                """, place + [.integer(remaining)])
+            remaining -= db.changesCount
+            guard remaining > 0 else { break }
+            try db.run("DELETE FROM payment WHERE client = $1 AND token_digest = $2", place)
+            remaining -= 1
+            removed += 1
         }
-    }
-
-    public func history(of key: Payment.Key) async throws(PaymentStoreError) -> [PaymentChange] {
-        try await read { db in try SQLitePaymentRows.history(of: key, db) }
-    }
-
-    public func pending() async throws(PaymentStoreError) -> PendingPayments {
-        try await read { db in try SQLitePaymentRows.pending(db) }
+        return removed
     }
 
     public func probe() async throws(PaymentStoreError) {
         try await connections.openForWriting()
-        try await commits.write { db in try SQLitePaymentRows.writeAndTakeBack(db) }
+        // Whether the store can be written is what is asked: nothing is read back.
+        try await connections.writer.write({ db, _ in try Self.writeAndTakeBack(db) }, readBack: { _, _ in nil })
+    }
+
+    /// Writes what a payment's arrival writes, and takes it back: no row is left, and the commit writes every page that was
+    /// touched to the log of committed changes. An update that changes nothing writes no page.
+    private static func writeAndTakeBack(_ db: Database) throws {
+        var generator = SystemRandomNumberGenerator()
+        let digest = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        let now = Date()
+        let payment = Payment(
+            key: .init(client: "", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
+            state: .received, attempt: PaymentAttempt(owner: "probe", deadline: now), receivedAt: now, changedAt: now)
+        try db.inSavepoint {
+            try db.run(PaymentRows.put(payment))
+            try db.run(PaymentRows.note(payment, payment.state, reason: nil))
+            return .rollback
+        }
     }
 
     public func close() async {
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            DispatchQueue.global().async { [self] in
-                connections.close()
-                lock.withLock { lock in
-                    lock?.release()
-                    lock = nil
-                }
-                continuation.resume()
+        await onThread { [self] in
+            connections.close()
+            lock.withLock { lock in
+                lock?.release()
+                lock = nil
             }
         }
-    }
-
-    private func change(
-        _ payment: Payment, to state: PaymentState, from states: Set<PaymentState>, _ outcome: PaymentOutcome,
-        at now: Date
-    ) async throws(PaymentStoreError) -> Payment {
-        try await commits.write { db in
-            let row = try SQLitePaymentRows.find(payment.key, db)
-            return try Self.write(payment.changed(in: row, to: state, from: states, outcome, at: now), outcome, db)
-        }
-    }
-
-    private static func write(_ changed: Payment, _ outcome: PaymentOutcome, _ db: Database) throws -> Payment {
-        try SQLitePaymentRows.put(changed, db)
-        try SQLitePaymentRows.note(changed, changed.state, by: nil, reason: outcome.reason, db)
-        return changed
-    }
-
-    private func read<Value: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> Value
-    ) async throws(PaymentStoreError) -> Value {
-        let (reader, place) = try connections.reader
-        let result: Result<Value, PaymentStoreError> = await withCheckedContinuation { continuation in
-            reader.asyncRead { database in
-                let result = Result {
-                    try place.requireUnchanged()
-                    return try body(database.get())
-                }
-                continuation.resume(returning: result.mapError { PaymentStoreError($0) })
-            }
-        }
-        return try result.get()
     }
 }
 
@@ -238,8 +187,8 @@ extension PaymentStoreOpeningError {
         case let error as DatabaseError where error.resultCode == .SQLITE_NOTADB: self = .notAStore(place: path)
         case let error as DatabaseError
         where [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(error.resultCode):
-            self = .notNow(place: path, reason: PaymentStoreError.reason(of: error))
-        default: self = .cannotOpen(place: path, reason: PaymentStoreError.reason(of: error))
+            self = .notNow(place: path, reason: PaymentStoreError(error).reason)
+        default: self = .cannotOpen(place: path, reason: PaymentStoreError(error).reason)
         }
     }
 }

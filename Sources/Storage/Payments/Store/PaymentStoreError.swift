@@ -1,4 +1,8 @@
+import DatabaseKit
 internal import Encodings
+import GRDB
+import PostgreSQLClient
+import SQLiteFiles
 
 /// Why the store did not do what it was asked.
 public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertible {
@@ -23,6 +27,40 @@ public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertib
         case .superseded(let state): "The payment is \(state.rawValue) by now."
         case .notFound: "There is no such payment."
         case .damaged(let reason): "The store of payments holds what this version does not know: \(reason)"
+        }
+    }
+}
+
+extension PaymentStoreError: StoreFailure {
+    static func timedOut(after timeout: Duration, mayStand: Bool) -> PaymentStoreError {
+        let reason = "It has not answered within \(timeout)."
+        return mayStand ? .inDoubt(reason: reason) : .unavailable(reason: reason)
+    }
+
+    /// Only SQLite's code, SQLSTATEs and fixed sentences: a statement's values stay out of logs.
+    init(_ error: any Error) {
+        self =
+            switch error {
+            case let error as PaymentStoreError: error
+            case let error as DatabaseError: .unavailable(reason: "SQLite says \(error.extendedResultCode).")
+            case let error as DatabaseFileReplaced: .unavailable(reason: error.description)
+            case is TransactionLeftOpen: .unavailable(reason: "A transaction that failed cannot be rolled back.")
+            case let error as PostgreSQLFailure: .unavailable(reason: error.reason)
+            case let error as UnreadableColumn:
+                .damaged(reason: "column \(error.column + 1) of a row is of another type")
+            default: .unavailable(reason: "\(type(of: error)).")
+            }
+    }
+
+    var whereItMayStand: PaymentStoreError {
+        if case .unavailable(let reason) = self { .inDoubt(reason: reason) } else { self }
+    }
+
+    /// Without what it is the reason of.
+    var reason: String {
+        switch self {
+        case .unavailable(let reason), .inDoubt(let reason): reason
+        case .overloaded, .superseded, .notFound, .damaged: description
         }
     }
 }

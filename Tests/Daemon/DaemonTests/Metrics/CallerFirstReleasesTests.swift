@@ -1,6 +1,5 @@
 import AuditChain
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 
@@ -13,15 +12,11 @@ import Testing
     private let directory: FreshDirectory
     private let ledger: SQLiteLedger
     private let instruments = Instruments()
-    /// Whether the ledger cannot be read.
-    private let isFailing = Failing()
 
     init() async throws {
         directory = try FreshDirectory()
-        let isFailing = isFailing
         ledger = try await SQLiteLedger.open(
-            SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1"),
-            faults: LedgerFaults(reading: { if isFailing.now { throw Failing.Fault() } }))
+            SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1"))
     }
 
     private func releases(now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) -> CallerFirstReleases {
@@ -34,6 +29,12 @@ import Testing
             AuditRecord(
                 time: AuditTime(RecordFixture.noon.addingTimeInterval(seconds)), event: .decrypt(reference: nil),
                 caller: AuditCaller(name: AuditText("shop"), uid: uid, gid: 7)))
+    }
+
+    /// A ledger whose file is away is not read.
+    private func setAway(_ isAway: Bool) throws {
+        let (path, away) = (directory.path("ledger.sqlite"), directory.path("away"))
+        try FileManager.default.moveItem(atPath: isAway ? path : away, toPath: isAway ? away : path)
     }
 
     @Test("each caller has its own earliest release, however many follow")
@@ -60,10 +61,10 @@ import Testing
         }
         let releases = releases()
         await releases.released(to: 1_001)?.value
-        isFailing.now = true
+        try setAway(true)
         await releases.released(to: 1_002)?.value
         #expect(instruments.callerFirstRelease.value(["1002"]) == 1_800_000_060)
-        isFailing.now = false
+        try setAway(false)
         try await release(to: 1_004, at: 240)
         await releases.released(to: 1_004)?.value
         #expect(instruments.callerFirstRelease.value(["1004"]) == 1_800_000_240)
@@ -74,10 +75,10 @@ import Testing
         try await release(to: 1_001, at: 60)
         let clock = SteppedClock()
         let releases = releases(now: { clock.now })
-        isFailing.now = true
+        try setAway(true)
         await releases.released(to: 1_001)?.value
         #expect(instruments.callerFirstRelease.value(["1001"]) == nil)
-        isFailing.now = false
+        try setAway(false)
         clock.step(by: .milliseconds(9_999))
         #expect(releases.released(to: 1_001) == nil)
         clock.step(by: .milliseconds(1))
@@ -116,17 +117,5 @@ import Testing
         try await wait(for: "the metric") { fixture.instruments.callerFirstRelease.value([uid]) != nil }
         let shown = try #require(fixture.instruments.callerFirstRelease.value([uid]))
         #expect(shown > began - 60 && shown < began + 60)
-    }
-}
-
-/// Whether something fails at present.
-private final class Failing: Sendable {
-    struct Fault: Error {}
-
-    private let state = Mutex(false)
-
-    var now: Bool {
-        get { state.withLock { $0 } }
-        set { state.withLock { $0 = newValue } }
     }
 }

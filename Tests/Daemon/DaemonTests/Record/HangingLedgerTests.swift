@@ -19,9 +19,10 @@ import Testing
     }
 
     private func ledger() async throws -> SQLiteLedger {
-        try await SQLiteLedger.open(
-            SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1", timeout: .seconds(3600)),
-            faults: LedgerFaults(insideTransaction: hang.pass))
+        let ledger = try await SQLiteLedger.open(
+            SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1", timeout: .seconds(3600)))
+        try await SQLiteFaults(beforeCommit: hang.pass).install(on: ledger.writer.connection)
+        return ledger
     }
 
     private func recorder(_ ledger: SQLiteLedger, _ faults: FaultLog) -> UsageRecorder {

@@ -1,14 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Where tests' daemons keep their ledgers.
-public enum DaemonLedger: String, CaseIterable, Sendable {
-    case sqlite
-    case postgresql
-
-    /// Of the daemons that are made now.
-    @TaskLocal public static var current = DaemonLedger.sqlite
-
+extension StorageEngine {
     /// A database of a daemon's own; nil for a file.
     func database() async throws -> DaemonDatabase? {
         self == .postgresql ? try await DaemonDatabase() : nil
@@ -18,7 +11,7 @@ public enum DaemonLedger: String, CaseIterable, Sendable {
 /// What tests share, made when the first of them wants it, once for each kind of ledger.
 public final class OncePerLedger<Value: Sendable>: Sendable {
     private let make: @Sendable () async throws -> Value
-    private let made = Mutex<[DaemonLedger: Task<Value, any Error>]>([:])
+    private let made = Mutex<[StorageEngine: Task<Value, any Error>]>([:])
 
     /// - Parameter make: daemons that are made in it have the ledger of the test that wants it.
     public init(_ make: @escaping @Sendable () async throws -> Value) {
@@ -27,7 +20,7 @@ public final class OncePerLedger<Value: Sendable>: Sendable {
 
     public var value: Value {
         get async throws {
-            let ledger = DaemonLedger.current
+            let ledger = StorageEngine.current
             let task = made.withLock { made in
                 if let known = made[ledger] { return known }
                 // With the tests' own local values, the kind of ledger among them.

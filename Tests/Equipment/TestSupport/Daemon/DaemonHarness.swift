@@ -26,7 +26,7 @@ public final class DaemonHarness: Sendable {
         adminSocket = directory.path("a.sock")
         configurationFile = directory.path("paytokend.yaml")
         database =
-            if let database = configuration.database { database } else { try await DaemonLedger.current.database() }
+            if let database = configuration.database { database } else { try await StorageEngine.current.database() }
         for hsmToken in configuration.ownHSMTokens {
             let store = Self.store(of: hsmToken)
             try directory.makeDirectory(store)

@@ -11,6 +11,8 @@ public final class PostgreSQLProxy: Sendable {
         case loseAcknowledgement(then: Fault)
         /// The connection breaks before the next commit comes to the server.
         case loseCommit(then: Fault)
+        /// The next commit gets stuck on its way to the server.
+        case holdCommit(then: Fault)
         /// Nothing passes any more, in either direction, and nobody hears of it.
         case silence
         /// Nobody gets through; connections are closed at once.
@@ -97,6 +99,9 @@ public final class PostgreSQLProxy: Sendable {
             case (.loseAcknowledgement(let next), .toClient) where bytes.holds("COMMIT\0"): state.fault = next
             // Bind of the unnamed portal to the statement that commits.
             case (.loseCommit(let next), .toServer) where bytes.holds("\0commit\0"): state.fault = next
+            case (.holdCommit(let next), .toServer) where bytes.holds("\0commit\0"):
+                state.fault = next
+                return .hold
             default: return .pass
             }
             state.cuts += 1

@@ -40,12 +40,11 @@ struct StoreReadinessTests {
     func failedPrune() async throws {
         // How many commits are still to succeed.
         let (allowed, lines) = (Shared(Int.max), Shared<[String]>([]))
-        let store = try SQLitePaymentStore(
-            path: directory.path("other.sqlite"),
-            faults: SQLitePaymentFaults(beforeCommit: {
-                allowed.change { $0 -= 1 }
-                if allowed.current < 0 { throw CancellationError() }
-            }))
+        let store = try SQLitePaymentStore(path: directory.path("other.sqlite"))
+        try await SQLiteFaults(beforeCommit: {
+            allowed.change { $0 -= 1 }
+            if allowed.current < 0 { throw CancellationError() }
+        }).install(on: store.connections.writer.connection)
         let old = Date(timeIntervalSinceNow: -8 * 86_400)
         let digest = [UInt8](repeating: 7, count: 32)
         _ = try await store.begin(

@@ -161,7 +161,8 @@ struct AdminAccessTests {
             defer { for end in ends { close(end) } }
             func sources(_ rules: [AdminAccess.Rule]) throws -> [ConnectionBound] {
                 let router = AdminRouter(
-                    routes: [], access: { AdminAccess(rules: rules) }, log: gateway.assembly.adminRouter.log)
+                    routes: [], rules: AdminRules(access: { AdminAccess(rules: rules) }),
+                    log: gateway.assembly.adminRouter.log)
                 return try AdminConnections(router: router, instruments: gateway.assembly.instruments)
                     .accept(ends[0], from: .user(geteuid())).wider
             }

@@ -1,3 +1,4 @@
+import DatabaseKit
 import Foundation
 import GRDB
 import MerchantKeys
@@ -9,7 +10,7 @@ import Testing
 
 /// A ledger that the programs of one version left, as SQL: `Tests/Storage/OlderLedgers/make` says with what in it.
 struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
-    let engine: LedgerEngine
+    let engine: StorageEngine
     let version: Int
 
     static let all = [

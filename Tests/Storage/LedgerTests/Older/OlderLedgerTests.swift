@@ -1,6 +1,7 @@
 import AccessControl
 import AuditChain
 import Crypto
+import DatabaseKit
 import Foundation
 import MerchantKeys
 import PaymentToken
@@ -129,8 +130,8 @@ struct OlderLedgerTests {
 
     @Test(
         "A table that is changed without a new version is found: this version's schema is the one that its file has",
-        arguments: LedgerEngine.allCases)
-    func frozen(_ engine: LedgerEngine) async throws {
+        arguments: StorageEngine.allCases)
+    func frozen(_ engine: StorageEngine) async throws {
         let version = engine == .sqlite ? SQLiteTables.version : PostgreSQLTables.version
         // A new version needs a file of its own: Tests/Storage/OlderLedgers/make, and a line in OlderLedgerFile.all.
         let published = try #require(

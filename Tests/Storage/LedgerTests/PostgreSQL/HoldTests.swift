@@ -1,5 +1,6 @@
 import AccessControl
 import AuditChain
+import DatabaseKit
 import Foundation
 import PostgreSQLClient
 import TestSupport

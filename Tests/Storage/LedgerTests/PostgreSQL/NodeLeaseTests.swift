@@ -58,18 +58,14 @@ struct NodeLeaseTests {
 
     @Test("A daemon that stood still before its commit, while another took its name, commits nothing any more")
     func fenced() async throws {
-        let hang = Hang()
-        defer { hang.end() }
-        let fixture = try await PostgreSQLFixture(faults: LedgerFaults(insideTransaction: hang.pass)) {
-            $0.lease = .seconds(1)
-        }
-        hang.begin()
+        let fixture = try await PostgreSQLFixture { $0.lease = .seconds(1) }
+        fixture.proxy.fault = .holdCommit(then: .refuse)
         let late = fixture.begin(1)
-        try await hang.hold()
+        try await wait(for: "the commit") { fixture.proxy.fault == .refuse }
         // The server ends the session that stands still in a transaction; then its lease runs out.
         let other = try await fixture.node("node-1")
         #expect(try await fixture.release(2, on: other) == RecordedVerdict(.released, sequence: 1))
-        hang.end()
+        fixture.proxy.fault = .none
         let answer = try await late.value()
         #expect(answer.isUnavailable, "\(answer)")
         #expect(fixture.ledger.lease.isLost)

@@ -13,38 +13,34 @@ struct PostgreSQLFixture: Sendable {
     let proxy: PostgreSQLProxy
     let ledger: PostgreSQLLedger
     let events = LedgerEvents()
-    let faults: LedgerFaults
     /// Makes requests; its own ledger is not used.
     let key = LedgerFixture.hash(1)
 
     /// A ledger behind a proxy, with one active key.
     init(
-        _ databases: LedgerDatabases? = nil, faults: LedgerFaults = LedgerFaults(),
-        _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
+        _ databases: LedgerDatabases? = nil, _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
     ) async throws {
         let databases = if let databases { databases } else { try await LedgerDatabases.shared }
         database = try await databases.make()
         proxy = try await PostgreSQLProxy(to: database.server)
-        self.faults = faults
         var settings = PostgreSQLLedger.Settings(
             url: try PostgreSQLURL(proxy.url(database.name, user: LedgerDatabases.daemon)), node: "node-1",
             repeatFor: .seconds(3600), timeout: .seconds(60))
         change(&settings)
         let events = events
-        ledger = try await PostgreSQLLedger.open(settings, faults: faults) { events.add($0) }
+        ledger = try await PostgreSQLLedger.open(settings) { events.add($0) }
         try await ledger.store(LedgerFixture.record(key))
     }
 
     /// Another node's ledger of the same database, past the proxy.
     func node(
-        _ name: String, faults: LedgerFaults = LedgerFaults(),
-        _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
+        _ name: String, _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
     ) async throws -> PostgreSQLLedger {
         var settings = ledger.settings
         settings.url = try database.url()
         settings.node = name
         change(&settings)
-        return try await PostgreSQLLedger.open(settings, faults: faults)
+        return try await PostgreSQLLedger.open(settings)
     }
 
     /// A release of transaction `number` with a reference, or without one.

@@ -3,6 +3,7 @@ import AuditChain
 import Foundation
 import MerchantKeys
 import PaymentToken
+import TestSupport
 import Testing
 
 @testable import Ledger

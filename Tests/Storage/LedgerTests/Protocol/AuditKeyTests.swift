@@ -1,6 +1,7 @@
 import AuditChain
 import Crypto
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -75,31 +76,30 @@ struct AuditKeyTests {
 
     @Test("When the acknowledgement gets lost a plan and a confirmation are found, the record with it")
     func acknowledgementLost() async throws {
-        let lost = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
-        lost.isActive = true
+        let fixture = try await LedgerFixture(isFaulty: true)
+        fixture.loseAcknowledgement()
         try await fixture.ledger.planAuditKey(identifier: first)
+        fixture.loseAcknowledgement()
         let sequence = try await fixture.ledger.confirmAuditKey(
             identifier: first, publicKey: point,
             recording: AuditRecord(time: AuditTime(LedgerFixture.noon), event: .auditPublicKey()))
         #expect(sequence == 1)
-        #expect(lost.strikes == 2)
+        #expect(fixture.lostAcknowledgements == 2)
     }
 
     @Test("When nothing can be committed neither stands")
     func unavailable() async throws {
-        let broken = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: { try broken.strike() }))
-        broken.isActive = true
+        let fixture = try await LedgerFixture(isFaulty: true)
+        try await fixture.breakCommits()
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.planAuditKey(identifier: first) }
-        broken.isActive = false
+        try await fixture.repairCommits()
         #expect(try await fixture.ledger.auditKeys().isEmpty)
         try await fixture.ledger.planAuditKey(identifier: first)
-        broken.isActive = true
+        try await fixture.breakCommits()
         await #expect(throws: LedgerFailure.self) {
             try await fixture.ledger.confirmAuditKey(identifier: first, publicKey: point, recording: nil)
         }
-        broken.isActive = false
+        try await fixture.repairCommits()
         #expect(try await fixture.ledger.auditKeys() == [StoredAuditKey(identifier: first, publicKey: nil)])
     }
 }

@@ -55,15 +55,13 @@ struct GroupCommitTests {
 
     @Test("When a batch's acknowledgement gets lost every member is answered by what stands of it")
     func acknowledgementLost() async throws {
-        let lost = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
-        lost.isActive = true
+        let fixture = try await LedgerFixture(isFaulty: true)
+        fixture.loseAcknowledgement()
         var operations = try (1...10).map { try fixture.releasing($0) }
         operations += try (1...10).map { try fixture.releasing($0) }
         operations += try (1...10).map { try fixture.releasing($0, reference: nil) }
         let answers = try await fixture.inOneBatch(operations)
-        lost.isActive = false
-        #expect(lost.strikes == 1)
+        #expect(fixture.lostAcknowledgements == 1)
         let kinds: [ReleaseVerdict] = [.released, .repeated, .replayed]
         #expect(try answers.map { try $0.get().verdict } == kinds.flatMap { Array(repeating: $0, count: 10) })
         #expect(try answers.map { try $0.get().sequence } == (1...30).map { $0 })
@@ -76,12 +74,11 @@ struct GroupCommitTests {
 
     @Test("When a batch fails none of its members is released, refusals keep their codes, and the chain has no gap")
     func batchFailed() async throws {
-        let broken = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: { try broken.strike() }))
+        let fixture = try await LedgerFixture(isFaulty: true)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
         let suspended = LedgerFixture.hash(2)
         try await fixture.ledger.store(LedgerFixture.record(suspended, state: .suspended))
-        broken.isActive = true
+        try await fixture.breakCommits()
         let notActive = try fixture.request(30, key: suspended)
         var operations = [try fixture.releasing(1, reference: nil)]
         operations.append { try await $0.release(notActive, recording: LedgerFixture.record(of: notActive)) }
@@ -90,7 +87,7 @@ struct GroupCommitTests {
         operations.append(try fixture.releasing(2, reference: nil))
         let answers = try await fixture.inOneBatch(operations)
         #expect(try await fixture.ledger.head().sequence == 0)
-        broken.isActive = false
+        try await fixture.repairCommits()
         #expect(try answers[0].get() == RecordedVerdict(.replayed, sequence: nil))
         #expect(try answers[1].get() == RecordedVerdict(.keyNotActive, sequence: nil))
         for answer in answers.dropFirst(2) {

@@ -250,19 +250,17 @@ struct NamedAttemptTests {
 
     @Test("A commit that was not acknowledged and stands counts: its attempts are answered, and the last is the last")
     func acknowledgementLost() async throws {
-        let lost = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
-        lost.isActive = true
+        let fixture = try await LedgerFixture(isFaulty: true)
+        fixture.loseAcknowledgement()
         let verdicts = try await inOneBatchInDoubt(fixture)
-        lost.isActive = false
-        #expect(lost.strikes == 1)
+        #expect(fixture.lostAcknowledgements == 1)
         #expect(verdicts == [.released, .repeated, .releasedByOther])
         #expect(try await release(fixture, 4, after: [1, 3]) == .releasedByOther)
         #expect(try await release(fixture, 5, after: [1, 2]) == .repeated)
         // Without a record it is found by the claim.
-        lost.isActive = true
+        fixture.loseAcknowledgement()
         #expect(try await release(fixture, 6, after: [5]) == .repeated)
-        #expect(lost.strikes == 2)
+        #expect(fixture.lostAcknowledgements == 2)
     }
 
     private func inOneBatchInDoubt(_ fixture: LedgerFixture) async throws -> [ReleaseVerdict] {
@@ -278,12 +276,11 @@ struct NamedAttemptTests {
 
     @Test("A commit that did not take place leaves the last release as it was, and equal names keep their own refusals")
     func commitFailed() async throws {
-        let broken = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: { try broken.strike() }))
+        let fixture = try await LedgerFixture(isFaulty: true)
         #expect(try await release(fixture, 1) == .released)
         let others = try fixture.request(2, caller: "other", named: NamedAttempt(1))
         #expect(try await fixture.ledger.release(others) == .released)
-        broken.isActive = true
+        try await fixture.breakCommits()
         let requests = [
             // Released if it could be written.
             try fixture.request(1, named: NamedAttempt(2, after: [1])),
@@ -292,7 +289,7 @@ struct NamedAttemptTests {
         ]
         let answers = try await fixture.inOneBatch(
             requests.map { request in { ledger in try await ledger.release(request, recording: nil) } })
-        broken.isActive = false
+        try await fixture.repairCommits()
         #expect(throws: LedgerFailure.self) { try answers[0].get() }
         #expect(try answers[1].get().verdict == .releasedByOther)
         #expect(try answers[2].get().verdict == .replayed)

@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import MerchantKeys
+import TestSupport
 import Testing
 
 @testable import Ledger

@@ -1,6 +1,7 @@
 import AuditChain
 import Foundation
 import MerchantKeys
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -84,7 +85,7 @@ struct RecordArchiveTests {
 
     @Test("No byte of an archive can be changed without being found")
     func everyByte() async throws {
-        guard LedgerEngine.current == .sqlite else { return }
+        guard StorageEngine.current == .sqlite else { return }
         let fixture = try await ArchiveFixture()
         let file = try await fixture.archived(1...10)
         let keys = CheckpointKeys([try fixture.signer.publicKey])

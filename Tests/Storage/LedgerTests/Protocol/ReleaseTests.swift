@@ -1,6 +1,7 @@
 import Foundation
 import MerchantKeys
 import PaymentToken
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -10,7 +11,7 @@ struct ReleaseTests {
     @Test("Every engine says which it is")
     func engine() async throws {
         let fixture = try await LedgerFixture()
-        #expect(fixture.ledger.engine == LedgerEngine.current.rawValue && fixture.ledger.node == "node-1")
+        #expect(fixture.ledger.engine == StorageEngine.current.rawValue && fixture.ledger.node == "node-1")
     }
 
     @Test("A new transaction is released")

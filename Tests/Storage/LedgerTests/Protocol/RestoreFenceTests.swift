@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -42,7 +43,7 @@ struct RestoreFenceTests {
         try await ledger.apply(acceptance())
         let fence = try await fence(of: ledger)
         // A file's clock is the daemon's, here the tests' noon; a server's is its own.
-        switch LedgerEngine.current {
+        switch StorageEngine.current {
         case .sqlite: #expect(fence == LedgerFixture.noon + 300)
         case .postgresql: #expect(fence >= before + 300 && fence <= Date() + 301)
         }

@@ -3,6 +3,7 @@ import Foundation
 import MerchantKeys
 import PaymentToken
 import Refusals
+import TestSupport
 import Testing
 import WorkerProtocol
 

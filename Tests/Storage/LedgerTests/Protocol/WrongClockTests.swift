@@ -1,5 +1,6 @@
 import AuditChain
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Ledger

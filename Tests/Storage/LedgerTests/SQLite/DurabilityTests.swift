@@ -1,7 +1,6 @@
 import Foundation
 import GRDB
 import SQLiteFiles
-import Synchronization
 import TestSupport
 import Testing
 
@@ -72,22 +71,22 @@ struct DurabilityTests {
 
     @Test("A release whose acknowledgement got lost is found by its attempt, and stays one release")
     func acknowledgementLost() async throws {
-        let lost = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
-        lost.isActive = true
+        let fixture = try await LedgerFixture(isFaulty: true)
+        fixture.loseAcknowledgement()
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
+        fixture.loseAcknowledgement()
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeated)
-        #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .replayed)
-        #expect(lost.strikes == 3)
+        fixture.loseAcknowledgement()
+        #expect(try await fixture.releasing(1, reference: nil)(fixture.ledger).verdict == .replayed)
+        #expect(fixture.lostAcknowledgements == 3)
     }
 
     @Test("A commit that did not take place is unavailable, claims nothing, and the next one works")
     func commitFailed() async throws {
-        let broken = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: { try broken.strike() }))
-        broken.isActive = true
+        let fixture = try await LedgerFixture(isFaulty: true)
+        try await fixture.breakCommits()
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(1)) }
-        broken.isActive = false
+        try await fixture.repairCommits()
         #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .released)
     }
 
@@ -104,33 +103,10 @@ struct DurabilityTests {
 
     @Test("A key's change whose acknowledgement got lost is not reported as failed")
     func recordAcknowledgementLost() async throws {
-        let lost = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
-        lost.isActive = true
+        let fixture = try await LedgerFixture(isFaulty: true)
+        fixture.loseAcknowledgement()
         try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
         #expect(try await fixture.ledger.keyRecords().map(\.state) == [.suspended])
-        #expect(lost.strikes == 1)
-    }
-}
-
-/// Strikes while it is active, and counts.
-final class Fault: Sendable {
-    struct Struck: Error {}
-
-    private let state = Mutex((active: false, strikes: 0))
-
-    var isActive: Bool {
-        get { state.withLock { $0.active } }
-        set { state.withLock { $0.active = newValue } }
-    }
-
-    var strikes: Int { state.withLock { $0.strikes } }
-
-    func strike() throws {
-        let strikes = state.withLock { state in
-            if state.active { state.strikes += 1 }
-            return state.active
-        }
-        if strikes { throw Struck() }
+        #expect(fixture.lostAcknowledgements == 1)
     }
 }

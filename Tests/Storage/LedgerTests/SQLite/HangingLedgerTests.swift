@@ -1,5 +1,7 @@
 import AuditChain
+import DatabaseKit
 import Foundation
+import SQLiteFiles
 import Synchronization
 import TestSupport
 import Testing
@@ -37,7 +39,8 @@ struct HangingLedgerTests {
     @Test(
         "A release whose commit hangs is answered at its deadline; the late verdict is discarded, and a repeat has it")
     func commit() async throws {
-        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: hang.pass))
+        let fixture = try await LedgerFixture()
+        try await SQLiteFaults(beforeCommit: hang.pass).install(on: fixture.sqlite.writer.connection)
         defer { hang.end() }
         let request = try fixture.request(1)
         hang.begin()
@@ -54,7 +57,8 @@ struct HangingLedgerTests {
 
     @Test("What waits behind a commit that hangs is answered too, and is never written")
     func behind() async throws {
-        let fixture = try await LedgerFixture(faults: LedgerFaults(insideTransaction: hang.pass))
+        let fixture = try await LedgerFixture()
+        try await SQLiteFaults(beforeCommit: hang.pass).install(on: fixture.sqlite.writer.connection)
         defer { hang.end() }
         hang.begin()
         let first = begin(fixture, try fixture.releasing(1))
@@ -77,7 +81,7 @@ struct HangingLedgerTests {
     @Test("While the writer is stuck in a commit nothing more is queued but notes, and those fill half of the room")
     func stuck() throws {
         let queue = CommitQueue<NumberedWrite>(
-            capacity: 4, deadlines: LedgerDeadlines(timeout: .zero), observe: { _ in }, recording: { _, _ in 0 })
+            capacity: 4, deadlines: LedgerDeadlines(timeout: .zero))
         guard case .begins = queue.enter(1, isNote: false) else {
             Issue.record("it does not begin")
             return
@@ -106,20 +110,21 @@ struct HangingLedgerTests {
     func waitsForOthers() throws {
         let pauses = Mutex<[Duration]>([])
         let arriving = Mutex<(@Sendable () -> Void)?>(nil)
+        let releases = ReleasesUnderWay()
         let queue = CommitQueue<NumberedWrite>(
-            capacity: 4096, deadlines: LedgerDeadlines(timeout: .seconds(10)), observe: { _ in },
+            capacity: 4096, deadlines: LedgerDeadlines(timeout: .seconds(10)), moment: releases.worthWaiting(with:),
             pause: { moment in
                 pauses.withLock { $0.append(moment) }
                 arriving.withLock { $0 }?()
-            }, recording: { _, _ in 0 })
+            })
         func paused() -> [Duration] { pauses.withLock { $0 } }
 
-        queue.releasesUnderWay.begin()
+        releases.begin()
         _ = queue.enter(1, isNote: false)
         #expect(queue.next() == [1] && queue.next() == nil)
         #expect(paused().isEmpty, "a release that is alone waited")
 
-        for _ in 0..<3 { queue.releasesUnderWay.begin() }
+        for _ in 0..<3 { releases.begin() }
         #expect(queue.next() == nil)
         #expect(paused().isEmpty, "nothing was there to commit")
         _ = queue.enter(2, isNote: false)
@@ -128,27 +133,26 @@ struct HangingLedgerTests {
         #expect(paused() == [.microseconds(120)])
 
         arriving.withLock { $0 = nil }
-        for _ in 0..<1000 { queue.releasesUnderWay.begin() }
+        for _ in 0..<1000 { releases.begin() }
         _ = queue.enter(4, isNote: false)
         #expect(queue.next() == [4])
         #expect(paused().last == .milliseconds(5), "the wait has no bound")
 
-        for _ in 0..<1004 { queue.releasesUnderWay.end() }
+        for _ in 0..<1004 { releases.end() }
         _ = queue.enter(5, isNote: false)
         #expect(queue.next() == [5] && paused().count == 2, "releases that have ended were waited for")
     }
 
     @Test("A record that is not written after its caller has gone is counted as dropped")
     func lostRecord() async throws {
-        let fault = Fault()
-        let fixture = try await LedgerFixture(
-            faults: LedgerFaults(insideTransaction: { [hang] in
-                hang.pass()
-                try fault.strike()
-            }))
+        let isBroken = Mutex(true)
+        let fixture = try await LedgerFixture()
+        try await SQLiteFaults(beforeCommit: { [hang] in
+            hang.pass()
+            if isBroken.withLock({ $0 }) { throw LedgerFixture.Broken() }
+        }).install(on: fixture.sqlite.writer.connection)
         defer { hang.end() }
         hang.begin()
-        fault.isActive = true
         let append = begin(fixture) {
             try await $0.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
         }
@@ -158,38 +162,43 @@ struct HangingLedgerTests {
         #expect(fixture.events.dropped == 0)
         hang.end()
         try await wait(for: "the count") { fixture.events.dropped == 1 }
-        fault.isActive = false
+        isBroken.withLock { $0 = false }
         try await fixture.ledger.probe()
         #expect(try await fixture.ledger.everyEntry().map(\.event) == ["records_dropped"])
     }
 
     @Test("A read that hangs is answered at its deadline, those behind it are left out, and their number has a bound")
     func reads() async throws {
-        let fixture = try await LedgerFixture(faults: LedgerFaults(reading: hang.pass))
+        let fixture = try await LedgerFixture()
         defer { hang.end() }
         hang.begin()
-        let key = fixture.key
-        let reads = (0..<SQLiteReader.capacity).map { _ in begin(fixture) { try await $0.keyRecord(key) } }
-        try await wait(for: "the reads") { fixture.sqlite.connections.reader.waiting == SQLiteReader.capacity }
+        let (key, reader, capacity) = (
+            fixture.key, fixture.sqlite.connections.reader, SQLiteReader<LedgerFailure>.capacity
+        )
+        let first = begin(fixture) { [hang] _ in try await reader.read { _ in hang.pass() } }
         try await hang.hold()
+        let reads = (1..<capacity).map { _ in begin(fixture) { try await $0.keyRecord(key) } }
+        try await wait(for: "the reads") { reader.waiting == capacity }
         await #expect(throws: LedgerFailure.overloaded) { try await fixture.ledger.head() }
         // Each counts as waiting a moment before its deadline is known.
         try await wait(for: "the answers") {
             pass(fixture)
-            return reads.allSatisfy(\.hasEnded)
+            return first.hasEnded && reads.allSatisfy(\.hasEnded)
         }
+        #expect(try await mayStand(first.value()) == true)
         for read in reads { #expect(try await mayStand(read.value()) != nil) }
         #expect(hang.held == 1)
         hang.end()
-        try await wait(for: "the queue's end") { fixture.sqlite.connections.reader.waiting == 0 }
+        try await wait(for: "the queue's end") { reader.waiting == 0 }
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
     @Test("A copy that does not move is given up, and no second one begins while the first one's thread hangs")
     func copy() async throws {
-        let fixture = try await LedgerFixture(faults: LedgerFaults(copying: hang.pass))
+        let fixture = try await LedgerFixture()
         defer { hang.end() }
         let (first, second) = (fixture.directory.path("first"), fixture.directory.path("second"))
+        HangingFiles.hang(first + ".partial", hang)
         hang.begin()
         let copy = begin(fixture) { try await $0.backup(to: first) }
         try await hang.hold()
@@ -205,10 +214,11 @@ struct HangingLedgerTests {
 
     @Test("Closing does not wait for a thread that hangs")
     func closing() async throws {
-        let fixture = try await LedgerFixture(faults: LedgerFaults(reading: hang.pass))
+        let fixture = try await LedgerFixture()
         defer { hang.end() }
         hang.begin()
-        let read = begin(fixture) { try await $0.head() }
+        let reader = fixture.sqlite.connections.reader
+        let read = begin(fixture) { [hang] _ in try await reader.read { _ in hang.pass() } }
         try await hang.hold()
         let closing = begin(fixture) { await $0.close() }
         try await wait(for: "the end of closing") {
@@ -224,10 +234,11 @@ struct HangingLedgerTests {
         defer { hang.end() }
         hang.begin()
         var settings = SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1")
+        HangingFiles.hang(settings.path, hang)
         settings.timeout = .milliseconds(20)
         let hanging = settings
         let error = await #expect(throws: LedgerOpeningError.self) {
-            try await SQLiteLedger.open(hanging, faults: LedgerFaults(opening: hang.pass))
+            try await SQLiteLedger.open(hanging)
         }
         guard case .notNow? = error else {
             Issue.record("\(String(describing: error))")
@@ -288,18 +299,16 @@ struct HangingLedgerTests {
     @Test(
         "The writer says how far the record reaches, also by what nobody waited for, and after a lost acknowledgement")
     func recorded() async throws {
-        let lost = Fault()
-        let fixture = try await LedgerFixture(faults: LedgerFaults(afterCommit: { try lost.strike() }))
+        let fixture = try await LedgerFixture(isFaulty: true)
         #expect(fixture.events.recorded == 0)
         fixture.ledger.note(LedgerFixture.record(of: try fixture.request(1)))
         try await wait(for: "the note") { fixture.events.recorded == 1 }
         _ = try await fixture.releasing(2)(fixture.ledger)
         #expect(fixture.events.recorded == 2)
-        lost.isActive = true
+        fixture.loseAcknowledgement()
         _ = try await fixture.releasing(3)(fixture.ledger)
         try await wait(for: "what was read back") { fixture.events.recorded == 3 }
         // What records nothing tells nothing.
-        lost.isActive = false
         try await fixture.ledger.probe()
         #expect(fixture.events.recorded == 3)
     }

@@ -5,8 +5,8 @@ import Testing
 
 /// The duties of every engine with a token that is tried again and again.
 @Suite struct LongHistoryConformance {
-    @Test("a history that is longer than one call removes goes before its payment", arguments: Engine.allCases)
-    func pruneInPieces(_ engine: Engine) async throws {
+    @Test("a history that is longer than one call removes goes before its payment", arguments: StorageEngine.allCases)
+    func pruneInPieces(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let old = Date(timeIntervalSinceNow: -8 * 86_400)
         let (payment, _) = try await fixture.begun(fixture.arrival(), at: old)
@@ -26,8 +26,9 @@ import Testing
         #expect(try await fixture.store.history(of: payment.key).isEmpty)
     }
 
-    @Test("after a hundred attempts that sent nothing a token is tried once a minute", arguments: Engine.allCases)
-    func attemptRate(_ engine: Engine) async throws {
+    @Test(
+        "after a hundred attempts that sent nothing a token is tried once a minute", arguments: StorageEngine.allCases)
+    func attemptRate(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (store, now) = (fixture.store, fixture.now)
         func tried(at time: Date) async throws -> [[UInt8]] {

@@ -9,10 +9,10 @@ import Testing
 @Suite("Stores that older versions made")
 struct OlderStoreTests {
     struct File: Sendable, CustomTestStringConvertible {
-        let engine: Engine
+        let engine: StorageEngine
         let version: Int
 
-        static let all = Engine.allCases.flatMap { engine in [1, 2].map { File(engine: engine, version: $0) } }
+        static let all = StorageEngine.allCases.flatMap { engine in [1, 2].map { File(engine: engine, version: $0) } }
 
         var testDescription: String { "payments-\(engine.rawValue)-\(version)" }
     }
@@ -40,7 +40,7 @@ struct OlderStoreTests {
             }
         }
 
-        static func new(_ engine: Engine) async throws -> Place {
+        static func new(_ engine: StorageEngine) async throws -> Place {
             switch engine {
             case .sqlite:
                 let directory = try FreshDirectory()
@@ -114,8 +114,8 @@ struct OlderStoreTests {
 
     @Test(
         "A table that is changed without a new version is found: this version's schema is the one that its file has",
-        arguments: Engine.allCases)
-    func frozen(_ engine: Engine) async throws {
+        arguments: StorageEngine.allCases)
+    func frozen(_ engine: StorageEngine) async throws {
         let version = engine == .sqlite ? SQLitePaymentSchema.version : PostgreSQLPaymentSchema.version
         // A new version needs a file of its own: Tests/Storage/OlderLedgers/make-store, and a line in File.all.
         let published = try #require(

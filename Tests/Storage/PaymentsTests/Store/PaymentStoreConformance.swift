@@ -5,8 +5,9 @@ import Testing
 
 /// What every engine must do.
 @Suite struct PaymentStoreConformance {
-    @Test("a payment goes from received to its fate, and each step is in its history", arguments: Engine.allCases)
-    func wholeWay(_ engine: Engine) async throws {
+    @Test(
+        "a payment goes from received to its fate, and each step is in its history", arguments: StorageEngine.allCases)
+    func wholeWay(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (store, now) = (fixture.store, fixture.now)
         let (received, after) = try await fixture.begun(fixture.arrival())
@@ -36,8 +37,8 @@ import Testing
         #expect(try await store.history(of: authorized.key).allSatisfy { $0.by == "gateway-1" })
     }
 
-    @Test("the same request gets what became of the first", arguments: Engine.allCases)
-    func sameRequestAgain(_ engine: Engine) async throws {
+    @Test("the same request gets what became of the first", arguments: StorageEngine.allCases)
+    func sameRequestAgain(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(submitting))
@@ -47,8 +48,8 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(declined))
     }
 
-    @Test("while one attempt has a token, another waits", arguments: Engine.allCases)
-    func underWay(_ engine: Engine) async throws {
+    @Test("while one attempt has a token, another waits", arguments: StorageEngine.allCases)
+    func underWay(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (payment, _) = try await fixture.begun(fixture.arrival())
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .underWay(payment))
@@ -57,8 +58,8 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: last) == .underWay(payment))
     }
 
-    @Test("the same token for another order, or another purpose, is told apart", arguments: Engine.allCases)
-    func usedDifferently(_ engine: Engine) async throws {
+    @Test("the same token for another order, or another purpose, is told apart", arguments: StorageEngine.allCases)
+    func usedDifferently(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.submitting(fixture.arrival())
         for arrival in [fixture.arrival(request: "another order"), fixture.arrival(purpose: .release)] {
@@ -68,16 +69,16 @@ import Testing
 
     @Test(
         "the same token of another client is a payment of its own until paytokend has spoken",
-        arguments: Engine.allCases)
-    func otherClient(_ engine: Engine) async throws {
+        arguments: StorageEngine.allCases)
+    func otherClient(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.begun(fixture.arrival(client: "forger"))
         let submitting = try await fixture.submitting(fixture.arrival(client: "shop"))
         #expect(submitting.state == .submitting)
     }
 
-    @Test("a transaction has one payment: a second claim of its name is refused", arguments: Engine.allCases)
-    func oneName(_ engine: Engine) async throws {
+    @Test("a transaction has one payment: a second claim of its name is refused", arguments: StorageEngine.allCases)
+    func oneName(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.submitting(fixture.arrival("one form"))
         let (other, _) = try await fixture.begun(fixture.arrival("another form", client: "other"))
@@ -87,8 +88,8 @@ import Testing
         #expect(try await fixture.store.history(of: other.key).map(\.state) == [.received, .refused])
     }
 
-    @Test("the same token in another form is the same payment", arguments: Engine.allCases)
-    func otherForm(_ engine: Engine) async throws {
+    @Test("the same token in another form is the same payment", arguments: StorageEngine.allCases)
+    func otherForm(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival("one form"), "transaction")
         let again = fixture.arrival("another form", stating: "transaction")
@@ -100,8 +101,8 @@ import Testing
 
     @Test(
         "what was not sent may be tried again, and the new attempt is told the harmless ones",
-        arguments: Engine.allCases)
-    func tryAgain(_ engine: Engine) async throws {
+        arguments: StorageEngine.allCases)
+    func tryAgain(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (first, _) = try await fixture.begun(fixture.arrival())
         _ = try await fixture.store.end(first, as: .notSent, PaymentOutcome(reason: "hsm_unavailable"), at: fixture.now)
@@ -121,8 +122,8 @@ import Testing
 
     @Test(
         "an attempt that was abandoned before paytokend spoke is taken over, and is not told as harmless",
-        arguments: Engine.allCases)
-    func abandonedReceived(_ engine: Engine) async throws {
+        arguments: StorageEngine.allCases)
+    func abandonedReceived(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (first, _) = try await fixture.begun(fixture.arrival())
         let later = fixture.now.addingTimeInterval(31)
@@ -140,8 +141,8 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: later) == .underWay(second))
     }
 
-    @Test("what was refused may be asked for otherwise", arguments: Engine.allCases)
-    func refusedIsAskedOtherwise(_ engine: Engine) async throws {
+    @Test("what was refused may be asked for otherwise", arguments: StorageEngine.allCases)
+    func refusedIsAskedOtherwise(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (first, _) = try await fixture.begun(fixture.arrival(request: "the wrong amount"))
         _ = try await fixture.store.end(first, as: .refused, PaymentOutcome(reason: "amount_mismatch"), at: fixture.now)
@@ -153,8 +154,8 @@ import Testing
 
     @Test(
         "what was submitting when its gateway stopped becomes pending, and is never sent again",
-        arguments: Engine.allCases)
-    func takeOver(_ engine: Engine) async throws {
+        arguments: StorageEngine.allCases)
+    func takeOver(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         #expect(try await fixture.store.takeOverAbandoned(at: fixture.now.addingTimeInterval(30)) == 0)
@@ -176,8 +177,8 @@ import Testing
         #expect(try await fixture.store.pending() == PendingPayments(count: 0, oldest: nil))
     }
 
-    @Test("a fate stays, and the same fate told twice is one", arguments: Engine.allCases)
-    func fateStays(_ engine: Engine) async throws {
+    @Test("a fate stays, and the same fate told twice is one", arguments: StorageEngine.allCases)
+    func fateStays(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         let outcome = PaymentOutcome(reason: "do_not_honor", processedAt: fixture.now)
@@ -190,8 +191,8 @@ import Testing
 
     @Test(
         "a person resolves what is pending, and nothing else; who and why are in the history",
-        arguments: Engine.allCases)
-    func resolve(_ engine: Engine) async throws {
+        arguments: StorageEngine.allCases)
+    func resolve(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         let identifier = try fixture.transaction().identifier
@@ -213,8 +214,8 @@ import Testing
         }
     }
 
-    @Test("what was released to the client is never paid", arguments: Engine.allCases)
-    func released(_ engine: Engine) async throws {
+    @Test("what was released to the client is never paid", arguments: StorageEngine.allCases)
+    func released(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (payment, _) = try await fixture.begun(fixture.arrival(purpose: .release))
         guard
@@ -226,8 +227,8 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(purpose: .release), at: fixture.now) == .known(released))
     }
 
-    @Test("of thirty that bring the same token at once one has it", arguments: Engine.allCases)
-    func thirtyAtOnce(_ engine: Engine) async throws {
+    @Test("of thirty that bring the same token at once one has it", arguments: StorageEngine.allCases)
+    func thirtyAtOnce(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let begun = try await withThrowingTaskGroup(of: Payment?.self) { group in
             for _ in 0..<30 {
@@ -243,8 +244,8 @@ import Testing
         #expect(begun.count == 1)
     }
 
-    @Test("of thirty clients that claim one transaction at once one has it", arguments: Engine.allCases)
-    func thirtyClaims(_ engine: Engine) async throws {
+    @Test("of thirty clients that claim one transaction at once one has it", arguments: StorageEngine.allCases)
+    func thirtyClaims(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let claimed = try await withThrowingTaskGroup(of: Bool.self) { group in
             for number in 0..<30 {
@@ -262,8 +263,9 @@ import Testing
     }
 
     @Test(
-        "by what the processor called a payment it is found again, whenever that was said", arguments: Engine.allCases)
-    func referenceIsKept(_ engine: Engine) async throws {
+        "by what the processor called a payment it is found again, whenever that was said",
+        arguments: StorageEngine.allCases)
+    func referenceIsKept(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
@@ -275,8 +277,9 @@ import Testing
         #expect(settled.outcome?.processorReference == "ref-7" && settled.outcome?.authorizationCode == "A1")
     }
 
-    @Test("payments are listed by client, state, processor and time, the newest first", arguments: Engine.allCases)
-    func lists(_ engine: Engine) async throws {
+    @Test(
+        "payments are listed by client, state, processor and time, the newest first", arguments: StorageEngine.allCases)
+    func lists(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.begun(fixture.arrival("a", client: "one"))
         _ = try await fixture.begun(fixture.arrival("b", client: "two"), at: fixture.now.addingTimeInterval(1))
@@ -296,8 +299,10 @@ import Testing
         #expect(try await fixture.store.payments(PaymentFilter(oldestFirst: true)).last?.key.client == "two")
     }
 
-    @Test("a list goes on page by page, in both orders, also among payments of one moment", arguments: Engine.allCases)
-    func pages(_ engine: Engine) async throws {
+    @Test(
+        "a list goes on page by page, in both orders, also among payments of one moment",
+        arguments: StorageEngine.allCases)
+    func pages(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         for (number, seconds) in [0.0, 0, 0, 1, 1, 2, 3].enumerated() {
             _ = try await fixture.begun(
@@ -318,8 +323,8 @@ import Testing
         }
     }
 
-    @Test("what a processor writes is stored short and printable, whatever it sent", arguments: Engine.allCases)
-    func boundedOutcome(_ engine: Engine) async throws {
+    @Test("what a processor writes is stored short and printable, whatever it sent", arguments: StorageEngine.allCases)
+    func boundedOutcome(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         let outcome = PaymentOutcome(
@@ -332,8 +337,8 @@ import Testing
 
     @Test(
         "a payment without a transaction is removed with its history after seven days, and no other",
-        arguments: Engine.allCases)
-    func prune(_ engine: Engine) async throws {
+        arguments: StorageEngine.allCases)
+    func prune(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let store = fixture.store
         let days = { (count: Double) in Date(timeIntervalSinceNow: -count * 86_400) }
@@ -374,8 +379,10 @@ import Testing
         #expect(try await fixture.begun(fixture.arrival("refused"), at: days(0)).after.isEmpty)
     }
 
-    @Test("what a former client of the name brought is another client's, in whatever state", arguments: Engine.allCases)
-    func formerClient(_ engine: Engine) async throws {
+    @Test(
+        "what a former client of the name brought is another client's, in whatever state",
+        arguments: StorageEngine.allCases)
+    func formerClient(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         func arrival(_ token: String, stating transaction: String? = nil, since: TimeInterval) -> PaymentArrival {
             let arrival = fixture.arrival(token, stating: transaction)
@@ -397,8 +404,8 @@ import Testing
         #expect(try await fixture.store.begin(arrival("paid", since: 0), at: later) == .known(submitting))
     }
 
-    @Test("the digest of an account number is kept until the fate is known", arguments: Engine.allCases)
-    func accountDigest(_ engine: Engine) async throws {
+    @Test("the digest of an account number is kept until the fate is known", arguments: StorageEngine.allCases)
+    func accountDigest(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let digest = [UInt8](repeating: 7, count: PaymentTransaction.accountDigestByteCount)
         let plain = try fixture.transaction()

@@ -1,6 +1,6 @@
 import Foundation
 import GRDB
-import Synchronization
+import SQLiteFiles
 import TestSupport
 import Testing
 
@@ -61,26 +61,106 @@ import Testing
 
     private struct Fault: Error {}
 
-    @Test("a fault before the commit changes nothing; one at the commit is in doubt")
-    func doubt() async throws {
-        let fault = Mutex<Int?>(nil)
-        let fixture = try await StoreFixture(
-            faults: SQLitePaymentFaults(
-                beforeCommit: { if fault.withLock({ $0 }) == 1 { throw Fault() } },
-                afterCommit: { if fault.withLock({ $0 }) == 2 { throw Fault() } }))
-        fault.withLock { $0 = 1 }
+    /// What happens to commits.
+    private enum Commits: Sendable { case work, fail, loseAcknowledgement }
+
+    @Test("a fault before the commit changes nothing, and one after it is found to have changed what it has")
+    func readBack() async throws {
+        let commits = Shared(Commits.work)
+        let fixture = try await StoreFixture()
+        let store = try #require(fixture.store as? SQLitePaymentStore)
+        try await SQLiteFaults(
+            beforeCommit: { if commits.current == .fail { throw Fault() } },
+            losesAcknowledgement: { commits.current == .loseAcknowledgement }
+        ).install(on: store.connections.writer.connection)
+        commits.change { $0 = .fail }
         await #expect(throws: PaymentStoreError.unavailable(reason: "Fault.")) {
             try await fixture.begun(fixture.arrival())
         }
-        fault.withLock { $0 = nil }
+        commits.change { $0 = .loseAcknowledgement }
         let (payment, _) = try await fixture.begun(fixture.arrival())
-        fault.withLock { $0 = 2 }
-        await #expect(throws: PaymentStoreError.inDoubt(reason: "Fault.")) {
-            try await fixture.store.claim(payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        let claim = try await store.claim(payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
+        guard case .claimed(let claimed) = claim else { throw StoreFixture.NotBegun() }
+        let pending = try await store.settle(claimed, as: .pending, PaymentOutcome(), at: fixture.now)
+        let declined = try await store.resolve(
+            transaction: fixture.transaction().identifier, as: .declined, by: "operator", reason: "asked",
+            at: fixture.now)
+        #expect(pending.state == .pending && declined.state == .declined)
+        let states = try await store.history(of: payment.key).map(\.state)
+        #expect(states == [.received, .decrypted, .submitting, .pending, .declined])
+    }
+
+    @Test("of two changes of one payment in a commit that was not acknowledged both are found")
+    func readBackTogether() async throws {
+        let commits = Shared(Commits.work)
+        let fixture = try await StoreFixture()
+        let store = try #require(fixture.store as? SQLitePaymentStore)
+        let hang = Hang()
+        defer { hang.end() }
+        try await SQLiteFaults(
+            beforeCommit: hang.pass, losesAcknowledgement: { commits.current == .loseAcknowledgement }
+        ).install(on: store.connections.writer.connection)
+        let submitting = try await fixture.submitting(fixture.arrival())
+        hang.begin()
+        let other = Begun { try? await fixture.begun(fixture.arrival("other")) }
+        try await hang.hold()
+        commits.change { $0 = .loseAcknowledgement }
+        let pending = Begun { try? await store.settle(submitting, as: .pending, PaymentOutcome(), at: fixture.now) }
+        try await wait(for: "the first") { try store.connections.writer.writes.waiting == 1 }
+        let captured = Begun { try? await store.settle(submitting, as: .captured, PaymentOutcome(), at: fixture.now) }
+        try await wait(for: "the second") { try store.connections.writer.writes.waiting == 2 }
+        hang.end()
+        #expect(try await other.value() != nil)
+        let states = [try await pending.value()?.state, try await captured.value()?.state]
+        #expect(states == [.pending, .captured])
+    }
+
+    @Test("a commit whose outcome cannot be read back is in doubt")
+    func doubt() async throws {
+        let fixture = try await StoreFixture()
+        let store = try #require(fixture.store as? SQLitePaymentStore)
+        let path = fixture.directory.path("payments.sqlite")
+        let (payment, _) = try await fixture.begun(fixture.arrival())
+        // The file goes while the commit takes place.
+        try await SQLiteFaults(losesAcknowledgement: {
+            (try? FileManager.default.moveItem(atPath: path, toPath: path + ".away")) != nil
+        }).install(on: store.connections.writer.connection)
+        let error = await #expect(throws: PaymentStoreError.self) {
+            try await store.claim(payment, fixture.transaction(), as: .submitting, nil, at: fixture.now)
         }
-        fault.withLock { $0 = nil }
+        guard case .inDoubt? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        try FileManager.default.moveItem(atPath: path + ".away", toPath: path)
         // It stands: what is done about it is to wait until it is abandoned.
-        #expect(try await fixture.store.payment(transaction: fixture.transaction().identifier)?.state == .submitting)
+        #expect(try await store.payment(transaction: fixture.transaction().identifier)?.state == .submitting)
+    }
+
+    @Test("a change that hangs is in doubt at its deadline, and what waits for its commit is not made")
+    func deadline() async throws {
+        let fixture = try await StoreFixture()
+        let store = try #require(fixture.store as? SQLitePaymentStore)
+        let hang = Hang()
+        defer { hang.end() }
+        try await SQLiteFaults(beforeCommit: hang.pass).install(on: store.connections.writer.connection)
+        func begin(_ token: String) -> Begun<PaymentStoreError?> {
+            Begun {
+                await #expect(throws: PaymentStoreError.self) { _ = try await fixture.begun(fixture.arrival(token)) }
+            }
+        }
+        hang.begin()
+        let first = begin("first")
+        try await hang.hold()
+        let second = begin("second")
+        try await wait(for: "the second") { try store.connections.writer.writes.waiting == 1 }
+        store.connections.deadlines.expire(asOf: .max - 1)
+        guard case .inDoubt? = try await first.value(), case .unavailable? = try await second.value() else {
+            Issue.record("one of them is answered otherwise")
+            return
+        }
+        hang.end()
+        try await wait(for: "the late commit") { try await store.payments(PaymentFilter()).count == 1 }
     }
 
     @Test("files that are replaced while they are in use are neither written nor read")

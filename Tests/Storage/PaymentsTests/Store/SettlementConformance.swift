@@ -7,8 +7,8 @@ import Testing
 @Suite struct SettlementConformance {
     @Test(
         "an answer that contradicts the fate, a person's too, changes nothing and is a line of the history",
-        arguments: Engine.allCases)
-    func contradiction(_ engine: Engine) async throws {
+        arguments: StorageEngine.allCases)
+    func contradiction(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
         _ = try await fixture.store.settle(submitting, as: .pending, PaymentOutcome(reason: "timeout"), at: fixture.now)
@@ -27,8 +27,8 @@ import Testing
     }
 
     /// A fail-over to a standby that had not got the last commits.
-    @Test("an attempt whose claim was lost writes it again with the answer", arguments: Engine.allCases)
-    func lostClaim(_ engine: Engine) async throws {
+    @Test("an attempt whose claim was lost writes it again with the answer", arguments: StorageEngine.allCases)
+    func lostClaim(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (received, _) = try await fixture.begun(fixture.arrival())
         // What the attempt has in memory, and the store does not.
@@ -45,8 +45,8 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(settled))
     }
 
-    @Test("an attempt whose arrival was lost too writes both again", arguments: Engine.allCases)
-    func lostArrival(_ engine: Engine) async throws {
+    @Test("an attempt whose arrival was lost too writes both again", arguments: StorageEngine.allCases)
+    func lostArrival(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let arrival = fixture.arrival()
         let claimed = Payment(
@@ -62,8 +62,10 @@ import Testing
             ])
     }
 
-    @Test("an attempt whose claim was lost does not take another payment's transaction", arguments: Engine.allCases)
-    func lostClaimOfAnother(_ engine: Engine) async throws {
+    @Test(
+        "an attempt whose claim was lost does not take another payment's transaction", arguments: StorageEngine.allCases
+    )
+    func lostClaimOfAnother(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         var (lost, _) = try await fixture.begun(fixture.arrival(client: "other"))
         _ = try await fixture.submitting(fixture.arrival())

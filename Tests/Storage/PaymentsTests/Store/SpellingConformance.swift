@@ -18,8 +18,10 @@ import Testing
             orderId: plain.orderId, statedTransaction: nil, attempt: plain.attempt)
     }
 
-    @Test("a payment is found by the digest of its client's spelling, and keeps its place", arguments: Engine.allCases)
-    func found(_ engine: Engine) async throws {
+    @Test(
+        "a payment is found by the digest of its client's spelling, and keeps its place",
+        arguments: StorageEngine.allCases)
+    func found(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (first, _) = try await fixture.begun(fixture.arrival("spelled"))
         let reason = PaymentOutcome(reason: "not_connected")
@@ -38,8 +40,9 @@ import Testing
     }
 
     @Test(
-        "of a token that is stored under both, the payment that may have been sent counts", arguments: Engine.allCases)
-    func both(_ engine: Engine) async throws {
+        "of a token that is stored under both, the payment that may have been sent counts",
+        arguments: StorageEngine.allCases)
+    func both(_ engine: StorageEngine) async throws {
         for (refused, paid) in [("normal", "spelled"), ("spelled", "normal")] {
             let fixture = try await StoreFixture(engine)
             let other = try await fixture.begun(fixture.arrival(refused)).0
@@ -49,8 +52,8 @@ import Testing
         }
     }
 
-    @Test("a request is the same in either spelling, and another request is not", arguments: Engine.allCases)
-    func request(_ engine: Engine) async throws {
+    @Test("a request is the same in either spelling, and another request is not", arguments: StorageEngine.allCases)
+    func request(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival("normal", request: "spelled request"))
         let same = arrival(fixture, spelledRequest: "spelled request")

@@ -6,11 +6,6 @@ import Testing
 
 @testable import Payments
 
-/// An engine under the conformance suite.
-enum Engine: String, CaseIterable, Sendable {
-    case sqlite, postgresql
-}
-
 /// A fresh store, and payments to put into it.
 struct StoreFixture: Sendable {
     let store: any PaymentStore
@@ -20,12 +15,12 @@ struct StoreFixture: Sendable {
     /// Whole milliseconds, so that what comes back is equal.
     let now = Date(timeIntervalSince1970: 1_790_000_000)
 
-    init(_ engine: Engine = .sqlite, faults: SQLitePaymentFaults = .init()) async throws {
+    init(_ engine: StorageEngine = .sqlite) async throws {
         directory = try FreshDirectory()
         switch engine {
         case .sqlite:
             database = nil
-            store = try SQLitePaymentStore(path: directory.path("payments.sqlite"), faults: faults)
+            store = try SQLitePaymentStore(path: directory.path("payments.sqlite"))
         case .postgresql:
             let made = try await PaymentDatabases.shared.make()
             database = made

@@ -1,17 +1,15 @@
+import DatabaseKit
 import Dispatch
 import Glibc
 import Synchronization
 
-/// What tells before a disk is full.
-public protocol FileLedger: Sendable {
+extension SQLiteLedger {
+    public var file: SQLiteLedger? { self }
+
     /// Bytes that are free for the daemon's account on the file system of the ledger's file.
     ///
     /// - Throws: `unavailable`, also while an earlier question has no answer: a disk that hangs keeps one thread, not one for each
     ///   question; `timedOut`.
-    func freeBytes() async throws(LedgerFailure) -> UInt64
-}
-
-extension SQLiteLedger: FileLedger {
     public func freeBytes() async throws(LedgerFailure) -> UInt64 {
         let isMine = isMeasuring.withLock { isMeasuring in
             defer { isMeasuring = true }

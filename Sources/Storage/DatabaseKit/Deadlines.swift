@@ -1,14 +1,14 @@
 import Dispatch
 import Synchronization
 
-/// How long anybody waits for the ledger: `ledger.timeout`.
+/// How long callers wait for a store, such as `ledger.timeout`.
 ///
 /// A disk that hangs, or a database server that is silent, blocks the thread that waits for it, and nothing can be done
 /// about that thread. The caller does not wait with it: each call is answered by whichever comes first, the engine or
 /// its deadline. What the engine answers after the deadline is discarded.
 ///
-/// One for each ledger; every engine's ways to read and to write go through ``answer(_:)``.
-final class LedgerDeadlines: Sendable {
+/// One for each store; every engine's ways to read and to write go through ``answer(_:)``.
+package final class Deadlines<Failure: StoreFailure>: Sendable {
     private struct State {
         /// The calls that are not answered yet, by the order in which they came.
         var calls: [UInt64: any ExpiringCall] = [:]
@@ -17,11 +17,11 @@ final class LedgerDeadlines: Sendable {
         var hasTimer = false
     }
 
-    let timeout: Duration
+    package let timeout: Duration
     private let nanoseconds: UInt64
     private let state = Mutex(State())
 
-    init(timeout: Duration) {
+    package init(timeout: Duration) {
         self.timeout = timeout
         let (seconds, attoseconds) = timeout.components
         nanoseconds = UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds)) / 1_000_000_000
@@ -31,11 +31,11 @@ final class LedgerDeadlines: Sendable {
     ///
     /// - Parameter ask: hands the call to the engine and returns at once; it must not block.
     /// - Throws: what the engine answers, or `timedOut`.
-    func answer<Answer: Sendable>(_ ask: (LedgerCall<Answer>) -> Void) async throws(LedgerFailure) -> Answer {
+    package func answer<Answer: Sendable>(_ ask: (Call<Answer, Failure>) -> Void) async throws(Failure) -> Answer {
         var number: UInt64?
         let result = await withCheckedContinuation {
-            (waiting: CheckedContinuation<Result<Answer, LedgerFailure>, Never>) in
-            let call = LedgerCall(waiting, expiresAfter: nanoseconds, timeout: timeout)
+            (waiting: CheckedContinuation<Result<Answer, Failure>, Never>) in
+            let call = Call(waiting, expiresAfter: nanoseconds, timeout: timeout)
             number = enter(call)
             ask(call)
         }
@@ -63,7 +63,7 @@ final class LedgerDeadlines: Sendable {
     }
 
     /// Answers all calls whose deadline has passed at `now`, in nanoseconds of the system's uptime.
-    func expire(asOf now: UInt64) {
+    package func expire(asOf now: UInt64) {
         let due = state.withLock { $0.calls.filter { $0.value.deadline <= now } }
         let ended = due.filter { $0.value.expire(asOf: now) }
         state.withLock { state in
@@ -85,8 +85,8 @@ private protocol ExpiringCall: Sendable {
 }
 
 /// A call whose caller waits: for the engine's answer or for the deadline, whichever is first.
-final class LedgerCall<Answer: Sendable>: ExpiringCall {
-    private typealias Waiting = CheckedContinuation<Result<Answer, LedgerFailure>, Never>
+package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall {
+    private typealias Waiting = CheckedContinuation<Result<Answer, Failure>, Never>
 
     private struct State {
         var waiting: Waiting?
@@ -99,7 +99,7 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
     private let timeout: Duration
 
     fileprivate init(
-        _ waiting: CheckedContinuation<Result<Answer, LedgerFailure>, Never>, expiresAfter allowance: UInt64,
+        _ waiting: CheckedContinuation<Result<Answer, Failure>, Never>, expiresAfter allowance: UInt64,
         timeout: Duration
     ) {
         self.allowance = allowance
@@ -115,7 +115,7 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
     /// The engine begins with it.
     ///
     /// - Returns: false when the deadline has passed, and then nothing is to be done.
-    func begin() -> Bool {
+    package func begin() -> Bool {
         state.withLock { state in
             state.hasBegun = true
             return state.waiting != nil
@@ -124,7 +124,7 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
 
     /// - Returns: false when the deadline was first, and nobody hears of it.
     @discardableResult
-    func resume(_ result: Result<Answer, LedgerFailure>) -> Bool {
+    package func resume(_ result: Result<Answer, Failure>) -> Bool {
         let waiting = state.withLock { state in
             defer { state.waiting = nil }
             return state.waiting
@@ -137,7 +137,7 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
     ///
     /// - Returns: false when the deadline has passed.
     @discardableResult
-    func extendDeadline() -> Bool {
+    package func extendDeadline() -> Bool {
         state.withLock { state in
             state.deadline = max(state.deadline, Self.time(in: allowance))
             return state.waiting != nil
@@ -145,21 +145,21 @@ final class LedgerCall<Answer: Sendable>: ExpiringCall {
     }
 
     /// How long its caller waits yet.
-    var left: Duration {
+    package var left: Duration {
         let (deadline, now) = (deadline, DispatchTime.now().uptimeNanoseconds)
         return deadline > now ? .nanoseconds(Int64(clamping: deadline - now)) : .zero
     }
 
     /// Waits without a deadline from here on.
-    func removeDeadline() {
+    package func removeDeadline() {
         state.withLock { $0.deadline = .max }
     }
 
-    var deadline: UInt64 { state.withLock { $0.deadline } }
+    package var deadline: UInt64 { state.withLock { $0.deadline } }
 
     /// Taken from the caller and answered in one step: the engine cannot begin in between with what is answered as never
     /// begun, and a call whose deadline was extended is left alone.
-    func expire(asOf now: UInt64) -> Bool {
+    package func expire(asOf now: UInt64) -> Bool {
         let (waiting, mayStand, isDue) = state.withLock { state in
             guard state.deadline <= now else { return (nil as Waiting?, false, false) }
             defer { state.waiting = nil }

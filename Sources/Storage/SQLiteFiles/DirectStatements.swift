@@ -1,11 +1,12 @@
-import GRDB
+package import DatabaseKit
+package import GRDB
 import GRDBSQLite
 
 // Statements through SQLite's own interface: GRDB puts each value and each row into objects of its own, which cost a release more
 // than what SQLite does with them. GRDB prepares and keeps the statements, and its errors are thrown as everywhere else.
-extension Database: LedgerQueries {
+extension Database: StoredQueries {
     @discardableResult
-    func run(_ sql: String, _ values: [StoredValue] = []) throws -> [any StoredRow] {
+    package func run(_ sql: String, _ values: [StoredValue] = []) throws -> [any StoredRow] {
         let statement = unsafe try cachedStatement(sql: sql).sqliteStatement
         // Whatever happens, the next one to use the statement finds it at its beginning and without values.
         defer {
@@ -27,7 +28,7 @@ extension Database: LedgerQueries {
         }
     }
 
-    func indexed(by index: String) -> String { "INDEXED BY \(index)" }
+    package func indexed(by index: String) -> String { "INDEXED BY \(index)" }
 
     private static func bind(_ value: StoredValue, at position: CInt, to statement: OpaquePointer) -> CInt {
         // SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
@@ -55,7 +56,7 @@ extension Database: LedgerQueries {
     }
 }
 
-struct SQLiteRow: StoredRow {
+private struct SQLiteRow: StoredRow {
     /// Int64, String or [UInt8]; nil for NULL, and for a floating-point number, which no column holds.
     private let cells: [(any Sendable)?]
 
@@ -82,13 +83,13 @@ struct SQLiteRow: StoredRow {
     func bytes(_ column: Int) throws -> [UInt8] { try present(column) }
 
     private func present<Value>(_ column: Int) throws -> Value {
-        guard let value: Value = try cell(column) else { throw LedgerFailure.unreadable(column: column) }
+        guard let value: Value = try cell(column) else { throw UnreadableColumn(column: column) }
         return value
     }
 
     private func cell<Value>(_ column: Int) throws -> Value? {
         guard let cell = cells[column] else { return nil }
-        guard let value = cell as? Value else { throw LedgerFailure.unreadable(column: column) }
+        guard let value = cell as? Value else { throw UnreadableColumn(column: column) }
         return value
     }
 }

@@ -1,7 +1,7 @@
 import Dispatch
 
 /// Runs what blocks on another thread than those that tasks run on.
-func onThread<Value: Sendable, Failure: Error>(
+package func onThread<Value: Sendable, Failure: Error>(
     _ body: @escaping @Sendable () throws(Failure) -> Value
 ) async throws(Failure) -> Value {
     let result = await withCheckedContinuation { (waiting: CheckedContinuation<Result<Value, Failure>, Never>) in

@@ -1,0 +1,78 @@
+package import Foundation
+
+// Both engines execute the same statements, but for what each knows of locks, nodes and time.
+
+/// Executes statements inside a transaction or a read of one engine.
+package protocol StoredQueries {
+    /// - Parameter sql: its values are `$1`, `$2` and so on. Their first places are in this order: SQLite counts them so.
+    @discardableResult
+    func run(_ sql: String, _ values: [StoredValue]) throws -> [any StoredRow]
+
+    /// Names the index that finds the rows, where an engine would take another one; empty elsewhere.
+    func indexed(by index: String) -> String
+}
+
+extension StoredQueries {
+    package func indexed(by index: String) -> String { "" }
+
+    @discardableResult
+    package func run(_ statement: StoredStatement) throws -> [any StoredRow] {
+        try run(statement.sql, statement.values)
+    }
+
+    /// A statement that gives one number.
+    package func number(_ sql: String, _ values: [StoredValue] = []) throws -> Int64? {
+        try run(sql, values).first?.integerIfAny(0)
+    }
+}
+
+/// A statement and its values.
+package struct StoredStatement: Sendable {
+    package let sql: String
+    package let values: [StoredValue]
+    /// The name under which a session with a server keeps it prepared; nil for one that is not worth it.
+    package let name: String?
+
+    package init(_ sql: String, _ values: [StoredValue] = [], prepared name: String? = nil) {
+        (self.sql, self.values, self.name) = (sql, values, name)
+    }
+}
+
+/// A value as both engines store it.
+package enum StoredValue: Sendable {
+    case integer(Int64?)
+    case text(String?)
+    case bytes([UInt8]?)
+
+    package static func integer(_ number: Int) -> StoredValue { .integer(Int64(number)) }
+}
+
+/// A row by its columns. What holds another type than asked for was written by another program, and is thrown.
+package protocol StoredRow {
+    func integerIfAny(_ column: Int) throws -> Int64?
+    func textIfAny(_ column: Int) throws -> String?
+    func bytesIfAny(_ column: Int) throws -> [UInt8]?
+    func integer(_ column: Int) throws -> Int64
+    func text(_ column: Int) throws -> String
+    func bytes(_ column: Int) throws -> [UInt8]
+}
+
+/// Times as the engines store them: whole milliseconds since 1970, UTC.
+package enum StoredTime {
+    /// Rounded down.
+    package static func milliseconds(_ date: Date) -> Int64 {
+        Int64((date.timeIntervalSince1970 * 1000).rounded(.down))
+    }
+
+    package static func nearestMilliseconds(_ date: Date) -> Int64 {
+        Int64((date.timeIntervalSince1970 * 1000).rounded())
+    }
+
+    package static func date(_ milliseconds: Int64) -> Date {
+        Date(timeIntervalSince1970: Double(milliseconds) / 1000)
+    }
+
+    package static func milliseconds(_ duration: Duration) -> Int64 {
+        duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000
+    }
+}

@@ -1,0 +1,69 @@
+package import DatabaseKit
+package import GRDB
+import Synchronization
+
+/// A connection that only reads, one read after the other.
+///
+/// Each caller waits until the store's deadline. A read whose deadline passes before it has begun is left
+/// out, and one that is under way is interrupted, so that a search that takes too long does not keep the others waiting.
+package final class SQLiteReader<Failure: StoreFailure>: Sendable {
+    /// More wait only for a disk that hangs.
+    package static var capacity: Int { 1024 }
+
+    private struct State {
+        var waiting = 0
+        /// The read under way.
+        var running: UInt64?
+        var next: UInt64 = 0
+    }
+
+    private let connection: DatabaseQueue
+    private let deadlines: Deadlines<Failure>
+    private let state = Mutex(State())
+
+    package init(_ connection: DatabaseQueue, deadlines: Deadlines<Failure>) {
+        self.connection = connection
+        self.deadlines = deadlines
+    }
+
+    package func read<T: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> T
+    ) async throws(Failure) -> T {
+        let entered = state.withLock { state -> UInt64? in
+            guard state.waiting < Self.capacity else { return nil }
+            state.waiting += 1
+            state.next += 1
+            return state.next
+        }
+        guard let number = entered else { throw .overloaded }
+        do throws(Failure) {
+            return try await deadlines.answer { caller in
+                connection.asyncRead { [self] database in
+                    defer { state.withLock { $0.waiting -= 1 } }
+                    // Before it begins: a deadline that passes from then on finds what to interrupt.
+                    state.withLock { $0.running = number }
+                    let result =
+                        caller.begin()
+                        ? Result { try body(try database.get()) }.mapError { Failure($0) } : nil
+                    state.withLock { $0.running = nil }
+                    if let result { caller.resume(result) }
+                }
+            }
+        } catch {
+            // At the deadline; a read that has failed runs no more.
+            interrupt(number)
+            throw error
+        }
+    }
+
+    /// How many reads wait, with the one under way and those whose deadline has passed.
+    package var waiting: Int { state.withLock { $0.waiting } }
+
+    /// Inside the lock: the next read must not be taken for this one.
+    private func interrupt(_ number: UInt64) {
+        state.withLock { if $0.running == number { connection.interrupt() } }
+    }
+
+    /// Blocks until what is under way has ended.
+    package func close() throws { try connection.close() }
+}

@@ -1,0 +1,173 @@
+package import DatabaseKit
+package import GRDB
+
+/// What a store adds to its batches, on the writer's thread.
+package protocol SQLiteBatches: Sendable {
+    associatedtype Failure: StoreFailure
+    /// What the writes of a batch hand on to each other.
+    associatedtype State: Sendable
+
+    /// Inside the transaction, before its writes: what they go on from. Called again when they are written separately.
+    func begin(_ db: Database) throws -> State
+    /// Before the batch is answered.
+    func committed(_ writes: Int, from begin: State, to end: State, after time: Duration)
+    /// A batch was not acknowledged, and what stands of it is read back next.
+    ///
+    /// - Parameter reach: nil where the transaction failed before all was performed.
+    func failed(_ writes: Int, _ reach: (begin: State, end: State)?, _ failure: Failure)
+    /// What stands of a batch was read back, which may have been committed.
+    func readBack(_ db: Database)
+    /// After each batch.
+    func ended(_ db: Database)
+}
+
+extension SQLiteBatches {
+    package func committed(_ writes: Int, from begin: State, to end: State, after time: Duration) {}
+    package func failed(_ writes: Int, _ reach: (begin: State, end: State)?, _ failure: Failure) {}
+    package func readBack(_ db: Database) {}
+    package func ended(_ db: Database) {}
+}
+
+/// The one writer: takes what waits, commits it as one transaction, and then answers each.
+package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
+    package typealias Failure = Batches.Failure
+    package typealias State = Batches.State
+    package typealias Write = SQLiteWrite<Failure, State>
+
+    package let writes: CommitQueue<Write>
+    package let connection: DatabaseQueue
+    private let place: DatabaseFilePlace
+    private let batches: Batches
+
+    package init(
+        _ connection: DatabaseQueue, place: DatabaseFilePlace, writes: CommitQueue<Write>, _ batches: Batches
+    ) {
+        self.connection = connection
+        self.place = place
+        self.writes = writes
+        self.batches = batches
+    }
+
+    /// Waits for a place, the commit and its answer, at most until the deadline. A write whose deadline passes before
+    /// the writer has come to it is not written.
+    ///
+    /// - Parameters:
+    ///   - work: runs inside the shared transaction; what it throws undoes its own changes only. Called again where another
+    ///     write's failure undid the transaction.
+    ///   - readBack: after a commit that was not acknowledged, gives the answer that the database permits; nil when
+    ///     there is none.
+    ///   - refusal: when nothing could be written, gives the refusal that is due all the same, by reading only; nil
+    ///     when there is none.
+    ///   - lost: called when nothing was written and the deadline had passed, so that nobody hears of it otherwise.
+    package func write<Answer: Sendable>(
+        _ work: @escaping @Sendable (Database, inout State) throws -> Answer,
+        readBack: @escaping @Sendable (Answer, Database) throws -> Answer?,
+        refusal: @escaping @Sendable (Database) throws -> Answer? = { _ in nil },
+        lost: @escaping @Sendable () -> Void = {}
+    ) async throws(Failure) -> Answer {
+        try await writes.write(start: start) { (caller: Call<Answer, Failure>) in
+            Write(
+                begin: caller.begin,
+                perform: { db, state in
+                    let answer = try work(db, &state)
+                    return DecidedWrite(
+                        acknowledge: { caller.resume(.success(answer)) },
+                        readBack: { db in
+                            guard let found = try readBack(answer, db) else { return false }
+                            caller.resume(.success(found))
+                            return true
+                        })
+                },
+                refuse: { db in
+                    guard let found = try refusal(db) else { return false }
+                    caller.resume(.success(found))
+                    return true
+                },
+                fail: { failure in
+                    if !caller.resume(.failure(failure)) { lost() }
+                })
+        }
+    }
+
+    package func start() {
+        connection.asyncWriteWithoutTransaction { [self] db in
+            while let batch = writes.next() {
+                if !batch.isEmpty { commit(batch, db) }
+                batches.ended(db)
+            }
+        }
+    }
+
+    private func commit(_ writes: [Write], _ db: Database) {
+        let started = ContinuousClock.now
+        var batch = CommitBatch(writes)
+        do {
+            try place.requireUnchanged()
+            do {
+                try db.durably { try batch.perform(from: batches.begin(db), db) }
+            } catch is WriteFailed {
+                try db.durably { try batch.performSeparately(from: batches.begin(db), db) }
+            }
+            // Once more: the file may have gone between the look and the commit.
+            try place.requireUnchanged()
+            if let (begin, end) = batch.reach {
+                batches.committed(writes.count, from: begin, to: end, after: started.duration(to: .now))
+            }
+            batch.acknowledge(db)
+        } catch {
+            let failure = Failure(error)
+            // The commit may have taken place.
+            batches.failed(writes.count, batch.reach, failure)
+            do {
+                try place.requireUnchanged()
+            } catch {
+                // What would be found is gone with the process.
+                return batch.fail(Failure(error))
+            }
+            batch.readBack(after: failure, db)
+            if batch.reach != nil, (try? db.leaveTransaction()) != nil { batches.readBack(db) }
+        }
+    }
+
+    /// Blocks until what is under way has ended.
+    package func close() throws { try connection.close() }
+}
+
+/// A write that waits for the writer, and how its owner hears of it. Exactly one of its ways to answer is taken, once.
+package struct SQLiteWrite<Failure: StoreFailure, State: Sendable>: QueuedWrite {
+    package let begin: @Sendable () -> Bool
+    /// Decides and writes, inside the batch's transaction; what it records it appends to the state. Called again
+    /// when that transaction was rolled back on account of another write, so it has no effect outside the database.
+    let perform: @Sendable (Database, inout State) throws -> DecidedWrite
+    /// Nothing of it was written. Answers a refusal that what stands in the database justifies by itself; false when
+    /// there is none, and then no answer was given.
+    let refuse: @Sendable (Database) throws -> Bool
+    package let fail: @Sendable (Failure) -> Void
+}
+
+extension SQLiteWrite {
+    /// A write that no caller waits for.
+    ///
+    /// - Parameter readBack: whether what it wrote is there.
+    package init<Written: Sendable>(
+        unawaited work: @escaping @Sendable (Database, inout State) throws -> Written,
+        readBack: @escaping @Sendable (Written, Database) throws -> Bool, fail: @escaping @Sendable (Failure) -> Void
+    ) {
+        self.init(
+            begin: { true },
+            perform: { db, state in
+                let written = try work(db, &state)
+                return DecidedWrite(acknowledge: {}, readBack: { db in try readBack(written, db) })
+            },
+            refuse: { _ in false }, fail: fail)
+    }
+}
+
+/// What a write decided inside a transaction that is not committed yet.
+struct DecidedWrite {
+    /// The transaction is durable.
+    let acknowledge: () -> Void
+    /// It is not known whether the transaction was committed. Answers from what stands in the database; false when
+    /// nothing there permits an answer, and then none was given.
+    let readBack: (Database) throws -> Bool
+}

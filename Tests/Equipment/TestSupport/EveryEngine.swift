@@ -1,0 +1,35 @@
+public import Testing
+
+/// Where ledgers and stores of payments are kept.
+public enum StorageEngine: String, CaseIterable, Sendable {
+    case sqlite
+    case postgresql
+
+    /// Of the fixtures and daemons that are made now.
+    @TaskLocal public static var current = StorageEngine.sqlite
+}
+
+/// Runs every test once for each engine: what they say holds for all.
+public struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
+    public let isRecursive = true
+
+    public func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    ) async throws {
+        for engine in StorageEngine.allCases {
+            // A failure says with which engine.
+            let named = IssueHandlingTrait.compactMapIssues { issue in
+                var issue = issue
+                issue.comments.append("with \(engine.rawValue)")
+                return issue
+            }
+            try await named.provideScope(for: test, testCase: testCase) {
+                try await StorageEngine.$current.withValue(engine) { try await function() }
+            }
+        }
+    }
+}
+
+extension Trait where Self == EveryEngine {
+    public static var everyEngine: Self { EveryEngine() }
+}
