@@ -1,3 +1,232 @@
+/// A value that is sent as a fixed sequence of fields.
+protocol Message {
+    /// A value to be read into.
+    init()
+
+    /// Its fields in the order on the wire: the one description, for reading and for writing.
+    mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError)
+}
+
+/// What messages are described with. ``FieldReader`` fills the fields from a frame, ``FieldWriter`` writes them into one,
+/// and both apply the same bounds: what one end would not believe the other never sends.
+protocol FieldCoder {
+    mutating func integer<Value: FixedWidthInteger & UnsignedInteger>(_ value: inout Value) throws(FrameError)
+    mutating func boolean(_ value: inout Bool) throws(FrameError)
+    mutating func octets(_ value: inout [UInt8], atMost bound: Int) throws(FrameError)
+    mutating func text(_ value: inout String, atMost bound: Int) throws(FrameError)
+    /// A sentence for a person, which the writer cuts at ``FieldBound/sentence``: a failure that cannot be told would
+    /// cost the whole answer.
+    mutating func sentence(_ value: inout String) throws(FrameError)
+    /// - Parameter empty: an element to be read into.
+    mutating func list<Element>(
+        _ elements: inout [Element], atMost bound: Int, of empty: Element,
+        _ element: (inout Self, inout Element) throws(FrameError) -> Void
+    ) throws(FrameError)
+    /// - Parameter empty: a value to be read into.
+    mutating func optional<Value>(
+        _ value: inout Value?, or empty: Value, _ present: (inout Self, inout Value) throws(FrameError) -> Void
+    ) throws(FrameError)
+}
+
+extension FieldCoder {
+    mutating func integer(_ value: inout UInt32, atMost bound: UInt32) throws(FrameError) {
+        try integer(&value)
+        guard value <= bound else { throw .invalidValue }
+    }
+
+    /// An enumeration by its raw value, one octet.
+    mutating func choice<Value: RawRepresentable>(_ value: inout Value) throws(FrameError)
+    where Value.RawValue == UInt8 {
+        var octet = value.rawValue
+        try integer(&octet)
+        guard let known = Value(rawValue: octet) else { throw .invalidValue }
+        value = known
+    }
+
+    mutating func messages<Element: Message>(_ elements: inout [Element], atMost bound: Int) throws(FrameError) {
+        try list(&elements, atMost: bound, of: Element()) { (coder, element) throws(FrameError) in
+            try element.fields(&coder)
+        }
+    }
+
+    /// A message after its fields were read or written: what was read, or the same again.
+    mutating func coded<Value: Message>(_ message: Value) throws(FrameError) -> Value {
+        var message = message
+        try message.fields(&self)
+        return message
+    }
+
+    mutating func coded<Element: Message>(_ elements: [Element], atMost bound: Int) throws(FrameError) -> [Element] {
+        var elements = elements
+        try messages(&elements, atMost: bound)
+        return elements
+    }
+
+    mutating func coded(_ value: [UInt8], atMost bound: Int) throws(FrameError) -> [UInt8] {
+        var value = value
+        try octets(&value, atMost: bound)
+        return value
+    }
+
+    /// A list of octet strings.
+    mutating func octetStrings(
+        _ elements: inout [[UInt8]], atMost count: Int, each bound: Int
+    ) throws(FrameError) {
+        try list(&elements, atMost: count, of: []) { (coder, element) throws(FrameError) in
+            try coder.octets(&element, atMost: bound)
+        }
+    }
+}
+
+/// Reads a frame's fields in order. Never reads outside the frame and never traps.
+struct FieldReader: FieldCoder {
+    private var rest: ArraySlice<UInt8>
+
+    init(_ fields: ArraySlice<UInt8>) {
+        rest = fields
+    }
+
+    /// To be called after the last field.
+    func end() throws(FrameError) {
+        guard rest.isEmpty else { throw .trailingBytes }
+    }
+
+    private mutating func take(_ count: Int) throws(FrameError) -> ArraySlice<UInt8> {
+        guard rest.count >= count else { throw .truncated }
+        defer { rest = rest.dropFirst(count) }
+        return rest.prefix(count)
+    }
+
+    mutating func integer<Value: FixedWidthInteger & UnsignedInteger>(_ value: inout Value) throws(FrameError) {
+        var read: UInt64 = 0
+        for octet in try take(Value.bitWidth / 8) { read = read << 8 | UInt64(octet) }
+        value = Value(truncatingIfNeeded: read)
+    }
+
+    mutating func boolean(_ value: inout Bool) throws(FrameError) {
+        var octet: UInt8 = 0
+        try integer(&octet)
+        switch octet {
+        case 0: value = false
+        case 1: value = true
+        default: throw .invalidValue
+        }
+    }
+
+    mutating func octets(_ value: inout [UInt8], atMost bound: Int) throws(FrameError) {
+        var count: UInt32 = 0
+        try integer(&count)
+        guard count <= bound else { throw .fieldTooLong }
+        value = Array(try take(Int(count)))
+    }
+
+    mutating func text(_ value: inout String, atMost bound: Int) throws(FrameError) {
+        var octets: [UInt8] = []
+        try self.octets(&octets, atMost: bound)
+        guard let text = String(validating: octets, as: UTF8.self) else { throw .notUTF8 }
+        value = text
+    }
+
+    mutating func sentence(_ value: inout String) throws(FrameError) {
+        try text(&value, atMost: FieldBound.sentence)
+    }
+
+    mutating func list<Element>(
+        _ elements: inout [Element], atMost bound: Int, of empty: Element,
+        _ element: (inout FieldReader, inout Element) throws(FrameError) -> Void
+    ) throws(FrameError) {
+        var count: UInt16 = 0
+        try integer(&count)
+        guard count <= bound else { throw .fieldTooLong }
+        // Nothing is reserved ahead: the sender may claim any count.
+        elements = []
+        for _ in 0..<count {
+            var next = empty
+            try element(&self, &next)
+            elements.append(next)
+        }
+    }
+
+    mutating func optional<Value>(
+        _ value: inout Value?, or empty: Value, _ present: (inout FieldReader, inout Value) throws(FrameError) -> Void
+    ) throws(FrameError) {
+        var isPresent = false
+        try boolean(&isPresent)
+        guard isPresent else {
+            value = nil
+            return
+        }
+        var read = empty
+        try present(&self, &read)
+        value = read
+    }
+}
+
+/// Writes one frame. It changes none of the values that it is given.
+struct FieldWriter: FieldCoder {
+    private var bytes: [UInt8] = [0, 0, 0, 0]
+
+    init(type: UInt8, identifier: UInt64, capacity: Int = 256) {
+        bytes.reserveCapacity(capacity + 4 + Frame.headerLength)
+        append(type)
+        append(identifier)
+    }
+
+    /// The whole frame with its length prefix.
+    consuming func frame(atMost limit: Int) throws(FrameError) -> [UInt8] {
+        let length = bytes.count - 4
+        guard length <= limit else { throw .length(UInt32(clamping: length)) }
+        for index in 0..<4 { bytes[index] = UInt8(truncatingIfNeeded: length >> (24 - 8 * index)) }
+        return bytes
+    }
+
+    private mutating func append(_ value: some FixedWidthInteger & UnsignedInteger) {
+        for shift in stride(from: value.bitWidth - 8, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: value >> shift))
+        }
+    }
+
+    mutating func integer<Value: FixedWidthInteger & UnsignedInteger>(_ value: inout Value) throws(FrameError) {
+        append(value)
+    }
+
+    mutating func boolean(_ value: inout Bool) throws(FrameError) {
+        bytes.append(value ? 1 : 0)
+    }
+
+    mutating func octets(_ value: inout [UInt8], atMost bound: Int) throws(FrameError) {
+        guard value.count <= bound else { throw .fieldTooLong }
+        append(UInt32(value.count))
+        bytes.append(contentsOf: value)
+    }
+
+    mutating func text(_ value: inout String, atMost bound: Int) throws(FrameError) {
+        var octets = Array(value.utf8)
+        try self.octets(&octets, atMost: bound)
+    }
+
+    mutating func sentence(_ value: inout String) throws(FrameError) {
+        var cut = value.prefix(utf8Count: FieldBound.sentence)
+        try text(&cut, atMost: FieldBound.sentence)
+    }
+
+    mutating func list<Element>(
+        _ elements: inout [Element], atMost bound: Int, of empty: Element,
+        _ element: (inout FieldWriter, inout Element) throws(FrameError) -> Void
+    ) throws(FrameError) {
+        guard elements.count <= bound, let count = UInt16(exactly: elements.count) else { throw .fieldTooLong }
+        append(count)
+        for var next in elements { try element(&self, &next) }
+    }
+
+    mutating func optional<Value>(
+        _ value: inout Value?, or empty: Value, _ present: (inout FieldWriter, inout Value) throws(FrameError) -> Void
+    ) throws(FrameError) {
+        bytes.append(value == nil ? 0 : 1)
+        if var written = value { try present(&self, &written) }
+    }
+}
+
 /// One frame of the stream between the daemon and a worker.
 ///
 /// On the wire, all integers big-endian: u32 length of the rest, u8 type, u64 request identifier, then the type's

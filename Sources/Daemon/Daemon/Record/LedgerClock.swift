@@ -89,3 +89,10 @@ extension LedgerClock.Standing {
         ReadinessAnswer.Reason(component: "clock", code: code.rawValue, message: message)
     }
 }
+
+/// Where the daemon's one notion of the present comes from, so that tests can stand at any time.
+struct WallClock: Sendable {
+    let now: @Sendable () -> Date
+
+    static let system = WallClock { Date() }
+}
