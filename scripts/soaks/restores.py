@@ -61,7 +61,7 @@ class Host(machines.Machine):
         for file in ("pin", "so-pin"):
             self.write(f"/etc/paytokend/{file}", pathlib.Path(file).read_text(), owner="paytokend", mode=0o600)
         shutil.copy(machines.REPOSITORY / "hsm-config/softhsm2.conf", self.path("/etc/paytokend/softhsm2.conf"))
-        self.write("/etc/paytokend/paytokend.yaml", f"""listener: {{ group: payments }}
+        self.write("/etc/paytokend/paytokend.yaml", f"""listener: {{ group: paytokend-socket }}
 tokens:
   - name: primary
     module: {MODULE}

@@ -79,7 +79,8 @@ def start(unit):
         wait(lambda: not PIDS.exists())
     found = settings(unit)
     account = pwd.getpwnam(found["User"][-1])
-    groups = ",".join(str(grp.getgrnam(name).gr_gid) for name in (found["Group"][-1], *found["SupplementaryGroups"]))
+    names = [found["Group"][-1], *" ".join(found["SupplementaryGroups"]).split()]
+    groups = ",".join(str(grp.getgrnam(name).gr_gid) for name in names)
     (command,) = found["ExecStart"]
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": account.pw_dir}
     environment |= dict(word.split("=", 1) for word in found["Environment"])

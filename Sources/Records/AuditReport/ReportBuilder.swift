@@ -18,7 +18,7 @@ public struct ReportBuilder: Sendable {
     public private(set) var system = SystemHistory()
     public private(set) var keys: [AuditDigest: KeyHistory] = [:]
     public private(set) var acts = AdministrativeActs()
-    public private(set) var uses = KeyUses()
+    public private(set) var uses = KeyUseTally()
     /// In the period, by event and outcome.
     public private(set) var events: [EventOutcome: RecordReferences] = [:]
     public private(set) var reconciliation: Reconciliation

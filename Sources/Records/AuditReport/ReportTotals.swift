@@ -50,7 +50,7 @@ struct ReportTotals {
         }
     }
 
-    private static func write(_ pair: KeyUses.Pair, _ use: KeyUses.Use, _ json: inout JSONWriter) {
+    private static func write(_ pair: KeyUseTally.Pair, _ use: KeyUseTally.Use, _ json: inout JSONWriter) {
         json.member("key", pair.key?.base64)
         json.member("caller", pair.caller)
         for (name, count) in [
@@ -121,7 +121,7 @@ extension KeyHistory {
 
 extension ReportBuilder {
     /// By key and caller.
-    var sortedUses: [(pair: KeyUses.Pair, use: KeyUses.Use)] {
+    var sortedUses: [(pair: KeyUseTally.Pair, use: KeyUseTally.Use)] {
         uses.uses.map { ($0.key, $0.value) }.sorted { left, right in
             (left.0.key?.base64 ?? "", left.0.caller ?? "") < (right.0.key?.base64 ?? "", right.0.caller ?? "")
         }
@@ -150,7 +150,7 @@ extension ReportBuilder {
 
     /// What the days of a step have together.
     static func sum(_ days: some Collection<[Int: Int]>, _ step: ReportStep) -> Int {
-        let range = KeyUses.index(step.start, 86_400_000)..<KeyUses.index(step.end, 86_400_000)
+        let range = KeyUseTally.index(step.start, 86_400_000)..<KeyUseTally.index(step.end, 86_400_000)
         return days.reduce(0) { sum, days in
             sum + range.reduce(0) { $0 + (days[$1] ?? 0) }
         }

@@ -18,7 +18,7 @@ package final class HTTPConnection: Sendable {
     /// - Parameter deadline: nothing is sent after it.
     package func send(
         _ request: HTTPRequest, before deadline: ContinuousClock.Instant
-    ) async throws(HTTPFault) -> HTTPAnswer {
+    ) async throws(HTTPFault) -> HTTPResponse {
         defer { used.withLock { $0.last = .now } }
         let whole = try await request.answer(on: channel.eventLoop) { answer in
             channel.eventLoop.execute { self.ask(request, before: deadline, answer) }
@@ -31,7 +31,7 @@ package final class HTTPConnection: Sendable {
 
     /// On the connection's event loop.
     func ask(
-        _ request: HTTPRequest, before deadline: ContinuousClock.Instant, _ answer: EventLoopPromise<HTTPAnswer>
+        _ request: HTTPRequest, before deadline: ContinuousClock.Instant, _ answer: EventLoopPromise<HTTPResponse>
     ) {
         exchange.value.ask(request, before: deadline, answer)
     }

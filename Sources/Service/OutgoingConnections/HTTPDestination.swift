@@ -34,7 +34,7 @@ package struct HTTPDestination: Sendable {
     /// - Parameter deadline: nothing is sent after it.
     package func send(
         _ request: HTTPRequest, before deadline: ContinuousClock.Instant
-    ) async throws(HTTPFault) -> HTTPAnswer {
+    ) async throws(HTTPFault) -> HTTPResponse {
         let connection = connection(before: deadline)
         return try await request.answer(on: connection.eventLoop) { answer in
             connection.whenComplete { result in

@@ -10,7 +10,7 @@ final class HTTPExchange: ChannelInboundHandler {
 
     private struct Query {
         let request: HTTPRequest
-        let answer: EventLoopPromise<HTTPAnswer>
+        let answer: EventLoopPromise<HTTPResponse>
     }
 
     private enum State {
@@ -100,7 +100,7 @@ final class HTTPExchange: ChannelInboundHandler {
 
     /// Sends a request, once.
     func ask(
-        _ request: HTTPRequest, before deadline: ContinuousClock.Instant, _ answer: EventLoopPromise<HTTPAnswer>
+        _ request: HTTPRequest, before deadline: ContinuousClock.Instant, _ answer: EventLoopPromise<HTTPResponse>
     ) {
         guard case .idle = state, let channel = context?.channel, channel.isActive else {
             return answer.fail(HTTPFault(.idle, first ?? .ended))
@@ -160,7 +160,7 @@ final class HTTPExchange: ChannelInboundHandler {
                 exchange: NIOLoopBound(self, eventLoop: context.eventLoop), eventLoop: context.eventLoop))
         state = .streaming(pieces.source, idle: idle)
         query.answer.succeed(
-            HTTPAnswer(head: head, body: .pieces(pieces.sequence), isFramed: true, isReusable: false))
+            HTTPResponse(head: head, body: .pieces(pieces.sequence), isFramed: true, isReusable: false))
     }
 
     private func end(_ head: HTTPResponseHead, of query: Query) {
@@ -171,7 +171,7 @@ final class HTTPExchange: ChannelInboundHandler {
         (state, phase) = (.idle, .idle)
         if !isReusable { close() }
         query.answer.succeed(
-            HTTPAnswer(head: head, body: .whole(body), isFramed: isFramed, isReusable: isReusable))
+            HTTPResponse(head: head, body: .whole(body), isFramed: isFramed, isReusable: isReusable))
         body = []
     }
 

@@ -30,10 +30,10 @@ package struct HTTPRequest: Sendable {
 
     /// Waits for the answer that `ask` has come.
     func answer(
-        on eventLoop: any EventLoop, _ ask: (EventLoopPromise<HTTPAnswer>) -> Void,
+        on eventLoop: any EventLoop, _ ask: (EventLoopPromise<HTTPResponse>) -> Void,
         onCancel close: @escaping @Sendable () -> Void
-    ) async throws(HTTPFault) -> HTTPAnswer {
-        let answer = eventLoop.makePromise(of: HTTPAnswer.self)
+    ) async throws(HTTPFault) -> HTTPResponse {
+        let answer = eventLoop.makePromise(of: HTTPResponse.self)
         ask(answer)
         do {
             return try await withTaskCancellationHandler {
@@ -48,7 +48,7 @@ package struct HTTPRequest: Sendable {
 }
 
 /// An answer, or its head and the pieces that follow.
-package struct HTTPAnswer: Sendable {
+package struct HTTPResponse: Sendable {
     package let head: HTTPResponseHead
     package let body: HTTPBody
     /// False for a body without a length, which was not read to its end: one that was cut short would look whole.

@@ -9,7 +9,7 @@ struct HostileDocumentTests {
 
     private func isReply(_ bytes: [UInt8]) -> Bool {
         do {
-            _ = try ProcessorAnswer(parsing: bytes)
+            _ = try RadialReply(parsing: bytes)
             return true
         } catch { return false }
     }

@@ -10,8 +10,8 @@ import Testing
 
 @Suite("What a report counts")
 struct CountingTests {
-    private static func pair(_ key: AuditDigest? = RecordBook.key, _ caller: String? = "checkout") -> KeyUses.Pair {
-        KeyUses.Pair(key: key, caller: caller)
+    private static func pair(_ key: AuditDigest? = RecordBook.key, _ caller: String? = "checkout") -> KeyUseTally.Pair {
+        KeyUseTally.Pair(key: key, caller: caller)
     }
 
     @Test("A record is in the period from its beginning up to and without its end")

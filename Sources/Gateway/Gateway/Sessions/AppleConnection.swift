@@ -49,7 +49,7 @@ final class AppleConnection: KeptConnection {
     }
 
     /// Sends one request, once. Nothing else may be under way on the connection.
-    func post(_ body: [UInt8], _ progress: SessionProgress) async throws(SessionFailure) -> HTTPAnswer {
+    func post(_ body: [UInt8], _ progress: SessionProgress) async throws(SessionFailure) -> HTTPResponse {
         let request = HTTPRequest(
             .POST, AppleEndpoint.path,
             [

@@ -140,7 +140,7 @@ final class MerchantSessions: Sendable {
     private func post(
         _ body: [UInt8], as identity: MerchantIdentity, of merchantIdentifier: String, _ progress: SessionProgress,
         reuses: Bool
-    ) async throws(SessionFailure) -> HTTPAnswer {
+    ) async throws(SessionFailure) -> HTTPResponse {
         let owner = ConnectionOwner(
             merchantIdentifier: merchantIdentifier, publicKeyHash: identity.publicKeyHash)
         let connection: AppleConnection
@@ -152,7 +152,7 @@ final class MerchantSessions: Sendable {
             connection = try await connect(identity, for: owner, progress, isCheck: !reuses)
             observer.connectionTaken(isNew: true)
         }
-        let answer: HTTPAnswer
+        let answer: HTTPResponse
         do { answer = try await connection.post(body, progress) } catch {
             connection.http.close()
             throw error
@@ -191,7 +191,7 @@ final class MerchantSessions: Sendable {
     }
 
     /// What Apple's answer means.
-    private static func session(from answer: HTTPAnswer) throws(SessionFailure) -> MerchantSession {
+    private static func session(from answer: HTTPResponse) throws(SessionFailure) -> MerchantSession {
         switch answer.status {
         case 200: break
         case 300..<400: throw .redirected(status: answer.status)

@@ -130,7 +130,7 @@ public struct ProcessorExchange: Sendable {
 
     private func send(_ request: HTTPRequest, before deadline: ContinuousClock.Instant) async -> Result {
         guard ContinuousClock.now < deadline else { return .notSent(.tooLate) }
-        let answer: HTTPAnswer
+        let answer: HTTPResponse
         do throws(HTTPFault) {
             answer = try await destination().send(request, before: deadline)
         } catch {

@@ -64,9 +64,9 @@ public struct RadialProcessor: Processor {
     /// unknown, too, where its codes are those of a decline: a reply that breaks what Radial's table promises of every reply
     /// proves nothing, and a payment that is looked at for nothing costs less than one that is made twice.
     private static func outcome(_ answer: ExchangeAnswer, of submission: Submission) -> SubmissionOutcome {
-        let document: Radial.ProcessorAnswer
+        let document: RadialReply
         do {
-            document = try Radial.ProcessorAnswer(parsing: answer.body)
+            document = try RadialReply(parsing: answer.body)
         } catch {
             return .unknown(
                 error.reason == .accountNumberNotTokenized ? .accountNumberNotTokenized : .answerNotUnderstood)

@@ -31,7 +31,7 @@ public struct ErrorReply: Sendable, Equatable {
 }
 
 /// What Radial answers to an authorization.
-public enum ProcessorAnswer: Sendable, Equatable {
+public enum RadialReply: Sendable, Equatable {
     case reply(CreditCardAuthReply)
     /// A Fault document: the request was not processed, or a time-out occurred.
     case fault(ProcessorFault)

@@ -59,12 +59,12 @@ struct UseSection {
             ]
         }
         if builder.uses.isCut {
-            page.note("More than \(KeyUses.mostPairs.grouped) pairs: the rest is counted together.")
+            page.note("More than \(KeyUseTally.mostPairs.grouped) pairs: the rest is counted together.")
         }
         if builder.uses.notCharted > 0 {
             page.note(
                 "\(builder.uses.notCharted.grouped) uses are of keys or callers beyond the first "
-                    + "\(KeyUses.mostCharted.grouped): they are in no chart of their own and in no habit.")
+                    + "\(KeyUseTally.mostCharted.grouped): they are in no chart of their own and in no habit.")
         }
         page.note(
             "“Opened again” is the same caller asking for the same transaction again in time, with the same reference: an answer "

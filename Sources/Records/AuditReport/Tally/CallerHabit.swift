@@ -22,7 +22,7 @@ public enum CallerHabit {
     /// So many times the busiest hour before, and at least so many uses.
     static let (factor, least) = (3, 20)
 
-    static func busyHours(_ uses: KeyUses) -> [BusyHour] {
+    static func busyHours(_ uses: KeyUseTally) -> [BusyHour] {
         var found: [BusyHour] = []
         for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
             let sorted = hours.sorted { $0.key < $1.key }
@@ -52,7 +52,7 @@ public enum CallerHabit {
         public let uses: Int
     }
 
-    static func strangeHours(_ uses: KeyUses) -> [StrangeHour] {
+    static func strangeHours(_ uses: KeyUseTally) -> [StrangeHour] {
         var found: [StrangeHour] = []
         for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
             let sorted = hours.sorted { $0.key < $1.key }
@@ -73,7 +73,7 @@ public enum CallerHabit {
         return found
     }
 
-    static func newKeys(_ uses: KeyUses) -> [NewKey] {
+    static func newKeys(_ uses: KeyUseTally) -> [NewKey] {
         var beginnings: [String: AuditTime] = [:]
         for (pair, use) in uses.uses {
             guard let caller = pair.caller, let first = use.firstUse else { continue }

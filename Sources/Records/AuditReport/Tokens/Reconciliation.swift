@@ -71,7 +71,7 @@ public struct Reconciliation: Sendable {
             guard let isSure = logs[log].covers(node: node, token: token, at: time) else { continue }
             recorded[log][key, default: Uses()].least += isSure ? least : 0
             recorded[log][key, default: Uses()].most += most
-            days[log][key, default: [:]][KeyUses.index(time, 86_400_000), default: 0] += most
+            days[log][key, default: [:]][KeyUseTally.index(time, 86_400_000), default: 0] += most
         }
     }
 

@@ -99,7 +99,7 @@ public struct TokenUseLog: Sendable, Equatable {
             }
             try Self.requireOnly(["time", "publicKeyHash", "operation"], object, line: number)
             uses[key, default: 0] += 1
-            days[key, default: [:]][KeyUses.index(time, 86_400_000), default: 0] += 1
+            days[key, default: [:]][KeyUseTally.index(time, 86_400_000), default: 0] += 1
         }
     }
 

@@ -48,7 +48,7 @@ public struct UnixSocketClient: Sendable {
 
     private func answer(
         to request: ClientRequest, _ delivery: HTTPRequest.Delivery
-    ) async throws(UnixSocketClientError) -> HTTPAnswer {
+    ) async throws(UnixSocketClientError) -> HTTPResponse {
         var wire = request.wire(accept: delivery.isStreamed ? "*/*" : "application/json")
         wire.head.headers.add(name: "Connection", value: "close")
         wire.delivery = delivery
@@ -82,7 +82,7 @@ public struct UnixSocketClient: Sendable {
     }
 
     /// Refuses an answer that does not say where it ends.
-    func framed(_ answer: () async throws(HTTPFault) -> HTTPAnswer) async throws -> HTTPAnswer {
+    func framed(_ answer: () async throws(HTTPFault) -> HTTPResponse) async throws -> HTTPResponse {
         let answer = try await answer()
         guard answer.isFramed else { throw UnixSocketClientError.notHTTP(path: path) }
         return answer
@@ -132,7 +132,7 @@ extension HTTPRequest.Delivery {
     fileprivate var isStreamed: Bool { if case .streamed = self { true } else { false } }
 }
 
-extension HTTPAnswer {
+extension HTTPResponse {
     fileprivate var fields: [(name: String, value: String)] { head.headers.map { (name: $0.name, value: $0.value) } }
 }
 
@@ -151,7 +151,7 @@ extension ClientRequest {
 }
 
 extension ClientAnswer {
-    init(_ answer: HTTPAnswer) {
+    init(_ answer: HTTPResponse) {
         self.init(status: answer.status, headers: answer.fields, body: answer.bytes)
     }
 }

@@ -5,13 +5,13 @@ import Testing
 @Suite("CreditCardAuthReply")
 struct CreditCardAuthReplyTests {
     private func reply(_ bytes: [UInt8]) throws -> CreditCardAuthReply {
-        guard case .reply(let reply) = try ProcessorAnswer(parsing: bytes) else { throw NoReply() }
+        guard case .reply(let reply) = try RadialReply(parsing: bytes) else { throw NoReply() }
         return reply
     }
 
     private func fault(_ bytes: [UInt8]) -> DocumentError? {
         do {
-            _ = try ProcessorAnswer(parsing: bytes)
+            _ = try RadialReply(parsing: bytes)
             return nil
         } catch { return error }
     }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Fault documents")
 struct FaultTests {
-    private func answer(_ text: String) throws -> ProcessorAnswer { try ProcessorAnswer(parsing: Array(text.utf8)) }
+    private func answer(_ text: String) throws -> RadialReply { try RadialReply(parsing: Array(text.utf8)) }
 
     @Test("an error for a caller is Radial's Fault with the element's path")
     func written() throws {

@@ -1,7 +1,7 @@
 public import AuditChain
 
 /// What was done with the keys, by whom and when. Requests for payment data and signatures for merchant sessions.
-public struct KeyUses: Sendable {
+public struct KeyUseTally: Sendable {
     /// A key and a caller; a key that is not known, and a caller that no rule matched, are nil.
     public struct Pair: Sendable, Hashable {
         public let key: AuditDigest?
@@ -80,7 +80,7 @@ public struct KeyUses: Sendable {
     }
 }
 
-extension KeyUses.Use {
+extension KeyUseTally.Use {
     fileprivate mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {
         merchant = merchant ?? entry.merchant
         let isSignature = entry.event == AuditEvent.Name.tlsSignature.rawValue
