@@ -37,6 +37,7 @@ extension LedgerMoveError: CommandEnding {
         switch self {
         case .noFile: CommandFailure(.unreadable, description)
         case .anotherAccount: CommandFailure(.notPermitted, description)
+        case .file(.notALedger): CommandFailure(.configuration, description)
         case .file(let reason), .database(let reason): reason.failure
         case .restored:
             CommandFailure(

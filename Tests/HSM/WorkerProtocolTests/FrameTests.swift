@@ -127,8 +127,8 @@ import WorkerProtocol
                 .heads(Array(repeating: octets(line), count: heads)),
             ]
         }
-        for fitting in answers(64, 72, 64, 4096) { _ = try fitting.encoded(identifier: 1) }
-        for tooLong in answers(65, 73, 65, 1) + [answers(1, 1, 1, 4097)[2]] {
+        for fitting in answers(1024, 72, 1024, 4096) { _ = try fitting.encoded(identifier: 1) }
+        for tooLong in answers(1025, 73, 1025, 1) + [answers(1, 1, 1, 4097)[2]] {
             #expect(throws: FrameError.fieldTooLong) { try tooLong.encoded(identifier: 1) }
         }
     }

@@ -69,10 +69,10 @@ import WorkerProtocol
     func recordLists() {
         for type: UInt8 in [70, 73] {
             #expect(throws: FrameError.fieldTooLong) {
-                try WorkerAnswer(Frame(type: type, identifier: 1, fields: [0, 65]))
+                try WorkerAnswer(Frame(type: type, identifier: 1, fields: [0x04, 0x01]))
             }
             #expect(throws: FrameError.truncated) {
-                try WorkerAnswer(Frame(type: type, identifier: 1, fields: [0, 64]))
+                try WorkerAnswer(Frame(type: type, identifier: 1, fields: [0x04, 0x00]))
             }
         }
         // A point, a signature and a line that claim one byte more than they may have.

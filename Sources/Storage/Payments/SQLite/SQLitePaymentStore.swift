@@ -50,15 +50,15 @@ public final class SQLitePaymentStore: StoredPaymentStore {
         }
         return StoredStatement(
             """
-            \(newest(at: "$2")) UNION ALL \(newest(at: "$4")) UNION ALL
+            \(newest(at: "$2")) UNION ALL \(newest(at: "$3")) UNION ALL
             \(newest(at: """
-                (SELECT token_digest FROM payment WHERE transaction_id = $3 AND client = $1 AND token_digest <> $2
-                    AND token_digest IS NOT $4)
+                (SELECT token_digest FROM payment WHERE transaction_id = $4 AND client = $1 AND token_digest <> $2
+                    AND token_digest IS NOT $3)
                 """))
             """,
             [
-                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.statedTransaction),
-                .bytes(arrival.spelledKey?.tokenDigest),
+                .text(arrival.key.client), .bytes(arrival.key.tokenDigest), .bytes(arrival.spelledKey?.tokenDigest),
+                .bytes(arrival.statedTransaction),
             ])
     }
 

@@ -76,7 +76,7 @@ struct ClockAcceptanceTests {
         let standing = try await acceptance.ledgerClock.look()
         let reason = try #require(standing.reasons.first)
         #expect(standing.reasons.count == 1 && reason.component == "clock" && reason.code == "transaction_replayed")
-        #expect(reason.message.contains("2027-11-11T08:00:00Z") && reason.message.contains("ledger accept-clock"))
+        #expect(reason.message.contains("2027-11-11T08:00:00Z") && reason.message.contains("/v1/ledger/accept-clock"))
         #expect(standing.secondsBehind == 300 * Self.day)
         await fixture.ledger.close()
     }

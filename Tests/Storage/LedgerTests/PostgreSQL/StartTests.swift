@@ -7,7 +7,7 @@ import Testing
 @Suite("The start of a PostgreSQL ledger")
 struct StartTests {
     @Test(
-        "A right that the role lacks is found before anything is written, and named with what to run",
+        "A right that the role lacks is found before anything is written, and named with what helps",
         arguments: [
             ("INSERT ON claim", "INSERT on claim"),
             ("UPDATE (public_key) ON audit_key", "UPDATE of public_key on audit_key"),
@@ -21,7 +21,7 @@ struct StartTests {
         let settings = PostgreSQLLedger.Settings(url: try database.url(), node: "node-1")
         let error = await #expect(throws: LedgerOpeningError.self) { try await PostgreSQLLedger.open(settings) }
         let said = "\(try #require(error))"
-        #expect(said.contains(named) && said.contains("ledger create URL --grant ROLE"), "\(said)")
+        #expect(said.contains(named) && error?.remedy == .create, "\(said)")
         #expect(try await database.sql("SELECT count(*) FROM node") == "0")
         _ = try await PostgreSQLSchema.create(
             database.url(as: LedgerDatabases.owner), grantTo: LedgerDatabases.daemon)
