@@ -31,7 +31,13 @@ struct KeyListCommand: AsyncParsableCommand {
     @OptionGroup var socket: AdminSocketOption
 
     func run() async throws {
-        var (keys, items) = try await socket.connection.allKeys()
+        let (keys, items) = try await socket.connection.allKeys()
+        try write(keys, items)
+    }
+
+    /// Not part of `run`, in which Swift 6.3.1's optimizer ends with signal 11 while it splits the coroutine.
+    private func write(_ keys: [KeySummary], _ items: [JSONValue]) throws {
+        var (keys, items) = (keys, items)
         if let expiring {
             let end = Date(timeIntervalSinceNow: expiring.seconds)
             let chosen = keys.indices.filter { Self.isExpiring(keys[$0], before: end) }
