@@ -72,9 +72,10 @@ final class RefusalTally: Sendable {
     /// - Parameter facts: what is known of the request.
     /// - Returns: true if it was counted, and is not to be recorded by itself.
     func counts(_ code: RefusalCode, of facts: AuditDraft.Facts, by caller: Caller) -> Bool {
-        guard facts.hsmToken == nil, !facts.mayHaveReachedHSM, Self.countedIn.contains(facts.event.name) else {
-            return false
-        }
+        // Every failed decryption has the same answer, with its place in the record, whether a key was used or not.
+        guard facts.hsmToken == nil, !facts.mayHaveReachedHSM, code != .decryptionFailed,
+            Self.countedIn.contains(facts.event.name)
+        else { return false }
         let minute = Int(clock.now().timeIntervalSince1970 / 60)
         let isRecorded = recorded.withLock { recorded in
             if recorded.minute != minute { recorded = Recorded(minute: minute) }
