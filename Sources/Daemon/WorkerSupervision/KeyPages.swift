@@ -3,7 +3,7 @@ import WorkerProtocol
 /// A listing of a token's keys, fetched page by page: thousands of them with their certificates fit into no frame, and
 /// a slow token reads and tests them for longer than one call may take.
 enum KeyPages {
-    /// How often a listing is begun: a token that ends its sessions now and then must not keep its keys from being known,
+    /// The most times that a listing is begun: a token that ends its sessions now and then must not keep its keys from being known,
     /// and one that always does must not be asked for ever.
     static let attempts = 3
 

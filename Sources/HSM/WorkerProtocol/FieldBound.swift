@@ -55,7 +55,7 @@ public enum FieldBound {
     public static let privateKeysPerIdentifier = 8
     static let shortcomings = 16
     static let deniedSystemCalls = 64
-    /// Of all nodes that share a token: as many as a ledger has nodes, at most. The longest fit into one frame.
+    /// The lists of all nodes that share a token: as many as a ledger has nodes, at most. The longest fit into one frame.
     public static let auditKeys = 1024
     public static let rememberedHeads = 1024
 }

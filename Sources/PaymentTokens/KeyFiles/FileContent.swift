@@ -55,7 +55,7 @@ enum FileContent: Sendable, Equatable {
         }
     }
 
-    /// What a file should hold, as a refusal names it.
+    /// The content that a file should have, as a refusal names it.
     enum Wanted: String {
         case privateKey = "a private key"
         case certificate = "a certificate"

@@ -15,7 +15,7 @@ extension AsyncParsableCommand {
 
     /// Parses the process's arguments and runs the command that they name.
     ///
-    /// What waits opens descriptors, and where standard output is closed one of them would get its number: so this runs where its
+    /// A wait opens descriptors, and where standard output is closed one of them would get its number: so this runs where its
     /// caller does, and only a shell's completions wait while they are parsed.
     nonisolated(nonsending) package static func runCommand() async throws {
         let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"

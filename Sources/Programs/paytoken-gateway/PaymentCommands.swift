@@ -147,7 +147,7 @@ struct PaymentShowCommand: AsyncParsableCommand {
             + (contradiction(of: payment) ?? "")
     }
 
-    /// What to do where the processor answered otherwise than the payment's status says.
+    /// The advice where the processor answered otherwise than the payment's status says.
     private static func contradiction(of payment: PaymentSummary) -> String? {
         let answer = payment.history?.last {
             $0.reason?.hasPrefix(PaymentChange.contradiction) == true && $0.state != payment.state

@@ -243,7 +243,7 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
 
     public var isIntact: Bool { if case .intact = finding { true } else { false } }
 
-    /// What the export holds of it; nil where it is broken, or nothing was read.
+    /// The span that the export has of it; nil where it is broken, or nothing was read.
     public var range: ChainRange? {
         switch finding {
         case .intact(let range), .unsealed(let range): range

@@ -74,7 +74,7 @@ package enum HTTPBody: Sendable {
 
 /// The reason why there is no answer.
 package struct HTTPFault: Error, Sendable {
-    /// How far the connection had come. Before ``asked`` no byte of the request was written; from then on it may have arrived.
+    /// The stage that the connection had reached. Before ``asked`` no byte of the request was written; from then on it may have arrived.
     package enum Phase: Int, Comparable, Sendable {
         case connecting, securing, idle
         /// The request was written, and nothing of an answer has come.
@@ -96,7 +96,7 @@ package struct HTTPFault: Error, Sendable {
         case tooLarge
         /// The other side does not speak HTTP/1.1, or sent more than was asked for.
         case notHTTP
-        /// Of connecting, of ``HTTPDestination/prepare``, or of TLS.
+        /// The error of connecting, of ``HTTPDestination/prepare``, or of TLS.
         case error(any Error)
     }
 

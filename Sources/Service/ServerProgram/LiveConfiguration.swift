@@ -13,7 +13,7 @@ package protocol ServerConfiguration: Sendable {
     static func read(_ root: ConfigurationSection, _ text: String) -> Self?
 
     var log: LogSettings { get set }
-    /// What is allowed but weakens the service, or deserves attention otherwise.
+    /// Settings that are allowed but weaken the service, or deserve attention otherwise.
     var warnings: [ConfigurationWarning] { get set }
 
     /// The parts that need a restart, by their sections' names, and whether `new` leaves each of them as it is.

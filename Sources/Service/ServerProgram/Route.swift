@@ -13,10 +13,10 @@ package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRe
     private let segments: [Substring]
     /// Returns true if the path has no `{…}`.
     let isLiteral: Bool
-    /// What a caller needs, in the program's terms.
+    /// The right that a caller needs, in the program's terms.
     package let access: Access
     package let form: DocumentForm
-    /// How many bytes of body are read, of which the body must be in ``form``; 0 where there is none to read.
+    /// The most bytes of body that are read, of which the body must be in ``form``; 0 where there is none to read.
     package let bodyLimit: Int
     package let respond: @Sendable (Request) async throws(Refused) -> EndpointAnswer
 

@@ -1,7 +1,7 @@
 package import HTTPListener
 import Refusals
 
-/// What a kind of socket adds to the router: who its peers are, what they may do, and how a request is answered.
+/// The part of a router that depends on the kind of socket: who its peers are, what they may do, and how a request is answered.
 package protocol RouterRules: Sendable {
     associatedtype Peer: Sendable
     associatedtype Sender: RequestSender

@@ -35,7 +35,7 @@ package protocol ServingProgram: Sendable {
     func stop(after failure: StartFailure?) async
 }
 
-/// What a program's parts are made from, besides the configuration.
+/// The things besides the configuration from which a program's parts are made.
 package struct ProgramStart: Sendable {
     package let inherited: InheritedSockets
     package let logger: Logger

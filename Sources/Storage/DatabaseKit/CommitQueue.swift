@@ -124,7 +124,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     /// All that waits and whose callers do, after the count of what was dropped; nil when nothing waits, and then the writer is
     /// idle. Blocks for a moment while others are under way that can share the commit.
     ///
-    /// That count fails like any other write, and is tried again with the next batch.
+    /// The record of that count fails like any other write, and is tried again with the next batch.
     package func next() -> [Write]? {
         if let moment = moment(waiting) { pause(moment) }
         let taken = state.withLock { state -> (waiting: [Write], dropped: Dropped?)? in

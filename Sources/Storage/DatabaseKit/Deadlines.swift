@@ -1,7 +1,7 @@
 import Dispatch
 import Synchronization
 
-/// How long callers wait for a store, such as `ledger.timeout`.
+/// The longest that callers wait for a store, such as `ledger.timeout`.
 ///
 /// A disk that hangs, or a database server that is silent, blocks the thread that waits for it, and nothing can be done
 /// about that thread. The caller does not wait with it: each call is answered by whichever comes first, the engine or

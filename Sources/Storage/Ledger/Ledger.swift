@@ -92,7 +92,7 @@ public protocol Ledger: AuditTrail {
     /// through the record.
     func newestRelease() async throws(LedgerFailure) -> Date?
 
-    /// When a payment token was first released to each uid, by this node's records of these sequences. Repeats do not
+    /// The times of the first release to each uid, by this node's records of these sequences. Repeats do not
     /// count. It reads each of them: ten thousand take some ten milliseconds.
     func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime]
 

@@ -225,7 +225,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
     }
 }
 
-/// What a ledger's owner does to a ledger without a daemon.
+/// An operation of a ledger's owner on a ledger without a daemon.
 public enum LedgerOperation: String, Sendable {
     case create
     case restore

@@ -223,7 +223,7 @@ extension ReleaseVerdict {
     }
 }
 
-/// What a transaction of the store decided.
+/// The decision of a store's transaction.
 struct Decision<Verdict: Sendable>: Sendable {
     let verdict: Verdict
     let line: AuditLine?

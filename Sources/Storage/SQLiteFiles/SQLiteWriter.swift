@@ -1,10 +1,10 @@
 package import DatabaseKit
 package import GRDB
 
-/// What a store adds to its batches, on the writer's thread.
+/// The part that a store adds to its batches, on the writer's thread.
 package protocol SQLiteBatches: Sendable {
     associatedtype Failure: StoreFailure
-    /// What the writes of a batch hand on to each other.
+    /// The state that the writes of a batch hand on to each other.
     associatedtype State: Sendable
 
     /// Inside the transaction, before its writes: what they go on from. Called again when they are written separately.
@@ -15,7 +15,7 @@ package protocol SQLiteBatches: Sendable {
     ///
     /// - Parameter reach: nil where the transaction failed before all was performed.
     func failed(_ writes: Int, _ reach: (begin: State, end: State)?, _ failure: Failure)
-    /// What stands of a batch was read back, which may have been committed.
+    /// The writes of an unacknowledged batch that are in the database were read back.
     func readBack(_ db: Database)
     /// After each batch.
     func ended(_ db: Database)
@@ -184,7 +184,7 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
 
     private let writes: [SQLiteWrite<Failure, State>]
     private var outcomes: [Outcome]
-    /// What the transaction went on from, and what it has led to; nil until all of it is performed.
+    /// The state that the transaction went on from, and the one that it has led to; nil until all of it is performed.
     private(set) var reach: (begin: State, end: State)?
 
     init(_ writes: [SQLiteWrite<Failure, State>]) {

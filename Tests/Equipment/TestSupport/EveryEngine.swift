@@ -1,11 +1,11 @@
 public import Testing
 
-/// Where ledgers and stores of payments are kept.
+/// The database of a ledger or a store of payments.
 public enum StorageEngine: String, CaseIterable, Sendable {
     case sqlite
     case postgresql
 
-    /// Of the fixtures and daemons that are made now.
+    /// The engine of the fixtures and daemons that are made now.
     @TaskLocal public static var current = StorageEngine.sqlite
 }
 

@@ -10,7 +10,7 @@ final class WithinProcess: Sendable {
     private let sessions: Int
     private let requests = Handover<(identifier: UInt64, request: WorkerRequest)>()
     private let answers = Handover<(UInt64, WorkerAnswer)>()
-    /// What a session's thread does with its answer, instead of handing it over.
+    /// Takes the answer of a session's thread, instead of handing it over.
     private let kept = Mutex<(@Sendable (UInt64, WorkerAnswer) -> Void)?>(nil)
 
     init(_ opening: HSMTokenOpening) throws {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import paytokenctl
 
-/// What a person reads of a rotation, from the daemon's values.
+/// The guidance that a person reads of a rotation, from the daemon's values.
 @Suite("The guidance through a rotation")
 struct RotationGuidanceTests {
     private static let noon = RFC3339.date("2027-01-15T12:00:00Z") ?? .distantPast

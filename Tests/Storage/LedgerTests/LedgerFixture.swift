@@ -104,7 +104,7 @@ final class LedgerFixture: Sendable {
         if let proxy { proxy.fault = .loseAcknowledgement(then: .none) } else { commits.loseNext() }
     }
 
-    /// How many acknowledgements got lost.
+    /// The number of acknowledgements that got lost.
     var lostAcknowledgements: Int { proxy?.cuts ?? commits.lost }
 
     /// For tests of SQLite alone.
@@ -272,7 +272,7 @@ extension SQLiteConnections {
     }
 }
 
-/// What becomes of the commits of a ledger in SQLite.
+/// The fate of the commits of a ledger in SQLite.
 private final class CommitFaults: Sendable {
     private struct Broken: Error {}
 

@@ -8,7 +8,7 @@ import Refusals
 extension Rotation {
     private var isIdentity: Bool { use == .identity }
 
-    /// What is to be done now.
+    /// The sentence for the step that is due now.
     var next: String {
         if let fault = newKey?.fault, phase != .none { return "Repair the new key first. \(fault)" }
         return switch phase {

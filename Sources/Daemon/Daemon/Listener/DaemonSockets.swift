@@ -9,7 +9,7 @@ enum SocketKind: String, CaseIterable, Sendable {
     case admin
 }
 
-/// What answers the requests of both sockets; ``DaemonRouter`` in production.
+/// Answers the requests of both sockets; ``DaemonRouter`` in production.
 protocol PeerRequestHandler: Sendable {
     /// After the head, before the body: gives the refusal, or what will answer the body. Runs on the event loop, so it
     /// neither waits nor computes anything long.

@@ -20,7 +20,7 @@ final class CallerFirstReleases: Sendable {
         var known: Set<UInt32> = []
         /// After a fault: not before.
         var notBefore: ContinuousClock.Instant?
-        /// What the records up to `read` say. One search at a time changes it.
+        /// The first releases in the records up to `read`. One search at a time changes it.
         var found: [UInt32: AuditTime] = [:]
         var read = 0
     }

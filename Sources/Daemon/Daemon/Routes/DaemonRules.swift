@@ -132,7 +132,7 @@ struct DaemonPeer: Sendable {
 struct EndpointSender: RequestSender {
     let peer: PeerCredentials
     let caller: Caller?
-    /// What the caller's header says (W3C Trace Context §3.2).
+    /// The caller's trace, from its header (W3C Trace Context §3.2).
     let trace: CallersTrace?
 
     var sharedLines: ConnectionSource? { .user(peer.uid) }

@@ -24,7 +24,7 @@ extension Endpoint {
     }
 }
 
-/// Who may call an endpoint, and with which query.
+/// The right to call an endpoint, and the query that it takes.
 struct EndpointAccess: Sendable {
     let sockets: Set<SocketKind>
     let role: Role?

@@ -17,7 +17,7 @@ struct ServingDaemon: ServingProgram {
 
     let parts: Assembly
     let listener: Listener
-    /// Whether it stays while the ledger is not the one that the HSM token remembers.
+    /// True if it stays while the ledger is not the one that the HSM token remembers.
     private let awaitsRestore: Bool
     /// Seals the record. It goes on after the other tasks, until the last record is written.
     private let sealing: Task<Void, Never>

@@ -52,7 +52,7 @@ struct NetworkConnections: ConnectionService {
             })
     }
 
-    /// What a client presents in a resumed session: the certificate in its ticket, of which nothing may be known any more, or which may have
+    /// The certificate that a client presents in a resumed session, from its ticket. Nothing may be known of it any more, or it may have
     /// ended. Such a client would come again with the ticket, or with the next one of the same certificate, for months. So sessions end
     /// where one makes no client known, and its next connection has a whole handshake.
     private func resumed(_ certificate: [UInt8], with settings: TLSTermination.Settings?) -> PresentedCertificate? {

@@ -75,7 +75,7 @@ extension PaymentRequest {
         return text
     }
 
-    /// What makes two requests with one token the same: the order and what is expected of the payment. Contacts may be corrected.
+    /// The part in which two requests with one token must agree: the order and what is expected of the payment. Contacts may be corrected.
     func digest(for purpose: Payment.Purpose) -> SpelledDigest {
         SpelledDigest { form in
             var json = JSONWriter(capacity: 512)
@@ -104,7 +104,7 @@ extension PaymentRequest {
 struct StatedToken: Sendable {
     /// `header.transactionId`, 32 bytes.
     let transaction: [UInt8]
-    /// Of paymentData, whatever the order of its members, and without unknown ones.
+    /// The digest of paymentData, whatever the order of its members, and without unknown ones.
     let digest: SpelledDigest
 
     /// Of a PKPaymentToken, whose outer members the merchant server's API requires.

@@ -19,7 +19,7 @@ struct SpelledDigest: Sendable, Equatable {
     func isOf(_ stored: [UInt8]) -> Bool { stored == normal || stored == spelled }
 }
 
-/// How values that have several spellings are written. What is no number, hexadecimal or base64 stays as it is: paytokend refuses it.
+/// The form of values that have several spellings. A value that is no number, hexadecimal or base64 stays as it is: paytokend refuses it.
 enum SpellingForm {
     /// Plain integers, lower-case hexadecimal, base64 with its padding.
     case normal

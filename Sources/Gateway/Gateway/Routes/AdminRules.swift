@@ -5,7 +5,7 @@ import Refusals
 import ServerProgram
 import Telemetry
 
-/// What a peer of the admin socket may do. The socket's mode and group say which accounts can connect, `admin.access` the rest.
+/// The rights of the admin socket's peers. The socket's mode and group say which accounts can connect, `admin.access` the rest.
 struct AdminRules: RouterRules {
     /// `admin.access` in force, which a reload replaces.
     let access: @Sendable () -> AdminAccess

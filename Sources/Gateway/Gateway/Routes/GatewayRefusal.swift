@@ -20,7 +20,7 @@ struct GatewayRefusal: Error, Sendable, Equatable {
     let retryAfter: Int?
     /// Of an XML document: the path of the element that is wrong.
     var element: String?
-    /// Whether the connection ends with it: a client that floods is not to come back on the same one at once.
+    /// True if the connection ends with it: a client that floods is not to come back on the same one at once.
     var endsConnection = false
 
     init(_ code: GatewayCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {

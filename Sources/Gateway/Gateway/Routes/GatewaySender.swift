@@ -11,7 +11,7 @@ struct GatewaySender: RequestSender {
     /// The source that the connection is counted by until its client is known; a host with a network of addresses is one.
     let source: ConnectionSource
     let trace: TraceContext
-    /// Of the admin socket: the account, and its rule.
+    /// The admin socket's: the account, and its rule.
     var peer: PeerCredentials?
     var rule: AdminAccess.Rule?
     /// Once it is known.

@@ -5,9 +5,9 @@ import Refusals
 import ServerProgram
 import Telemetry
 
-/// Who a merchant's backend is, and what it may do.
+/// The identity of a merchant's backend, and its rights.
 ///
-/// What is guaranteed here, before a byte of the body is read: the client is known by its bearer key or its certificate, its rate
+/// Guaranteed here, before a byte of the body is read: the client is known by its bearer key or its certificate, its rate
 /// and its connections are within their limits, and, once the path is known (`ServerProgram/Router.swift`), it has the route's
 /// operation. Merchant and domain stand in the body, so a route asks the client for them.
 struct MerchantRules: RouterRules {

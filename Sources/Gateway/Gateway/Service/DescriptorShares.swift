@@ -3,7 +3,7 @@ import OutgoingConnections
 import Payments
 
 extension GatewayConfiguration {
-    /// How many of `limits.max_connections` fit under a limit of descriptors, with the connections that the gateway makes itself.
+    /// The part of `limits.max_connections` that fits under a limit of descriptors, with the connections that the gateway makes itself.
     func connections(under limit: Int) -> Int {
         let toApple = ConnectionPoolLimits()
         var outgoing = paytokend.maxConnections + 1 + toApple.most + toApple.reserved + HostNames.Limits().lookUps

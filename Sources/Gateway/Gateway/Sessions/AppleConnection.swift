@@ -68,11 +68,11 @@ final class AppleConnection: KeptConnection {
     func isAlive() async -> Bool { await http.isAlive() }
 }
 
-/// What a connection's handshake has come to. The identity's key finds it in the connection's pipeline.
+/// The progress of a connection's handshake. The identity's key finds it in the connection's pipeline.
 final class AppleHandshake: ChannelInboundHandler, Sendable {
     typealias InboundIn = Any
 
-    /// Of the session for which the connection is made.
+    /// The session for which the connection is made, as far as it has come.
     let progress: SessionProgress
     private let marks = Mutex((identityWasAsked: false, serverNameIsWrong: false))
 
@@ -132,7 +132,7 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
 }
 
 extension SessionProgress {
-    /// By the clock that also counts while this host sleeps.
+    /// Measured by the clock that also counts while this host sleeps.
     fileprivate var deadline: ContinuousClock.Instant {
         .now + .nanoseconds((origin.deadline - .now()).nanoseconds)
     }

@@ -38,7 +38,7 @@ public struct ExchangeAnswer: Sendable {
 /// One request on one new connection: no retry, no redirect, no reuse, so that it is certain whether a byte of it was sent.
 public struct ProcessorExchange: Sendable {
     public static let mostAnswerBytes = 64 << 10
-    /// How long an answer is listened for after its deadline.
+    /// The time for which an answer is listened for after its deadline.
     static let listening = Duration.seconds(60)
 
     public enum Result: Sendable {

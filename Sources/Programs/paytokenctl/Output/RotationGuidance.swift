@@ -2,7 +2,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// What the person who carries out a rotation does next, the commands included. The daemon's values say which step is due.
+/// The next step of the person who carries out a rotation, the commands included. The daemon's values say which step is due.
 struct RotationGuidance {
     private let rotation: RotationStatus
     /// True for keys that sign for merchant sessions; the others open payment tokens.

@@ -23,7 +23,7 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     @StatedUse public var use: String
     /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
     public var phase: String
-    /// What is to be done now, for people, in words of the API.
+    /// The sentence for the step that is due now, for people, in words of the API.
     public var next: String
     /// The key that is to stay; null when there is none.
     @Nullable public var newKey: RotationKey?

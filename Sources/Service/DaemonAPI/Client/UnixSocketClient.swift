@@ -122,7 +122,7 @@ public struct UnixSocketClient: Sendable {
 }
 
 extension HTTPFault {
-    /// Of connect(2).
+    /// The error of connect(2).
     fileprivate var errno: CInt? {
         if phase == .connecting, case .error(let error as IOError) = cause { error.errnoCode } else { nil }
     }

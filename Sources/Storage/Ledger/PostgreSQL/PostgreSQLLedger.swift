@@ -251,7 +251,7 @@ private final class FactsInForce: Sendable {
 }
 
 extension PostgreSQLLedger {
-    /// How many synchronous standbys the server streams to; nil where the daemon's role may not ask: it needs
+    /// The number of synchronous standbys that the server streams to; nil where the daemon's role may not ask: it needs
     /// `pg_read_all_stats`.
     public func synchronousStandbys() async throws(LedgerFailure) -> Int? {
         try await reader.read { queries in

@@ -162,7 +162,7 @@ final class PostgreSQLSession: Sendable {
 }
 
 extension LedgerOpeningError {
-    /// Of whatever went wrong while the ledger on a server was opened.
+    /// The opening error for any error of opening the ledger on a server.
     init(of error: any Error, server: String) {
         self =
             switch error {

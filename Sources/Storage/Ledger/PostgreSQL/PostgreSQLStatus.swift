@@ -42,7 +42,7 @@ public struct PostgreSQLStatus: Sendable, Equatable {
         public let lastSeen: Date
         /// Whether its lease has not run out.
         public let isLeased: Bool
-        /// Whether it has compared the ledger with what it remembers on the present server.
+        /// True if it has compared the ledger with what it remembers on the present server.
         public let hasCompared: Bool
     }
 

@@ -37,7 +37,7 @@ struct LedgerBatches: SQLiteBatches {
         observe(.failed(writes: writes, reason: failure.description))
     }
 
-    /// What was committed without an acknowledgement is in the record like everything else.
+    /// A write that was committed without an acknowledgement is in the record like everything else.
     func readBack(_ db: Database) {
         if let end = try? records.head(db) { observe(.recorded(upTo: end.sequence)) }
     }

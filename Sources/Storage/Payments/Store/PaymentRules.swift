@@ -43,7 +43,7 @@ struct ClaimedRow {
     let history: [(state: PaymentState, reason: String?)]
 }
 
-/// What a processor's answer writes.
+/// The change that a processor's answer makes to a row.
 struct SettledRow {
     /// As it is stored then.
     let payment: Payment

@@ -174,7 +174,7 @@ final class KnownPlaintext: TransactionDecrypting {
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
     /// What the HSM token says that it lacks for the key from now on.
     func lacks(_ lack: String?) { state.withLock { $0.lack = lack } }
-    /// How each decryption ends from now on.
+    /// The end of each decryption from now on.
     func fails(_ failure: WorkerFailure) { state.withLock { $0.failure = failure } }
     func missingTier(for key: KeyEntry) -> String? { state.withLock { $0.lack } }
     var calls: Int { state.withLock { $0.calls } }

@@ -76,19 +76,20 @@ struct RouteTableTests {
         #expect(endpoints.allSatisfy { $0.method == "POST" || $0.access.dryRun != .offered })
     }
 
+    /// The answer on the admin socket to a head that is refused; nil where it is accepted.
+    private func refusal(_ method: String, _ path: String) -> HTTPAnswer? {
+        let peer = PeerCredentials(uid: geteuid(), gid: getegid())
+        let head = RequestHead(method: method, path: path)
+        guard case .refuse(let answer) = assembly.router.admit(head, peer: peer, socket: .admin) else { return nil }
+        return answer
+    }
+
     @Test(
         "at a path of its own a method of a path with braces is not known",
         arguments: ["/v1/keys/import", "/v1/rotations/certificate"])
     func literalPaths(path: String) throws {
-        let peer = PeerCredentials(uid: geteuid(), gid: getegid())
         for method in ["OPTIONS", "GET"] {
-            guard
-                case .refuse(let answer) = assembly.router.admit(
-                    RequestHead(method: method, path: path), peer: peer, socket: .admin)
-            else {
-                Issue.record("\(method) \(path) is answered")
-                continue
-            }
+            let answer = try #require(refusal(method, path), "\(method) \(path) is answered")
             #expect(answer.status == 405)
             #expect(answer.headers.contains(.init(name: "Allow", value: "POST")), "\(answer.headers)")
         }
@@ -96,17 +97,10 @@ struct RouteTableTests {
 
     @Test("an encoded slash is a part of its segment, and parts no two")
     func encodedSlash() throws {
-        let peer = PeerCredentials(uid: geteuid(), gid: getegid())
         for target in ["/v1%2Fstatus", "/v1/keys%2Fimport", "/v1/keys%2f00000000", "/v1%2Frotations/a"] {
             let path = try #require(RequestTarget(target)?.path)
             for method in ["GET", "POST"] {
-                guard
-                    case .refuse(let answer) = assembly.router.admit(
-                        RequestHead(method: method, path: path), peer: peer, socket: .admin)
-                else {
-                    Issue.record("\(method) \(target) is answered")
-                    continue
-                }
+                let answer = try #require(refusal(method, path), "\(method) \(target) is answered")
                 #expect(answer.status == 404, "\(method) \(target)")
             }
         }

@@ -61,7 +61,7 @@ import Testing
 
     private struct Fault: Error {}
 
-    /// What happens to commits.
+    /// The fate of commits.
     private enum Commits: Sendable { case work, fail, loseAcknowledgement }
 
     @Test("a fault before the commit changes nothing, and one after it is found to have changed what it has")

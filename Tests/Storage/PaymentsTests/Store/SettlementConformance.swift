@@ -3,7 +3,7 @@ import Payments
 import TestSupport
 import Testing
 
-/// What every engine does with a processor's answer that the row does not expect.
+/// Every engine's treatment of a processor's answer that the row does not expect.
 @Suite struct SettlementConformance {
     @Test(
         "an answer that contradicts the fate, a person's too, changes nothing and is a line of the history",

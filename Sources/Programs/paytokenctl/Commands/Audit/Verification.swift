@@ -28,7 +28,7 @@ enum VerificationInputs {
         return all
     }
 
-    /// Which keys are believed for which node, by what was given.
+    /// The keys that are believed for each node, by what was given.
     static func trusted(_ files: [GivenKeyFile]) throws -> TrustedKeys {
         var trusted = TrustedKeys(given: try keys(files.filter { $0.node == nil }))
         for given in files {
