@@ -67,17 +67,17 @@ private struct KeyInHSMToken: CustomPrivateKey {
             signatureAlgorithm: signatureAlgorithm, signatureBytes: ASN1BitString(bytes: signature[...]))
     }
 
-    private struct NotHere: Error {}
+    private struct SignedElsewhere: Error {}
 
     func signSynchronously(
         bytes: some DataProtocol, signatureAlgorithm: Certificate.SignatureAlgorithm
-    ) throws -> Certificate.Signature { throw NotHere() }
+    ) throws -> Certificate.Signature { throw SignedElsewhere() }
 
     static let defaultPEMDiscriminator = "PRIVATE KEY"
 
-    func serializeAsPEM(discriminator: String) throws -> PEMDocument { throw NotHere() }
+    func serializeAsPEM(discriminator: String) throws -> PEMDocument { throw SignedElsewhere() }
 
-    func serialize(into coder: inout DER.Serializer) throws { throw NotHere() }
+    func serialize(into coder: inout DER.Serializer) throws { throw SignedElsewhere() }
 
     static func == (one: KeyInHSMToken, other: KeyInHSMToken) -> Bool { one.publicKey == other.publicKey }
 

@@ -6,7 +6,7 @@ internal import StrictJSON
 /// other node's ``AuditEvent/auditKeyPrepare(from:to:)``, which that key has sealed.
 public struct KeyPin: Sendable, Equatable {
     /// A pinned key's word for another one.
-    public struct Voucher: Sendable, Equatable {
+    public struct Endorsement: Sendable, Equatable {
         /// The key that had been pinned.
         public let keyId: AuditDigest
         /// The record of the other node that it has sealed.
@@ -23,23 +23,23 @@ public struct KeyPin: Sendable, Equatable {
 
     /// Whose keys they are.
     public let node: AuditNode
-    /// 1 to ``maximumKeys``, the oldest first; one where there is a voucher.
+    /// 1 to ``maximumKeys``, the oldest first; one where there is a endorsement.
     public let keys: [CheckpointKey]
     /// Nil at first sight.
-    public let voucher: Voucher?
+    public let endorsement: Endorsement?
 
     /// At first sight. Of more than ``maximumKeys`` the newest are taken; nil for none.
     public init?(firstSight keys: [CheckpointKey], of node: AuditNode) {
         guard !keys.isEmpty else { return nil }
         self.node = node
         self.keys = keys.suffix(Self.maximumKeys)
-        voucher = nil
+        endorsement = nil
     }
 
-    public init(_ key: CheckpointKey, of node: AuditNode, by voucher: Voucher) {
+    public init(_ key: CheckpointKey, of node: AuditNode, by endorsement: Endorsement) {
         self.node = node
         keys = [key]
-        self.voucher = voucher
+        self.endorsement = endorsement
     }
 
     /// Reads a record's line; nil for every other event, and for a pin that no daemon has written.
@@ -54,13 +54,13 @@ public struct KeyPin: Sendable, Equatable {
         self.node = node
         self.keys = keys
         guard let vouchedBy = entry.details["vouchedBy"] else {
-            voucher = nil
+            endorsement = nil
             return
         }
         guard keys.count == 1, let keyId = vouchedBy.stringValue.flatMap(AuditDigest.init(hex:)),
             let sequence = entry.details["vouchedAt"]?.numberValue?.int
         else { return nil }
-        voucher = Voucher(keyId: keyId, sequence: sequence)
+        endorsement = Endorsement(keyId: keyId, sequence: sequence)
     }
 
     private static let mark = RecordFrame.EventMark(.auditKeyPinned)
@@ -68,8 +68,8 @@ public struct KeyPin: Sendable, Equatable {
     func write(into writer: inout JSONWriter) {
         writer.member("ofNode", node.name)
         writer.member("keys", objects: keys) { $0.write(into: &$1) }
-        writer.member("vouchedBy", voucher?.keyId.hex)
-        writer.member("vouchedAt", voucher?.sequence)
+        writer.member("vouchedBy", endorsement?.keyId.hex)
+        writer.member("vouchedAt", endorsement?.sequence)
     }
 }
 
@@ -93,7 +93,8 @@ public struct KeyPins: Sendable, Equatable {
     public mutating func add(_ pin: KeyPin, recordedAt sequence: Int, by pinning: AuditNode, isWhole: Bool = true) {
         let known = keys[pin.node] ?? []
         let isVouched =
-            pin.voucher.map { voucher in !isWhole || known.contains { $0.keyId == voucher.keyId } } ?? known.isEmpty
+            pin.endorsement.map { endorsement in !isWhole || known.contains { $0.keyId == endorsement.keyId } }
+            ?? known.isEmpty
         let isBounded =
             known.count + pin.keys.count <= Self.maximumKeys
             && (!known.isEmpty || keys.count < ChainVerifier.maximumNodes)

@@ -76,7 +76,7 @@ public struct TrustedKeys: Sendable {
 /// Lines come in any interleaving. Memory grows with the number of nodes, which is bounded, and not with that of lines.
 public struct NodesVerifier: Sendable {
     /// What is done with lines of other nodes than the one that is wanted.
-    public enum OtherNodes: Sendable {
+    public enum OtherNodesPolicy: Sendable {
         /// They stand in the same export, and are somebody else's question.
         case skipped
         /// They have no business among the lines of one node.
@@ -85,7 +85,7 @@ public struct NodesVerifier: Sendable {
 
     private let trusted: TrustedKeys
     private let heads: [SignedCheckpoint]
-    private let wanted: (node: AuditNode, others: OtherNodes)?
+    private let wanted: (node: AuditNode, others: OtherNodesPolicy)?
     private let readsPins: Bool
     private let beginning: ChainBeginning
     private var chains: [AuditNode: ChainVerifier] = [:]
@@ -112,7 +112,7 @@ public struct NodesVerifier: Sendable {
     ///   - beginning: where each chain has to begin.
     public init(
         _ trusted: TrustedKeys, heads: [SignedCheckpoint] = [], only node: AuditNode? = nil,
-        others: OtherNodes = .skipped, readsPins: Bool = false,
+        others: OtherNodesPolicy = .skipped, readsPins: Bool = false,
         beginning: ChainBeginning = .anywhere
     ) {
         self.readsPins = readsPins

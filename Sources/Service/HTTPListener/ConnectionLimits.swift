@@ -303,7 +303,7 @@ struct ConnectionPlaces {
         let only = source.flatMap { counts[$0] }
         var chosen: (identifier: ObjectIdentifier, place: Place)?
         for (identifier, place) in unidentified where only.map({ place.counts(for: $0) }) ?? true {
-            if let other = chosen?.place, !place.givesWay(before: other) { continue }
+            if let other = chosen?.place, !place.isEvicted(before: other) { continue }
             chosen = (identifier, place)
         }
         guard let chosen else { return nil }
@@ -330,7 +330,7 @@ struct ConnectionPlaces {
 extension ConnectionPlaces.Place {
     fileprivate func counts(for source: ConnectionPlaces.Counted) -> Bool { sources.contains { $0 === source } }
 
-    fileprivate func givesWay(before other: Self) -> Bool {
+    fileprivate func isEvicted(before other: Self) -> Bool {
         for (own, others) in zip(sources.reversed(), other.sources.reversed()) where own !== others {
             if own.connections != others.connections { return own.connections > others.connections }
         }

@@ -16,12 +16,12 @@ public struct KeyHolder: Sendable, Equatable {
 }
 
 /// A ledger that one node alone uses: what other nodes would have to know is kept in this process.
-public protocol OneNodeLedger: Ledger {
-    var nodeFacts: OneNodeFacts { get }
+public protocol SingleNodeLedger: Ledger {
+    var nodeState: SingleNodeState { get }
 }
 
 /// What a node says of itself, where no other node reads it.
-public final class OneNodeFacts: Sendable {
+public final class SingleNodeState: Sendable {
     private struct State {
         var heldKeys: [PublicKeyHash: Date] = [:]
         var widestWindow: Duration?
@@ -44,29 +44,29 @@ public final class OneNodeFacts: Sendable {
     }
 }
 
-extension OneNodeLedger {
+extension SingleNodeLedger {
     public var isShared: Bool { false }
 
     public func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure) {
-        nodeFacts.set(heldKeys: heldKeys, at: Date())
+        nodeState.set(heldKeys: heldKeys, at: Date())
     }
 
     public func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]] {
-        nodeFacts.heldKeys.mapValues { [KeyHolder(node: node, seenAt: $0)] }
+        nodeState.heldKeys.mapValues { [KeyHolder(node: node, seenAt: $0)] }
     }
 
-    public func note(widestWindow: Duration?) async throws(LedgerFailure) { nodeFacts.widestWindow = widestWindow }
+    public func note(widestWindow: Duration?) async throws(LedgerFailure) { nodeState.widestWindow = widestWindow }
 
     /// The daemon holds this ledger itself, at every start anew: there is no other node.
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
 
-    public func standing() async throws(LedgerFailure) -> LedgerStanding { standing(withHolds: []) }
+    public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus { releaseStatus(withHolds: []) }
 
-    func standing(withHolds holds: [LedgerHold]) -> LedgerStanding {
-        var standing = LedgerStanding()
-        standing.holds = holds
-        if nodeFacts.widestWindow == nil { standing.unboundedNodes = [node] }
-        return standing
+    func releaseStatus(withHolds holds: [LedgerHold]) -> LedgerReleaseStatus {
+        var status = LedgerReleaseStatus()
+        status.holds = holds
+        if nodeState.widestWindow == nil { status.unboundedNodes = [node] }
+        return status
     }
 
     public func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison {

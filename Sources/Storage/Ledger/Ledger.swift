@@ -145,7 +145,7 @@ public protocol Ledger: AuditTrail {
     /// What has changed, this node's own changes among it, within about a second. The first says that anything may have; so does the one
     /// after the store could not be reached. It ends when the ledger is closed, and at once where one node alone uses the ledger.
     /// Whoever iterates must be the only one.
-    func administrationNews() -> AsyncStream<AdministrationNews>
+    func administrativeUpdates() -> AsyncStream<AdministrativeUpdates>
 
     // MARK: Restored ledgers
     //
@@ -155,7 +155,7 @@ public protocol Ledger: AuditTrail {
     var isShared: Bool { get }
 
     /// Whether the ledger may release, read anew.
-    func standing() async throws(LedgerFailure) -> LedgerStanding
+    func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus
 
     /// Has every node hold from now on. Durable when it answers; again it replaces this node's former finding.
     func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure)

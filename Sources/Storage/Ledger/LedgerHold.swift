@@ -68,7 +68,7 @@ public struct LedgerHold: Sendable, Equatable {
 }
 
 /// Whether the ledger may release, as all nodes see it.
-public struct LedgerStanding: Sendable, Equatable {
+public struct LedgerReleaseStatus: Sendable, Equatable {
     /// Those that nobody has accepted, by their nodes' names: while there is one, nothing is released on any node.
     public var holds: [LedgerHold] = []
     /// This node's own hold, once it was accepted on another node, until this one has taken it up.

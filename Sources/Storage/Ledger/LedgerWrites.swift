@@ -57,7 +57,7 @@ public final class ReleasesUnderWay: Sendable {
 ///
 /// Nobody else writes, so the chain ends there still when the next transaction begins. Where it does not, another
 /// program has changed the ledger or copied an older one over it, and with the records claims may be gone.
-final class LastEnd: Sendable {
+final class LastWrittenHead: Sendable {
     /// Empty until the first commit.
     private let ends = Mutex<[ChainHead]>([])
 

@@ -11,7 +11,7 @@ public struct NodeAuditKey: Sendable, Equatable {
     }
 }
 
-extension OneNodeLedger {
+extension SingleNodeLedger {
     public func nodes() async throws(LedgerFailure) -> [AuditNode] { [try await head().node] }
 
     public func chain(of node: AuditNode) -> any ChainReading { self }

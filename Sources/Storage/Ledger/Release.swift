@@ -30,7 +30,7 @@ public struct Release: Sendable {
     public var signedAt: Date?
     /// False when the token's signing time lies outside the window: then a repeat is decided as ever, and a transaction
     /// that is not known is not claimed but ``ReleaseVerdict/replayed``.
-    public var admitsNew = true
+    public var allowsFirstRelease = true
 
     public init(
         transactionId: TransactionIdentifier, publicKeyHash: PublicKeyHash, caller: String,
@@ -96,7 +96,7 @@ public enum ReleaseVerdict: Sendable, Equatable {
     /// There is no claim, and there may have been one: a restored ledger was accepted, and payment tokens that were signed
     /// before this time may have been released by what it does not know.
     case beforeRestore(until: Date)
-    /// Nothing is released on any node at present (``LedgerStanding``).
+    /// Nothing is released on any node at present (``LedgerReleaseStatus``).
     case held
 }
 
@@ -156,7 +156,7 @@ struct Claim: Sendable {
 }
 
 /// What of a merchant key's record decides whether it may be used.
-struct KeyStanding: Sendable {
+struct KeyEligibility: Sendable {
     let use: KeyUse
     let state: KeyState
     let cutOff: Date?
@@ -174,8 +174,8 @@ extension Release {
     /// Why a transaction that is not claimed must not be claimed now; nil when it may.
     ///
     /// - Parameter limits: asked for only where they count.
-    func refusalOfNew(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
-        guard admitsNew else { return .replayed }
+    func refusalOfFirstRelease(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
+        guard allowsFirstRelease else { return .replayed }
         guard let signedAt else { return nil }
         let (signed, limits) = (StoredTime.milliseconds(signedAt), try limits())
         if let forgotten = limits.forgottenBefore, signed < forgotten {
@@ -189,10 +189,10 @@ extension Release {
 extension Release {
     /// The refusal that it meets now; nil when it would be released.
     func refusal(
-        _ key: KeyStanding?, _ claim: Claim?, within repeatFor: Duration, _ limits: ReleaseLimits
+        _ key: KeyEligibility?, _ claim: Claim?, within repeatFor: Duration, _ limits: ReleaseLimits
     ) -> ReleaseVerdict? {
         guard key?.decrypts(at: at) == true else { return .keyNotActive }
-        guard let claim else { return refusalOfNew { limits } }
+        guard let claim else { return refusalOfFirstRelease { limits } }
         let repeatability = claim.repeatability(of: self, within: repeatFor)
         return repeatability == .yes ? nil : repeatability.verdict
     }

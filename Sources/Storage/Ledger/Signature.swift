@@ -21,7 +21,7 @@ public enum SignatureVerdict: Sendable, Equatable {
     case granted
     /// The ledger has no record of the key, or it is no identity key, or not active. The signature must not leave.
     case keyNotActive
-    /// Nothing leaves on any node at present (``LedgerStanding``).
+    /// Nothing leaves on any node at present (``LedgerReleaseStatus``).
     case held
 
     /// The outcome as a record and the caller have it.
@@ -40,5 +40,5 @@ typealias SignatureDecision = Decision<SignatureVerdict>
 
 extension SignatureUse {
     /// - Parameter key: as the ledger has it; nil when it does not know the key.
-    func verdict(_ key: KeyStanding?) -> SignatureVerdict { key?.signs(at: at) == true ? .granted : .keyNotActive }
+    func verdict(_ key: KeyEligibility?) -> SignatureVerdict { key?.signs(at: at) == true ? .granted : .keyNotActive }
 }

@@ -46,7 +46,7 @@ public struct SecretBytes: ~Copyable, Sendable {
     }
 
     deinit {
-        LockedPages.takeBack(slot)
+        LockedPages.reclaim(slot)
     }
 
     /// The one way to copy a secret, and a visible one.
@@ -151,7 +151,7 @@ package enum LockedPages {
     }
 
     /// Wipes the whole slot and takes it back.
-    static func takeBack(_ slot: Slot) {
+    static func reclaim(_ slot: Slot) {
         unsafe explicit_bzero(slot.pointer, slot.capacity)
         state.withLock { state in
             state.usage.lent -= slot.capacity

@@ -23,7 +23,7 @@ struct MemoryLedgerDaemon {
 
 /// A ledger that keeps claims and keys in memory and no record: it decides as the real one does, writes nothing, and
 /// has forgotten everything after a restart. Not for service.
-final class MemoryLedger: OneNodeLedger {
+final class MemoryLedger: SingleNodeLedger {
     private struct Claim {
         let caller: String
         let referenceDigest: [UInt8]?
@@ -45,7 +45,7 @@ final class MemoryLedger: OneNodeLedger {
     let node = "memory"
     let engine = "memory"
     let schemaVersion = 0
-    let nodeFacts = OneNodeFacts()
+    let nodeState = SingleNodeState()
     let releasesUnderWay = ReleasesUnderWay()
     private let state = Mutex(State())
 
@@ -66,7 +66,7 @@ final class MemoryLedger: OneNodeLedger {
             caller: release.caller, referenceDigest: release.referenceDigest, contentDigest: release.contentDigest,
             publicKeyHash: release.publicKeyHash, at: release.at, attempt: release.named?.name)
         guard let known = state.claims[release.transactionId] else {
-            guard release.admitsNew else { return .replayed }
+            guard release.allowsFirstRelease else { return .replayed }
             state.claims[release.transactionId] = claim
             return .released
         }

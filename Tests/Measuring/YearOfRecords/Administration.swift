@@ -216,7 +216,7 @@ extension Year {
         guard keys.count > 1, let announcement = auditKeyAnnouncement else {
             throw YearFailure("there is no new key to pin")
         }
-        let voucher = KeyPin.Voucher(keyId: keys[keys.count - 2].keyId, sequence: announcement.sequence)
-        try await act(node, now, .auditKeyPinned(KeyPin(keys[keys.count - 1], of: nodes[other].node, by: voucher)))
+        let endorsement = KeyPin.Endorsement(keyId: keys[keys.count - 2].keyId, sequence: announcement.sequence)
+        try await act(node, now, .auditKeyPinned(KeyPin(keys[keys.count - 1], of: nodes[other].node, by: endorsement)))
     }
 }

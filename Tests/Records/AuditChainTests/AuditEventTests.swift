@@ -98,7 +98,7 @@ struct AuditEventTests {
                 #","ofNode":"node-2","keys":[{\#(keyMembers)}]"#
             ),
             (
-                .auditKeyPinned(KeyPin(key, of: node, by: KeyPin.Voucher(keyId: digest, sequence: 7))),
+                .auditKeyPinned(KeyPin(key, of: node, by: KeyPin.Endorsement(keyId: digest, sequence: 7))),
                 "audit_key_pinned",
                 #","ofNode":"node-2","keys":[{\#(keyMembers)}],"vouchedBy":"\#(hex)","vouchedAt":7"#
             ),

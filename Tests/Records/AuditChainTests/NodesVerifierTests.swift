@@ -109,9 +109,9 @@ struct NodesVerifierTests {
             .auditKeyPinned(try required(KeyPin(firstSight: signers.map(\.publicKey), of: nodeB)))
         }
 
-        func vouched(_ signer: CheckpointSigner, by voucher: CheckpointSigner) -> AuditEvent {
+        func vouched(_ signer: CheckpointSigner, by endorsement: CheckpointSigner) -> AuditEvent {
             .auditKeyPinned(
-                KeyPin(signer.publicKey, of: nodeB, by: .init(keyId: voucher.publicKey.keyId, sequence: 20)))
+                KeyPin(signer.publicKey, of: nodeB, by: .init(keyId: endorsement.publicKey.keyId, sequence: 20)))
         }
     }
 

@@ -334,11 +334,11 @@ struct CountingTests {
         for _ in 0..<100 {
             try book.add(.decrypt(reference: nil), at: 41 * 24, by: "batch", key: RecordBook.other)
         }
-        let found = CallerHabit.busyHours(try book.counted(to: 24 * 90).uses)
+        let found = CallerAnomaly.busyHours(try book.counted(to: 24 * 90).uses)
         // Thirty are three times ten, and no more; and four weeks later nothing is left to compare with.
         #expect(
             found == [
-                CallerHabit.BusyHour(caller: "checkout", hour: RecordBook.time(41 * 24), uses: 31, most: 10)
+                CallerAnomaly.BusyHour(caller: "checkout", hour: RecordBook.time(41 * 24), uses: 31, most: 10)
             ])
     }
 
@@ -356,14 +356,14 @@ struct CountingTests {
         }
         let uses = try book.counted(to: 24 * 90).uses
         // On day 20 there were no four weeks yet to compare with. On day 40 that day is known; 45 and 46 follow it.
-        #expect(CallerHabit.strangeHours(uses).isEmpty)
-        #expect(CallerHabit.busyHours(uses).isEmpty)
+        #expect(CallerAnomaly.unusualHours(uses).isEmpty)
+        #expect(CallerAnomaly.busyHours(uses).isEmpty)
         var later = book
         for _ in 0..<20 {
             try later.add(.decrypt(reference: nil), at: 24 * 80 + 14, by: "batch", key: RecordBook.key)
         }
         #expect(
-            CallerHabit.strangeHours(try later.counted(to: 24 * 90).uses) == [
+            CallerAnomaly.unusualHours(try later.counted(to: 24 * 90).uses) == [
                 .init(caller: "batch", hour: RecordBook.time(24 * 80 + 14), uses: 20)
             ])
     }
@@ -374,7 +374,7 @@ struct CountingTests {
         try book.add(.decrypt(reference: nil), at: 0, by: "checkout", key: RecordBook.key)
         try book.add(.decrypt(reference: nil), at: 27 * 24, by: "checkout", key: .of(Array("early".utf8)))
         try book.add(.decrypt(reference: nil), at: 28 * 24, by: "checkout", key: RecordBook.other)
-        let found = CallerHabit.newKeys(try book.counted(to: 24 * 90).uses)
+        let found = CallerAnomaly.newKeys(try book.counted(to: 24 * 90).uses)
         #expect(found == [.init(caller: "checkout", key: RecordBook.other, first: RecordBook.time(28 * 24))])
     }
 

@@ -41,7 +41,7 @@ struct ApprovalDecisions: Sendable {
         draft.is(
             .approvalDecision(approval: identifier, decision: Self.recorded(decision), reason: reason))
         let approval = try await find(identifier)
-        if let key = approval.key { draft.concerns(key: key) }
+        if let key = approval.key { draft.setSubject(key: key) }
         let person = try await caller.person()
         let step: AdministrativeChange.ApprovalStep
         switch decision {
@@ -127,7 +127,7 @@ struct ApprovalDecisions: Sendable {
             ApprovalOperation.ofOneNode.contains(approval.operation)
         else { return }
         let draft = AuditDraft()
-        if let key = approval.key { draft.concerns(key: key) }
+        if let key = approval.key { draft.setSubject(key: key) }
         let change = AdministrativeChange(
             at: now,
             approval: .use(identifier, parameters: approval.parameters, by: approval.requester.person), records: [])
@@ -145,7 +145,7 @@ struct ApprovalDecisions: Sendable {
         case .keyDestroy, .keyResume, .keyCompromise, .keyAdopt:
             return try await lifecycle.carryOut(approval, change, by: caller, draft: draft)
         case .ledgerAcceptRestore:
-            let matter = try await gate.restoreMatter()
+            let matter = try await gate.detectedRestore()
             guard matter.isPermitted(by: approval.parameters) else {
                 throw ApprovalConflict.otherParameters.refusal
             }

@@ -44,7 +44,7 @@ struct ClockAcceptance: ClockAccepting {
     func accept(
         reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        draft.is(.ledgerAcceptClock(LedgerClockAcceptance(reason: reason)))
+        draft.setEvent(.ledgerAcceptClock(LedgerClockAcceptance(reason: reason)))
         try gate.admit()
         let (plan, seen) = try await plan()
         guard !dryRun else { return .wouldAccept(plan) }
@@ -84,35 +84,35 @@ struct ClockAcceptance: ClockAccepting {
     }
 
     private func plan() async throws(Refusal) -> (Plan, LedgerTimes) {
-        let standing = try await refusing(ledger: await ledgerClock.look())
+        let comparison = try await refusing(ledger: await ledgerClock.compare())
         var fence: Date?
-        if let forgotten = standing.forgottenAhead {
+        if let forgotten = comparison.forgottenAhead {
             let newestRelease = try await refusing(ledger: await ledgerClock.ledger.newestRelease())
-            guard let window = standing.window else {
+            guard let window = comparison.window else {
                 throw Refusal(
                     .invalidState,
                     "A signing_time_window is off, so nothing bounds when the payment tokens were signed whose claims "
                         + "are forgotten. Set it, at least until the clock is accepted.", details: "signing_time_window"
                 )
             }
-            let newest = max(standing.now, newestRelease ?? standing.now)
+            let newest = max(comparison.now, newestRelease ?? comparison.now)
             // Whole seconds, as answer and record have it.
             let served = (newest.timeIntervalSince1970 + window / .seconds(1)).rounded(.up)
             if served < forgotten.timeIntervalSince1970 { fence = Date(timeIntervalSince1970: served) }
         }
-        guard fence != nil || standing.recordAhead != nil else {
-            let details = standing.forgottenAhead.map {
+        guard fence != nil || comparison.recordAhead != nil else {
+            let details = comparison.forgottenAhead.map {
                 "payment tokens signed from \(RFC3339.string($0)) on are served"
             }
             throw Refusal(
                 .invalidState,
-                "The clock says \(RFC3339.string(standing.now)) and is not behind anything that can be taken back; there "
+                "The clock says \(RFC3339.string(comparison.now)) and is not behind anything that can be taken back; there "
                     + "is nothing to accept.", details: details)
         }
         return (
             Plan(
-                now: standing.now, newestRecord: standing.recordAhead,
-                forgottenBefore: fence == nil ? nil : standing.forgottenAhead, servedFrom: fence), standing.times
+                now: comparison.now, newestRecord: comparison.recordAhead,
+                forgottenBefore: fence == nil ? nil : comparison.forgottenAhead, servedFrom: fence), comparison.times
         )
     }
 
@@ -165,7 +165,7 @@ struct RestoreAcceptance: RestoreAccepting {
     func accept(
         reason: AuditReason, withoutFinding: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        let matter = try await gate.restoreMatter()
+        let matter = try await gate.detectedRestore()
         guard !matter.isEmpty || withoutFinding else {
             throw Refusal(
                 .invalidState, "Ledger and HSM token agree; there is nothing to accept.",

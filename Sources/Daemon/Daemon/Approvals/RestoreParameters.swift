@@ -3,7 +3,7 @@ import Ledger
 
 // The digest that binds an approval to what was found: kinds and values, never the sentences that people read.
 
-extension RestoreMatter {
+extension DetectedRestore {
     /// The digest of everything that was found, and of the node where it was found.
     var parameters: AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptRestore)
@@ -55,7 +55,7 @@ extension OperationParameters {
 // Requests that version 0.1.0 recorded may be open for `approvals.expire` after an upgrade. Their digests cover these
 // sentences, so no word of them changes. This part goes with version 0.3.0.
 
-extension RestoreMatter {
+extension DetectedRestore {
     var parametersOfFirstVersion: AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptRestore)
         parameters.add(disagreement?.descriptionOfFirstVersion)

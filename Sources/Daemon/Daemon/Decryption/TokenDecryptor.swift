@@ -66,14 +66,14 @@ struct TokenDecryptor: Sendable {
 
         // Step 1: the signature, its chain, and its time.
         let paymentToken = try PaymentToken(json: request.token)
-        draft.concerns(paymentToken)
+        draft.setSubject(paymentToken)
         let (evidence, _) = try await Self.verify(paymentToken, trust: policies.trust)
         turn?.end()
         var release = try Release(of: paymentToken, for: caller, request, at: now)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         release.signedAt = evidence.signingTime
         let repeatability = try await checkWindow(window, signingTime: evidence.signingTime, release: release)
-        release.admitsNew = repeatability == nil
+        release.allowsFirstRelease = repeatability == nil
 
         // Step 2: the merchant's key.
         var known = keys.entry(paymentToken.publicKeyHash)
@@ -87,7 +87,7 @@ struct TokenDecryptor: Sendable {
                 details: "publicKeyHash \(paymentToken.publicKeyHash.hex)")
         }
         let merchant = key.merchantIdentifier
-        draft.concerns(merchant: merchant)
+        draft.setSubject(merchant: merchant)
         guard caller.allows(merchant: merchant) else {
             throw Refusal(.forbidden, "No access rule lets this caller use this merchant's key.")
         }
@@ -99,7 +99,8 @@ struct TokenDecryptor: Sendable {
         usedKey = key
         try expected.checkMerchant(merchant)
         try expected.checkApplicationData(paymentToken)
-        let keyTime = key.state == .deactivated ? try await refusing(ledger: await ledgerClock.look()).confirmed : now
+        let keyTime =
+            key.state == .deactivated ? try await refusing(ledger: await ledgerClock.compare()).confirmed : now
         try requireDecrypting(of: key, at: keyTime)
 
         if repeatability == .byOther { throw Self.releasedByOther }
@@ -145,7 +146,7 @@ struct TokenDecryptor: Sendable {
     ) async throws(Refusal) -> VerifiedPaymentToken {
         let policies = policies.current
         let paymentToken = try PaymentToken(json: json)
-        draft.concerns(paymentToken)
+        draft.setSubject(paymentToken)
         let (evidence, chain) = try await Self.verify(paymentToken, trust: policies.trust)
         let window = caller.signingTimeWindow ?? policies.signingTimeWindow
         try window.check(signingTime: evidence.signingTime, now: moment ?? clock.now())

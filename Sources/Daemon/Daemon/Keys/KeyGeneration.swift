@@ -32,10 +32,10 @@ extension KeyAdministration {
     func generate(
         _ order: KeyOrder, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Generated {
-        draft.is(.keyGenerate)
+        draft.setEvent(.keyGenerate)
         let merchant = order.merchantIdentifier
         try Self.requireMerchantIdentifier(merchant)
-        draft.concerns(merchant: merchant)
+        draft.setSubject(merchant: merchant)
         guard order.use == .processing || order.algorithm == .rsa else {
             throw Refusal(
                 .malformedRequest, "An identity key is RSA: Apple issues Merchant Identity certificates for no other.",
@@ -49,7 +49,7 @@ extension KeyAdministration {
         await generationLock.acquire()
         defer { generationLock.release() }
         let hash = try await newKey(order, in: hsmToken)
-        draft.concerns(key: hash)
+        draft.setSubject(key: hash)
         let keyRecord = KeyRecord(
             publicKeyHash: hash, merchantIdentifier: merchant, algorithm: order.algorithm, use: order.use,
             state: .preActivation,
@@ -72,8 +72,8 @@ extension KeyAdministration {
     func certificateRequest(
         for entry: KeyEntry, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> CertificateRequest? {
-        draft.is(.csrCreate)
-        draft.concerns(entry)
+        draft.setEvent(.csrCreate)
+        draft.setSubject(entry)
         guard entry.state == .preActivation || entry.state == .active else {
             throw Refusal(
                 .invalidState, "A key that is \(entry.state.rawValue) gets no certificate any more; make a new key.")

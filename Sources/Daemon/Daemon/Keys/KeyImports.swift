@@ -46,12 +46,12 @@ extension KeyAdministration {
     func importKey(
         _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        draft.is(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
+        draft.setEvent(.keyImport(certificate: AuditDigest.of(request.certificate), approval: request.approval))
         let certificate = try Self.read(request.certificate)
-        draft.concerns(key: certificate.publicKeyHash)
+        draft.setSubject(key: certificate.publicKeyHash)
         let merchant = try certificate.merchantForImport(
             expected: request.merchantIdentifier, allowExpired: request.allowExpired, now: clock.now())
-        draft.concerns(merchant: merchant)
+        draft.setSubject(merchant: merchant)
         let use = try Self.use(of: certificate)
         let targets = try targets(of: request.sealedKeys)
         let known = try await keyRecord(of: certificate.publicKeyHash)
@@ -106,9 +106,9 @@ extension KeyAdministration {
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
-        draft.is(.certificateImport(certificate: AuditDigest.of(der)))
+        draft.setEvent(.certificateImport(certificate: AuditDigest.of(der)))
         let certificate = try Self.read(der)
-        draft.concerns(key: certificate.publicKeyHash)
+        draft.setSubject(key: certificate.publicKeyHash)
         guard let entry = try await presentEntry(certificate.publicKeyHash) else {
             if certificate.purpose.use == nil {
                 // What kind of certificate it is tells more than that its key is not here.
@@ -122,7 +122,7 @@ extension KeyAdministration {
             for: entry.use, expected: entry.merchantIdentifier.isEmpty ? nil : entry.merchantIdentifier,
             allowExpired: allowExpired,
             now: clock.now())
-        draft.concerns(merchant: merchant)
+        draft.setSubject(merchant: merchant)
         let known = try await keyRecord(of: certificate.publicKeyHash)
         try Self.requireImportable(known, merchant: merchant, use: entry.use)
         try requireRoomForIdentity(certificate, merchant: merchant)

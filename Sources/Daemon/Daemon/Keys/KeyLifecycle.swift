@@ -40,7 +40,7 @@ struct KeyLifecycle: Sendable {
         _ name: String, _ wanted: StateChange, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let entry = try catalogue.index.entry(named: name)
-        draft.concerns(entry)
+        draft.setSubject(entry)
         draft.is(Self.event(wanted.to, wanted.reason, approval: nil))
         let known = try await keyRecord(of: entry)
         if known.state == .destroyed, wanted.to == .destroyed, !entry.hsmTokens.isEmpty {
@@ -69,8 +69,8 @@ struct KeyLifecycle: Sendable {
         _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let entry = try catalogue.index.entry(named: name)
-        draft.concerns(entry)
-        draft.is(.keyAdopt(approval: nil))
+        draft.setSubject(entry)
+        draft.setEvent(.keyAdopt(approval: nil))
         let (adopted, parameters) = try adoption(of: entry)
         let needsApproval = rule.binds(caller)
         guard !dryRun else { return .wouldChange(entry, to: adopted.state, needsApproval: needsApproval) }
@@ -96,7 +96,7 @@ struct KeyLifecycle: Sendable {
         guard let hash = approval.key, let entry = catalogue.index.entry(hash) else {
             throw Refusal(.approvalInvalid, "The key that the approval is about is not known here any more.")
         }
-        draft.concerns(entry)
+        draft.setSubject(entry)
         var change = decision
         let event: AuditEvent
         var parameters = Self.parameters(approval.operation, hash)
@@ -208,7 +208,7 @@ struct KeyLifecycle: Sendable {
             suspending.event = Self.event(.suspended, approval.reason, approval: approval.identifier)
             records.append(suspending)
         }
-        draft.is(.approvalRequest(ApprovalRequest(approval)))
+        draft.setEvent(.approvalRequest(ApprovalRequest(approval)))
         records.append(recorder.auditRecord(of: draft, by: caller))
         try await recorder.apply(
             AdministrativeChange(

@@ -123,10 +123,10 @@ struct KeyRotations: Sendable {
     func start(
         _ start: Start, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Started {
-        draft.is(.keyGenerate)
+        draft.setEvent(.keyGenerate)
         let merchant = start.merchantIdentifier
         try KeyAdministration.requireMerchantIdentifier(merchant)
-        draft.concerns(merchant: merchant)
+        draft.setSubject(merchant: merchant)
         await startLock.acquire()
         defer { startLock.release() }
         let before = try await rotations(of: merchant).filter { $0.use == start.use }
@@ -199,15 +199,15 @@ struct KeyRotations: Sendable {
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> (outcome: KeyAdministration.Outcome, rotation: Rotation) {
-        draft.is(.certificateImport(certificate: AuditDigest.of(der)))
+        draft.setEvent(.certificateImport(certificate: AuditDigest.of(der)))
         let certificate = try KeyAdministration.read(der)
-        draft.concerns(key: certificate.publicKeyHash)
+        draft.setSubject(key: certificate.publicKeyHash)
         let known = index.entry(certificate.publicKeyHash)
         // A certificate of the wrong purpose or merchant is left to the import below, which says what is wrong with it.
         if let known, certificate.purpose.use == known.use {
             try await requireRecorded(known)
             if certificate.names(known.merchantIdentifier) {
-                draft.concerns(merchant: known.merchantIdentifier)
+                draft.setSubject(merchant: known.merchantIdentifier)
                 try await requireAwaited(certificate, of: known)
             }
         }
@@ -271,8 +271,8 @@ struct KeyRotations: Sendable {
     func finish(
         _ merchant: String, _ finish: Finish, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Finished {
-        draft.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated, reason: finish.reason)))
-        draft.concerns(merchant: merchant)
+        draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .deactivated, reason: finish.reason)))
+        draft.setSubject(merchant: merchant)
         let rotation = try await rotation(toFinish: finish, of: merchant)
         let now = now
         let retired: [KeyRecord]
@@ -282,7 +282,7 @@ struct KeyRotations: Sendable {
             throw rotation.refusal(error)
         }
         let hashes = retired.map(\.publicKeyHash)
-        if let first = hashes.first { draft.concerns(key: first) }
+        if let first = hashes.first { draft.setSubject(key: first) }
         guard !dryRun else { return Finished(rotation: rotation, retired: hashes) }
         var change = AdministrativeChange(at: now, records: [])
         change.furtherKeys = retired.map { keyRecord in

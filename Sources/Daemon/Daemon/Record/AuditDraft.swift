@@ -40,29 +40,29 @@ final class AuditDraft: Sendable {
     /// Where the request was recorded already, in one transaction with what it did.
     var sequence: Int? { state.withLock { $0.sequence } }
 
-    func `is`(_ event: AuditEvent) {
+    func setEvent(_ event: AuditEvent) {
         state.withLock { $0.facts.event = event }
     }
 
-    func concerns(_ paymentToken: PaymentToken) {
+    func setSubject(_ paymentToken: PaymentToken) {
         state.withLock {
             $0.facts.publicKeyHash = AuditDigest(bytes: paymentToken.publicKeyHash.bytes)
             $0.facts.transactionId = AuditDigest(bytes: paymentToken.transactionIdentifier.bytes)
         }
     }
 
-    func concerns(key: PublicKeyHash) {
+    func setSubject(key: PublicKeyHash) {
         state.withLock { $0.facts.publicKeyHash = AuditDigest(bytes: key.bytes) }
     }
 
-    func concerns(_ key: KeyEntry) {
+    func setSubject(_ key: KeyEntry) {
         state.withLock {
             $0.facts.publicKeyHash = AuditDigest(bytes: key.publicKeyHash.bytes)
             $0.facts.merchant = key.merchantIdentifier.isEmpty ? nil : AuditText(key.merchantIdentifier)
         }
     }
 
-    func concerns(merchant: String) {
+    func setSubject(merchant: String) {
         state.withLock { $0.facts.merchant = AuditText(merchant) }
     }
 

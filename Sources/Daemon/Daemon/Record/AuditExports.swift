@@ -127,7 +127,7 @@ struct CSVExport: Sendable {
             }
             guard follows else { return }
             try await Task.sleep(for: pause)
-            pages.lookAgain()
+            pages.continuePastEnd()
         }
     }
 
@@ -166,5 +166,5 @@ private struct RecordPages {
     }
 
     /// More may have been recorded since the end was reached.
-    mutating func lookAgain() { isAtEnd = false }
+    mutating func continuePastEnd() { isAtEnd = false }
 }

@@ -63,7 +63,7 @@ final class Checkpoints: CheckpointSealing {
             $0.isRemembered = false
         }
         unsealed.restart(end: head.sequence, sealed: newest?.checkpoint.sequence ?? 0)
-        check?.beginAnew()
+        check?.reset()
     }
 
     /// Nothing is sealed from now on, so that the HSM token goes on remembering what it does.
@@ -71,11 +71,11 @@ final class Checkpoints: CheckpointSealing {
 
     /// Seals whenever it is due, until cancelled.
     func start() -> Task<Void, Never> {
-        let ticking = Task.repeating(every: .seconds(1)) { [unsealed] in unsealed.look() }
+        let ticking = Task.repeating(every: .seconds(1)) { [unsealed] in unsealed.wakeUp() }
         return Task {
             await withTaskCancellationHandler {
                 var retry = SealRetry()
-                for await _ in unsealed.looks where retry.isDue(at: .now) {
+                for await _ in unsealed.wakeUps where retry.isDue(at: .now) {
                     let isSealed = await sealIfDue()
                     retry.tried(successfully: isSealed, at: .now)
                 }
@@ -236,11 +236,11 @@ final class UnsealedRecords: Sendable {
 
     private let state = Mutex(State())
     /// Gives a value when a checkpoint may be due.
-    let looks: AsyncStream<Void>
+    let wakeUps: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
     init() {
-        (looks, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        (wakeUps, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
     /// The record reaches to here. Called on the writer's thread: it costs no more than a look.
@@ -277,7 +277,7 @@ final class UnsealedRecords: Sendable {
     var deadline: ContinuousClock.Instant? { state.withLock { $0.schedule.deadline } }
 
     /// Has ``looks`` give a value.
-    func look() { wake.yield() }
+    func wakeUp() { wake.yield() }
 
     /// Ends ``looks``.
     func finish() { wake.finish() }

@@ -9,7 +9,7 @@ struct ExportPart: Sendable {
     /// What meets the query's times; nil when nothing does.
     let wanted: ClosedRange<Int>?
     /// The sequence of the look itself in this node's record: its own part ends there.
-    let look: Int
+    let readRecord: Int
     /// Made for the export, of this node's record; nil for another node's, which ends with the last one that it made.
     let seal: SignedCheckpoint?
     /// Whether it begins the export.
@@ -18,7 +18,7 @@ struct ExportPart: Sendable {
     func write(to writer: BodyWriter) async throws {
         let seal = if chain.isOwn { self.seal } else { try await chain.chain.latestCheckpoint() }
         let sealed = seal?.checkpoint.sequence ?? 0
-        let end = chain.isOwn ? look : sealed
+        let end = chain.isOwn ? readRecord : sealed
         switch query.format {
         case .csv:
             let table = CSVExport(

@@ -16,7 +16,7 @@ struct LedgerClock: Sendable {
     let widestWindow: @Sendable () -> Duration?
 
     /// What one comparison found.
-    struct Standing: Sendable, Equatable {
+    struct Comparison: Sendable, Equatable {
         let now: Date
         let times: LedgerTimes
         /// Nil when one is off.
@@ -42,13 +42,13 @@ struct LedgerClock: Sendable {
         var tolerance: TimeInterval { (window ?? .seconds(300)) / .seconds(1) }
     }
 
-    func look() async throws(LedgerFailure) -> Standing {
+    func compare() async throws(LedgerFailure) -> Comparison {
         let times = try await ledger.times()
-        return Standing(now: clock.now(), times: times, window: widestWindow())
+        return Comparison(now: clock.now(), times: times, window: widestWindow())
     }
 }
 
-extension LedgerClock.Standing {
+extension LedgerClock.Comparison {
     /// Why payments are refused by the clock; none when it agrees with the ledger.
     var reasons: [ReadinessAnswer.Reason] {
         [restoreReason, forgottenReason, behindReason].compactMap { $0 }

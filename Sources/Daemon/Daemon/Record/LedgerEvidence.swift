@@ -105,7 +105,7 @@ enum LedgerDisagreement: Sendable, Equatable {
         }
     }
 
-    /// What is wrong, and what can be done. An approval depends on ``RestoreMatter/parameters``, not on these words.
+    /// What is wrong, and what can be done. An approval depends on ``DetectedRestore/parameters``, not on these words.
     var description: String {
         switch self {
         case .lost(let remembered, let keyId):

@@ -99,7 +99,7 @@ final class LedgerGate: Sendable {
     func compare() async {
         guard position == .waiting else { return }
         do throws(Refusal) {
-            try await tellWindow()
+            try await publishSigningTimeWindow()
             let position = try await ledger.isShared ? sharedPosition() : ownPosition()
             take(position)
             if case .held(let disagreement) = position { logger.critical("\(disagreement.description)") }
@@ -123,13 +123,13 @@ final class LedgerGate: Sendable {
 
     private func ownPosition() async throws(Refusal) -> Position {
         // A restored file says so itself: the HSM token may have been restored from the same day.
-        let hold = try await refusing(ledger: await ledger.standing()).holds.first
+        let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
         return hold.map { .held(.foundBeneath($0.finding)) } ?? .open
     }
 
     /// The ledger is told when it changes: it bounds what a restored ledger may have forgotten.
-    func tellWindow() async throws(Refusal) {
+    func publishSigningTimeWindow() async throws(Refusal) {
         let window = widestWindow()
         guard toldWindow.withLock({ $0 != .some(window) }) else { return }
         try await refusing(ledger: await ledger.note(widestWindow: window))

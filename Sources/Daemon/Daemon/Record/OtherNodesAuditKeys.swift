@@ -12,7 +12,7 @@ import Synchronization
 actor OtherNodesAuditKeys {
     /// More conflicts of one node are not recorded one by one.
     private static let maximumConflicts = 16
-    /// A seal is that near to what it seals; more records without one are no voucher.
+    /// A seal is that near to what it seals; more records without one are no endorsement.
     private static let maximumUnsealed = 20_000
 
     private let ledger: any Ledger
@@ -36,7 +36,7 @@ actor OtherNodesAuditKeys {
     nonisolated var warnings: [String] { conflicts.withLock { $0 } }
 
     /// Takes up what has changed. What fails is tried again by the next look; the ledger's fault is logged by those who write to it.
-    func look() async {
+    func check() async {
         // A ledger that was not compared yet may be an older one, with keys of then.
         guard gate.position == .open else { return }
         do throws(LedgerFailure) {
@@ -62,8 +62,8 @@ actor OtherNodesAuditKeys {
                 continue
             }
             for key in keys where !pinned.contains(key) {
-                if let voucher = try await voucher(for: key, of: node, among: pinned) {
-                    try await record(KeyPin(key, of: node, by: voucher))
+                if let endorsement = try await endorsement(for: key, of: node, among: pinned) {
+                    try await record(KeyPin(key, of: node, by: endorsement))
                 } else {
                     try await conflict(key, of: node)
                     warnings.append(Self.sentence(key, of: node))
@@ -110,7 +110,7 @@ actor OtherNodesAuditKeys {
             "another node's audit key is pinned",
             metadata: [
                 "node": "\(pin.node.name)", "key.id": "\(pin.keys.map(\.keyId.hex).joined(separator: " "))",
-                "basis": pin.voucher == nil ? "first sight" : "a pinned key vouches for it",
+                "basis": pin.endorsement == nil ? "first sight" : "a pinned key vouches for it",
             ])
     }
 
@@ -130,9 +130,9 @@ actor OtherNodesAuditKeys {
     }
 
     /// A pinned key's word for another one: that node's record announces it, and the pinned key has sealed that.
-    private func voucher(
+    private func endorsement(
         for key: CheckpointKey, of node: AuditNode, among pinned: [CheckpointKey]
-    ) async throws(LedgerFailure) -> KeyPin.Voucher? {
+    ) async throws(LedgerFailure) -> KeyPin.Endorsement? {
         let announcements = try await ledger.auditKeyEvents(of: node).filter {
             AuditEntry.announcedAuditKey($0.line) == key.keyId
         }
@@ -140,7 +140,7 @@ actor OtherNodesAuditKeys {
         for announcement in announcements.suffix(8) {
             guard let seal = try await chain.firstCheckpoint(from: announcement.sequence) else { continue }
             if try await isSealed(announcement, of: node, in: chain, through: seal.checkpoint.sequence, by: pinned) {
-                return KeyPin.Voucher(keyId: seal.checkpoint.keyId, sequence: announcement.sequence)
+                return KeyPin.Endorsement(keyId: seal.checkpoint.keyId, sequence: announcement.sequence)
             }
         }
         return nil

@@ -26,7 +26,7 @@ final class RecordCheck: Sendable {
     }
 
     private struct State {
-        /// Of the record: a look that began before ``beginAnew()`` tells nothing of the one that came then.
+        /// Of the record: a look that began before ``reset()`` tells nothing of the one that came then.
         var generation = 0
         var progress: Progress?
         /// The last checkpoint that was found to seal the chain, from which a look begins anew.
@@ -77,7 +77,7 @@ final class RecordCheck: Sendable {
     }
 
     /// Another ledger, or another part of one, is the record from now on.
-    func beginAnew() {
+    func reset() {
         state.withLock { state in
             let (generation, finding) = (state.generation + 1, state.finding)
             state = State(generation: generation, finding: finding)
@@ -95,11 +95,11 @@ final class RecordCheck: Sendable {
         defer { lock.release() }
         let generation = state.withLock { $0.generation }
         do throws(LedgerFailure) {
-            var fault = try await look(generation)
+            var fault = try await check(generation)
             if fault != nil {
                 // Where the audit key was changed between the reading of keys and lines, a right signature looked wrong.
                 update(generation) { $0.progress = nil }
-                fault = try await look(generation)
+                fault = try await check(generation)
             }
             if fault != nil { update(generation) { $0.progress = nil } }
             note(fault, generation)
@@ -125,7 +125,7 @@ final class RecordCheck: Sendable {
     }
 
     /// - Returns: where the chain breaks; nil when it is whole as far as it was read.
-    private func look(_ generation: Int) async throws(LedgerFailure) -> String? {
+    private func check(_ generation: Int) async throws(LedgerFailure) -> String? {
         let head = try await ledger.head()
         let reached = state.withLock { $0.reached }
         guard head.sequence >= reached else {

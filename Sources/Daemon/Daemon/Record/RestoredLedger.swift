@@ -5,7 +5,7 @@ import Logging
 import Refusals
 
 /// What there is to accept: what this node has found at its start, and what all nodes have.
-struct RestoreMatter: Sendable, Equatable {
+struct DetectedRestore: Sendable, Equatable {
     let node: String
     let disagreement: LedgerDisagreement?
     /// None in a ledger of one node.
@@ -28,22 +28,22 @@ struct RestoreMatter: Sendable, Equatable {
 // An older ledger goes on in service.
 extension LedgerGate {
     /// - Throws: ledger_unavailable before this node has compared: what it finds belongs to the matter.
-    func restoreMatter() async throws(Refusal) -> RestoreMatter {
+    func detectedRestore() async throws(Refusal) -> DetectedRestore {
         if position == .waiting { try admit() }
-        let standing = try await refusing(ledger: await ledger.standing())
+        let status = try await refusing(ledger: await ledger.releaseStatus())
         var disagreement: LedgerDisagreement?
         if case .held(let found) = position {
             disagreement = found
-        } else if let own = standing.holds.first(where: { $0.node == ledger.node }) {
+        } else if let own = status.holds.first(where: { $0.node == ledger.node }) {
             disagreement = .foundBeneath(own.finding)
         }
-        return RestoreMatter(node: ledger.node, disagreement: disagreement, holds: standing.holds)
+        return DetectedRestore(node: ledger.node, disagreement: disagreement, holds: status.holds)
     }
 
     /// - Throws: invalid_state while a window is off: then nothing bounds what was forgotten.
     func requireBoundedWindows() async throws(Refusal) {
-        try await tellWindow()
-        let unbounded = try await refusing(ledger: await ledger.standing()).unboundedNodes
+        try await publishSigningTimeWindow()
+        let unbounded = try await refusing(ledger: await ledger.releaseStatus()).unboundedNodes
         guard unbounded.isEmpty else { throw LedgerFailure.windowOff(nodes: unbounded).refusal }
     }
 
@@ -51,7 +51,7 @@ extension LedgerGate {
     ///
     /// - Returns: the audit key that would go on sealing, where another one has to, and where the ledger ends.
     func examineRestore(
-        _ matter: RestoreMatter
+        _ matter: DetectedRestore
     ) async throws(Refusal) -> (signing: AuditSigningKey?, ledgerSequence: Int) {
         try await requireBoundedWindows()
         return (
@@ -66,7 +66,7 @@ extension LedgerGate {
     ///   - decision: the second person's, written in one transaction with the acceptance.
     /// - Returns: where the ledger ends, and the sequence that was remembered.
     func acceptRestore(
-        _ matter: RestoreMatter, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
+        _ matter: DetectedRestore, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         let (signing, sequence) = try await examineRestore(matter)
@@ -176,8 +176,8 @@ extension LedgerGate {
 extension LedgerGate {
     /// This node's position at its start.
     func sharedPosition() async throws(Refusal) -> Position {
-        let standing = try await refusing(ledger: await ledger.standing())
-        let own = standing.holds.first { $0.node == ledger.node } ?? standing.accepted
+        let status = try await refusing(ledger: await ledger.releaseStatus())
+        let own = status.holds.first { $0.node == ledger.node } ?? status.accepted
         // While this node's own finding stands, the HSM token goes on remembering what it does.
         if let disagreement = try await disagreement(serves: own == nil) {
             try await hold(disagreement, own)
@@ -227,7 +227,7 @@ extension LedgerGate {
     func watch() async {
         while !Task.isCancelled {
             do throws(Refusal) {
-                try await look()
+                try await detect()
             } catch {
                 // The ledger is away, or the HSM token: whoever asks to release is told so.
                 logger.debug("the other nodes' findings were not read", metadata: ["reason": "\(error.message)"])
@@ -236,26 +236,26 @@ extension LedgerGate {
         }
     }
 
-    func look() async throws(Refusal) {
-        try await tellWindow()
+    func detect() async throws(Refusal) {
+        try await publishSigningTimeWindow()
         guard ledger.isShared else { return }
-        let standing = try await refusing(ledger: await ledger.standing())
+        let status = try await refusing(ledger: await ledger.releaseStatus())
         switch position {
         case .waiting: return
         case .held(let disagreement):
-            if let accepted = standing.accepted { _ = try await takenUp(accepted, disagreement) }
+            if let accepted = status.accepted { _ = try await takenUp(accepted, disagreement) }
         case .open:
-            if let own = standing.holds.first(where: { $0.node == ledger.node }) {
+            if let own = status.holds.first(where: { $0.node == ledger.node }) {
                 // The writer has found it: the database is older than what this process has written.
                 checkpoints.withhold()
                 take(.held(.foundBeneath(own.finding)))
-            } else if let accepted = standing.accepted {
+            } else if let accepted = status.accepted {
                 // The writer has found it, and another node accepted it since the last look.
                 let disagreement = LedgerDisagreement.foundBeneath(accepted.finding)
                 checkpoints.withhold()
                 take(.held(disagreement))
                 _ = try await takenUp(accepted, disagreement)
-            } else if standing.isServerChanged || !standing.hasCompared {
+            } else if status.isServerChanged || !status.hasCompared {
                 try await compareServer()
             }
         }

@@ -17,7 +17,7 @@ import ServerProgram
 // Start here, then LedgerGate. The chain itself (lines, hashes, verification) is the target AuditChain.
 
 /// Writes what requests did into the ledger's record.
-struct UsageRecorder: AuditLooking {
+struct UsageRecorder: AuditReadRecording {
     let ledger: any Ledger
     let tally: RefusalTally
     let faults: FaultLog
@@ -102,7 +102,7 @@ struct UsageRecorder: AuditLooking {
     ///
     /// - Returns: the request, as the ledger has it now.
     func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) -> Approval {
-        draft.is(.approvalRequest(ApprovalRequest(approval)))
+        draft.setEvent(.approvalRequest(ApprovalRequest(approval)))
         try await apply(
             AdministrativeChange(
                 at: clock.now(), approval: .request(approval), records: [auditRecord(of: draft, by: caller)]),
@@ -111,8 +111,8 @@ struct UsageRecorder: AuditLooking {
     }
 
     @discardableResult
-    func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
-        request.draft.is(event)
+    func recordRead(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
+        request.draft.setEvent(event)
         let sequence = try await append(auditRecord(of: request.draft, by: request.caller))
         request.draft.recorded(at: sequence)
         return sequence
@@ -120,17 +120,17 @@ struct UsageRecorder: AuditLooking {
 }
 
 /// Records looks into the record itself.
-protocol AuditLooking: Sendable {
+protocol AuditReadRecording: Sendable {
     /// Durable when it answers; only then is anything shown.
     ///
     /// - Returns: the look's own sequence.
     /// - Throws: ledger_unavailable or overloaded, and then nothing is shown.
     @discardableResult
-    func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int
+    func recordRead(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int
 }
 
 /// The records of the daemon's own life: start, configuration, stop.
-struct LifeRecords: Sendable {
+struct LifecycleRecords: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
 

@@ -18,7 +18,7 @@ struct ApprovalRoutes: Sendable {
     }
 
     func decide(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.approvalDecision(approval: nil, decision: .reject, reason: nil))
+        request.draft.setEvent(.approvalDecision(approval: nil, decision: .reject, reason: nil))
         let body = try ApprovalDecisionRequest(parsing: request.body)
         guard let decision = ApprovalDecisions.Decision(rawValue: body.decision) else {
             throw Refusal(.malformedRequest, "decision must be approve, reject or withdraw.", details: "decision")

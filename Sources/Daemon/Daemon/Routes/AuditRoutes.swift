@@ -12,7 +12,7 @@ import StrictJSON
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
     let nodes: any Ledger
-    let looks: any AuditLooking
+    let reads: any AuditReadRecording
     let checkpoints: any CheckpointSealing
     /// Since somebody was given this node's head.
     let headAge: Stopwatch
@@ -21,7 +21,7 @@ struct AuditRoutes: Sendable {
 
     /// A page of records, their lines verbatim; `next` goes into `cursor`.
     func records(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.auditList(records: nil))
+        request.draft.setEvent(.auditList(records: nil))
         let query = try AuditPageQuery(request.query)
         let chosen = try await chains.chosen(query.node)
         guard chosen.count <= MergedRecords.maximumNodes else {
@@ -34,7 +34,7 @@ struct AuditRoutes: Sendable {
             chains: chosen.map { ($0.node, $0.chain) }, filter: query.filter, order: query.order)
         let page = try await NodeChains.reading(await merged.page(after: query.cursor, limit: query.limit))
         let body = try Self.body(page)
-        try await looks.look(
+        try await reads.recordRead(
             .auditList(records: page.records.count, ofNode: Self.name(query.node, chosen)), by: request)
         return EndpointAnswer(http: .json(status: 200, body))
     }
@@ -43,21 +43,21 @@ struct AuditRoutes: Sendable {
     /// several nodes one after the other, this node's first. Another node's ends with its last checkpoint: only that node can
     /// seal what came since.
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.auditExport(format: .jsonl, first: nil, last: nil))
+        request.draft.setEvent(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
         let chosen = try await chains.chosen(query.node)
         var wanted: [ClosedRange<Int>?] = []
         for chain in chosen {
             wanted.append(try await NodeChains.reading(await Self.extent(query, chain.chain)))
         }
-        let look = try await looks.look(
+        let readRecord = try await reads.recordRead(
             Self.event(query, wanted.count == 1 ? wanted[0] : nil, ofNode: Self.name(query.node, chosen)), by: request)
         // Without a seal an export proves nothing about its end, so there is none of this node while the HSM token cannot sign.
         let seal =
             query.format == .jsonl && chosen.contains(where: \.isOwn) ? try await checkpoints.seal() : nil
         let parts = zip(chosen, wanted).enumerated().map { index, part in
             ExportPart(
-                query: query, chain: part.0, wanted: part.1, look: look, seal: part.0.isOwn ? seal : nil,
+                query: query, chain: part.0, wanted: part.1, readRecord: readRecord, seal: part.0.isOwn ? seal : nil,
                 isFirst: index == 0)
         }
         return Self.answer(query) { writer in
@@ -68,11 +68,11 @@ struct AuditRoutes: Sendable {
     /// The newest checkpoint, a line for each node that is asked for. This node's is made now and so seals the look itself;
     /// another node's is the last that it made, and there is no line of one that has made none.
     func head(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.auditHead())
+        request.draft.setEvent(.auditHead())
         var parameters = request.query
         let query = try NodeQuery(takenFrom: &parameters)
         let chosen = try await chains.chosen(query)
-        try await looks.look(.auditHead(ofNode: Self.name(query, chosen)), by: request)
+        try await reads.recordRead(.auditHead(ofNode: Self.name(query, chosen)), by: request)
         var lines: [UInt8] = []
         for chain in chosen {
             let head =
@@ -90,7 +90,7 @@ struct AuditRoutes: Sendable {
 
     /// What a verifier needs beside an export. Other nodes' keys are those that the ledger gives: its word alone.
     func publicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.auditPublicKey())
+        request.draft.setEvent(.auditPublicKey())
         var parameters = request.query
         let query = try NodeQuery(takenFrom: &parameters)
         let chosen = try await chains.chosen(query)
@@ -111,7 +111,7 @@ struct AuditRoutes: Sendable {
             }
             described = found
         }
-        try await looks.look(.auditPublicKey(ofNode: Self.name(query, chosen)), by: request)
+        try await reads.recordRead(.auditPublicKey(ofNode: Self.name(query, chosen)), by: request)
         return try .json(
             AuditPublicKeyAnswer(
                 keys: described.flatMap { $0.count == 1 ? $0[0].keys : nil } ?? Self.shown(own),

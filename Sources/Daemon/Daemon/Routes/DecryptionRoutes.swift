@@ -12,11 +12,11 @@ struct DecryptionRoutes: Sendable {
 
     func decrypt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
-        request.draft.is(.decrypt(reference: nil))
+        request.draft.setEvent(.decrypt(reference: nil))
         let turn = try await request.turn()
         defer { turn?.end() }
         let body = try DecryptRequest(parsing: request.body)
-        request.draft.is(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
+        request.draft.setEvent(.decrypt(reference: body.reference.map { AuditDigest.of($0.utf8) }))
         let payment = try await decryptor.decrypt(
             body, for: caller, draft: request.draft, from: request.origin, turn: turn)
         released(caller.peer.uid)
@@ -37,7 +37,7 @@ struct DecryptionRoutes: Sendable {
     /// transactionId has to decrypt.
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
-        request.draft.is(.verify)
+        request.draft.setEvent(.verify)
         let turn = try await request.turn()
         defer { turn?.end() }
         let body = try VerifyRequest(parsing: request.body)

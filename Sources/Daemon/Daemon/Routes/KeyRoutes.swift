@@ -63,7 +63,7 @@ struct KeyRoutes: Sendable {
 
     /// `POST /v1/keys`: a key pair made inside an HSM token.
     func generate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.keyGenerate)
+        request.draft.setEvent(.keyGenerate)
         let body = try KeyGenerationRequest(parsing: request.body)
         let (use, algorithm) = (try Self.use(body.use), try Self.algorithm(body.type))
         let outcome = try await administration.generate(
@@ -82,7 +82,7 @@ struct KeyRoutes: Sendable {
 
     /// `POST /v1/keys/{key}/csr`: the certificate signing request for Apple's portal.
     func certificateRequest(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.csrCreate)
+        request.draft.setEvent(.csrCreate)
         _ = try EmptyRequest(parsing: request.body)
         let entry = try summaries.index.entry(named: request.pathArguments[0])
         let made = try await administration.certificateRequest(
@@ -113,7 +113,7 @@ struct KeyRoutes: Sendable {
 
     /// `POST /v1/keys/import`: a private key, sealed to the worker of each HSM token, with its certificate.
     func importKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.keyImport(certificate: nil, approval: nil))
+        request.draft.setEvent(.keyImport(certificate: nil, approval: nil))
         let body = try KeyImportRequest(parsing: request.body)
         var sealedKeys: [KeyAdministration.SealedKey] = []
         for key in body.sealedKeys {
@@ -133,7 +133,7 @@ struct KeyRoutes: Sendable {
 
     /// `POST /v1/certificates`: Apple's certificate for a key that an HSM token holds already.
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.certificateImport(certificate: nil))
+        request.draft.setEvent(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let outcome = try await administration.importCertificate(
             Self.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
@@ -165,7 +165,7 @@ struct KeyRoutes: Sendable {
 
     /// `POST /v1/keys/{key}/state`.
     func changeState(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.keyStateChange(KeyStateChange(from: nil, to: nil)))
+        request.draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: nil)))
         let body = try KeyStateRequest(parsing: request.body)
         guard let state = KeyState(rawValue: body.to), state != .preActivation else {
             throw Refusal(
@@ -184,7 +184,7 @@ struct KeyRoutes: Sendable {
 
     /// `POST /v1/keys/{key}/adopt`: a key that came into the HSM token by other means than this daemon may serve.
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.keyAdopt(approval: nil))
+        request.draft.setEvent(.keyAdopt(approval: nil))
         let body = try ReasonRequest(parsing: request.body)
         return try await answer(
             lifecycle.adopt(

@@ -10,7 +10,7 @@ struct LedgerRoutes: Sendable {
     let ledger: any Ledger
     /// The ledger's file; nil for an engine that has none, which is backed up by its own means.
     let path: String?
-    let looks: any AuditLooking
+    let reads: any AuditReadRecording
     let checkpoints: any CheckpointSealing
     let restores: any RestoreAccepting
     let clocks: any ClockAccepting
@@ -18,7 +18,7 @@ struct LedgerRoutes: Sendable {
 
     /// A consistent copy, made while the daemon serves, with its size and digest. It is recorded before its first byte leaves.
     func backup(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.ledgerBackup(bytes: nil, file: nil))
+        request.draft.setEvent(.ledgerBackup(bytes: nil, file: nil))
         _ = try EmptyRequest(parsing: request.body)
         guard let path else {
             throw Refusal(
@@ -29,7 +29,7 @@ struct LedgerRoutes: Sendable {
         let lease = try copyLock.acquire()
         if try request.isDryRun() { return try await dryRun() }
         let copy = try await LedgerCopy.make(of: ledger, beside: path, lease: lease)
-        try await looks.look(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
+        try await reads.recordRead(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
         // The HSM token then remembers a record that no copy has, so any copy that is put back is seen to be older.
         try await checkpoints.seal()
         return EndpointAnswer(

@@ -101,8 +101,8 @@ struct MonitoringRoutes: Sendable {
 
     /// What the ledger says, as far as it answers within two seconds: a scrape must not time out with a ledger that hangs.
     private func showLedger() async {
-        let look = Task { await ledgerFigures() }
-        let figures = await look.value(within: .seconds(2)) ?? LedgerFigures()
+        let reading = Task { await ledgerFigures() }
+        let figures = await reading.value(within: .seconds(2)) ?? LedgerFigures()
         instruments.clockBehindLedgerSeconds.show(figures.clockBehind)
         instruments.checkpointAgeSeconds.show(figures.checkpointAge)
         instruments.synchronousStandbys.show(figures.standbys.map(Double.init))
@@ -119,7 +119,7 @@ struct MonitoringRoutes: Sendable {
 
     private func ledgerFigures() async -> LedgerFigures {
         LedgerFigures(
-            clockBehind: try? await ledgerClock.look().secondsBehind, checkpointAge: try? await checkpointAge(),
+            clockBehind: try? await ledgerClock.compare().secondsBehind, checkpointAge: try? await checkpointAge(),
             standbys: (try? await ledger.database?.synchronousStandbys()) ?? nil,
             freeBytes: try? await ledger.file?.freeBytes())
     }

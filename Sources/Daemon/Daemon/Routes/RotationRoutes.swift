@@ -28,7 +28,7 @@ struct RotationRoutes: Sendable {
     }
 
     func start(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.keyGenerate)
+        request.draft.setEvent(.keyGenerate)
         let body = try RotationStartRequest(parsing: request.body)
         let started = try await rotations.start(
             KeyRotations.Start(
@@ -42,7 +42,7 @@ struct RotationRoutes: Sendable {
     }
 
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.certificateImport(certificate: nil))
+        request.draft.setEvent(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
         let (outcome, rotation) = try await rotations.importCertificate(
             KeyRoutes.base64(body.certificate, "certificate"), allowExpired: body.allowExpired,
@@ -52,7 +52,7 @@ struct RotationRoutes: Sendable {
     }
 
     func finish(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
+        request.draft.setEvent(.keyStateChange(KeyStateChange(from: nil, to: .deactivated)))
         let body = try RotationFinishRequest(parsing: request.body)
         let use = try KeyRoutes.use(body.use)
         let cutOff: Date? =

@@ -15,14 +15,14 @@ struct TLSRoutes: Sendable {
                 .malformedRequest, "The query must name a merchant: ?merchantIdentifier=merchant.com.example",
                 details: "merchantIdentifier")
         }
-        request.draft.concerns(merchant: merchant)
+        request.draft.setSubject(merchant: merchant)
         return try .json(
             ListAnswer(items: try await signer.identities(of: merchant, for: request.knownCaller()), next: nil))
     }
 
     func sign(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
-        request.draft.is(.tlsSignature(TLSSignatureDetails()))
+        request.draft.setEvent(.tlsSignature(TLSSignatureDetails()))
         let body = try TLSSignatureRequest(parsing: request.body)
         return try .json(try await signer.sign(body, for: caller, draft: request.draft))
     }

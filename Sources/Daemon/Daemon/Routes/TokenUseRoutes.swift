@@ -11,14 +11,14 @@ import WorkerSupervision
 struct TokenUseRoutes: Sendable {
     let node: String
     let programs: [String: UseLogProgram]
-    let looks: any AuditLooking
+    let reads: any AuditReadRecording
     let logger: Logger
     /// One run at a time: a command may cost its HSM a lot.
     private let isRunning = AsyncLock()
 
-    init(node: String, hsmTokens: [HSMTokenSettings], looks: any AuditLooking, logger: Logger) {
+    init(node: String, hsmTokens: [HSMTokenSettings], reads: any AuditReadRecording, logger: Logger) {
         self.node = node
-        self.looks = looks
+        self.reads = reads
         self.logger = logger
         programs = Dictionary(
             hsmTokens.compactMap { settings in settings.useLog.map { (settings.name, $0) } },
@@ -28,7 +28,7 @@ struct TokenUseRoutes: Sendable {
     static let parameters: Set = ["since", "until"]
 
     func uses(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
-        request.draft.is(.auditTokenUses(since: nil, until: nil))
+        request.draft.setEvent(.auditTokenUses(since: nil, until: nil))
         let name = request.pathArguments.first ?? ""
         guard let program = programs[name] else {
             throw Refusal(
@@ -56,7 +56,7 @@ struct TokenUseRoutes: Sendable {
         guard let lease = isRunning.lease() else {
             throw Refusal(.overloaded, "Another look at a token's uses is under way; try again when it is done.")
         }
-        try await looks.look(.auditTokenUses(since: since, until: until), by: request)
+        try await reads.recordRead(.auditTokenUses(since: since, until: until), by: request)
         let variables = [
             "PAYTOKEND_NODE": node, "PAYTOKEND_TOKEN": name, "PAYTOKEND_SINCE": since.text,
             "PAYTOKEND_UNTIL": until.text,

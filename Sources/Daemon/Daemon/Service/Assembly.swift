@@ -20,9 +20,9 @@ struct Assembly: Sendable {
     let recordCheck: RecordCheck
     /// Nil where records stay for ever.
     let archiving: RecordArchiving?
-    let lifeRecords: LifeRecords
+    let lifeRecords: LifecycleRecords
     let refusalSummaries: RefusalSummaries
-    let others: OtherNodes
+    let others: ClusterFollower
     let instruments: Instruments
     let router: DaemonRouter
     let live: LiveConfiguration
@@ -161,25 +161,25 @@ struct Assembly: Sendable {
             rotations: RotationRoutes(rotations: rotations, summaries: summaries),
             approvals: ApprovalRoutes(decisions: decisions, summaries: summaries, clock: clock),
             audit: AuditRoutes(
-                trail: ledger, nodes: ledger, looks: recorder, checkpoints: checkpoints, headAge: headAge),
+                trail: ledger, nodes: ledger, reads: recorder, checkpoints: checkpoints, headAge: headAge),
             auditKey: AuditKeyRoute(keyChange: auditKey),
             ledger: LedgerRoutes(
-                ledger: ledger, path: configuration.ledger.path, looks: recorder, checkpoints: checkpoints,
+                ledger: ledger, path: configuration.ledger.path, reads: recorder, checkpoints: checkpoints,
                 restores: RestoreAcceptance(gate: gate, rule: rule, recorder: recorder, clock: clock),
                 clocks: clockAcceptance),
             tokenUses: TokenUseRoutes(
-                node: ledger.node, hsmTokens: configuration.hsmTokens, looks: recorder, logger: logger))
+                node: ledger.node, hsmTokens: configuration.hsmTokens, reads: recorder, logger: logger))
         let router = Router(
             routes: routes.endpoints(bodyLimit: configuration.listener.maxRequestBytes),
             rules: DaemonRules(policies: live.policies, recorder: recorder),
             log: RequestLog(requests: instruments.requests, seconds: instruments.requestSeconds, logger: logger))
-        let others = OtherNodes(
+        let others = ClusterFollower(
             ledger: ledger, gate: gate, catalogue: catalogue, lifecycle: lifecycle, decisions: decisions,
             auditKeys: auditKeysOfOthers, faults: faults)
         return Assembly(
             hsmTokens: hsmTokens, ledger: ledger, gate: gate, opening: opening, checkpoints: checkpoints,
             recordCheck: recordCheck, archiving: archiving,
-            lifeRecords: LifeRecords(recorder: recorder, clock: clock),
+            lifeRecords: LifecycleRecords(recorder: recorder, clock: clock),
             refusalSummaries: RefusalSummaries(tally: tally, ledger: ledger), others: others, instruments: instruments,
             router: router,
             live: live, readiness: readiness, catalogue: catalogue, clock: clock)

@@ -14,7 +14,7 @@ final class LiveConfiguration: Sendable {
     let configuration: Current<Configuration>
     /// Whether the record may have other values last than those in force: the ones of a configuration that did not take its place
     /// after all, since nobody could say whether they were written.
-    private let mayBeRecordedOtherwise = Mutex(false)
+    private let recordingInDoubt = Mutex(false)
     private let instruments: Instruments
 
     init(_ configuration: Configuration, instruments: Instruments) throws(StartFailure) {
@@ -60,7 +60,7 @@ final class LiveConfiguration: Sendable {
         next.takeWhatMayChange(from: new)
         let values = next.recordedValues
         let isRecorded = next.fileDigest == old.fileDigest && values == old.recordedValues
-        return mayBeRecordedOtherwise.withLock { inDoubt in
+        return recordingInDoubt.withLock { inDoubt in
             // Until it has taken its place.
             defer { inDoubt = true }
             return isRecorded && !inDoubt ? nil : values
@@ -71,7 +71,7 @@ final class LiveConfiguration: Sendable {
     /// - Returns: the sections, and `log.format`, in which `new` differs and the old one stays in force until a restart.
     func replace(with new: Configuration, policies: Policies) -> [String] {
         self.policies.replace(with: policies)
-        mayBeRecordedOtherwise.withLock { $0 = false }
+        recordingInDoubt.withLock { $0 = false }
         let pending = configuration.takeWhatMayChange(from: new)
         instruments.show(warnings: warnings)
         return pending

@@ -50,11 +50,11 @@ struct TLSSigner: Sendable {
         _ request: TLSSignatureRequest, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> TLSSignatureAnswer {
         var details = TLSSignatureDetails(reference: request.reference.map { AuditDigest.of($0.utf8) })
-        draft.is(.tlsSignature(details))
+        draft.setEvent(.tlsSignature(details))
         guard let hash = PublicKeyHash(base64: request.publicKeyHash) else {
             throw Refusal(.malformedRequest, "publicKeyHash is not base64 of 32 bytes.", details: "publicKeyHash")
         }
-        draft.concerns(key: hash)
+        draft.setSubject(key: hash)
         guard let algorithm = TLSSignatureAlgorithm(rawValue: request.algorithm) else {
             throw Refusal(
                 .malformedRequest,
@@ -64,7 +64,7 @@ struct TLSSigner: Sendable {
         details.algorithm = AuditText(algorithm.rawValue)
         let bytes = try KeyRoutes.base64(request.input, "input")
         details.input = AuditDigest.of(bytes)
-        draft.is(.tlsSignature(details))
+        draft.setEvent(.tlsSignature(details))
         let input = try Self.read(bytes, algorithm)
 
         await opening.pass(for: hash, in: keys, commit.gate)
@@ -72,7 +72,7 @@ struct TLSSigner: Sendable {
             throw Refusal(
                 .unknownPublicKeyHash, "No key here has this public key hash.", details: "publicKeyHash \(hash.hex)")
         }
-        draft.concerns(key)
+        draft.setSubject(key)
         guard caller.allows(merchant: key.merchantIdentifier) else { throw Self.merchantForbidden }
         try requireSigning(of: key)
         if case .tls12(let transcript) = input { try Self.requireCertificate(transcript, of: hash) }

@@ -40,7 +40,7 @@ final class Readiness: Sendable {
             try await ledger.probe()
             if catalogue.isBehind { try await catalogue.refresh() }
         }
-        clockProbe = ClockProbe(faults: faults) { () throws(LedgerFailure) in try await ledgerClock.look().reasons }
+        clockProbe = ClockProbe(faults: faults) { () throws(LedgerFailure) in try await ledgerClock.compare().reasons }
     }
 
     /// The answer to `GET /readyz`.
@@ -67,7 +67,8 @@ final class Readiness: Sendable {
         // First, since it takes up what an HSM token showed while the ledger was away.
         let ledgerFault = await ledgerProbe.fault()
         var findings = keptFindings.findings(
-            hsmTokens.looks, generation: catalogue.index.generation, keys: { catalogue.index.entries }, now: clock.now()
+            hsmTokens.snapshots, generation: catalogue.index.generation, keys: { catalogue.index.entries },
+            now: clock.now()
         )
         if let ledgerFault {
             findings.reasons.append(.init("ledger", .ledgerUnavailable, ledgerFault))
@@ -87,7 +88,7 @@ final class Readiness: Sendable {
 
 extension Readiness {
     /// One HSM token at one look.
-    struct HSMTokenLook: Sendable, Equatable {
+    struct HSMTokenSnapshot: Sendable, Equatable {
         let name: String
         let condition: HSMTokenCondition
 
@@ -135,7 +136,7 @@ extension Readiness {
     /// tokens hold the same keys and one dies, a load balancer that took the host out would turn half an outage into a
     /// whole one, and on every host at once when the tokens are shared. A token that opens payments of one version only is
     /// away for its keys of the other type: the daemon is unready when it holds such a key and no other token opens it.
-    static func findings(_ hsmTokens: [HSMTokenLook], keys: () -> [KeyEntry], now: Date) -> Findings {
+    static func findings(_ hsmTokens: [HSMTokenSnapshot], keys: () -> [KeyEntry], now: Date) -> Findings {
         // Most of the time no token has a fault. Then no key is looked at, however many there are.
         guard hsmTokens.contains(where: { $0.fault != nil }) else { return Findings() }
         let unserved = keys().filter { key in
@@ -159,7 +160,7 @@ extension Readiness {
     final class KeptFindings: Sendable {
         private struct Kept {
             let generation: Int
-            let hsmTokens: [HSMTokenLook]
+            let hsmTokens: [HSMTokenSnapshot]
             /// From the look to the next cut-off.
             let times: Range<Date>
             let findings: Findings
@@ -169,7 +170,7 @@ extension Readiness {
 
         /// - Parameter generation: of `keys`, or an earlier one.
         func findings(
-            _ hsmTokens: [HSMTokenLook], generation: Int, keys: () -> [KeyEntry], now: Date
+            _ hsmTokens: [HSMTokenSnapshot], generation: Int, keys: () -> [KeyEntry], now: Date
         ) -> Findings {
             let kept = kept.withLock { $0 }
             if let kept, kept.generation == generation, kept.hsmTokens == hsmTokens, kept.times.contains(now) {
@@ -193,7 +194,7 @@ extension Readiness {
     /// What the HSM tokens that show a key lack for its type, each by its name, and what can be done where that is known.
     /// nil where one of them has a tier for it, so that it is the key that is out of order, and where none that is open
     /// shows it.
-    static func missingTier(_ hsmTokens: [HSMTokenLook], for key: KeyEntry) -> String? {
+    static func missingTier(_ hsmTokens: [HSMTokenSnapshot], for key: KeyEntry) -> String? {
         let holders = hsmTokens.filter { key.shownBy.contains($0.name) }
         guard !holders.contains(where: { $0.condition.tier(for: key.algorithm.scheme) != nil }) else { return nil }
         let lacks = holders.filter { $0.lacksTier(for: key) }
@@ -204,11 +205,11 @@ extension Readiness {
 
 extension HSMTokenPool {
     /// All HSM tokens as they are now.
-    var looks: [Readiness.HSMTokenLook] {
-        all.map { Readiness.HSMTokenLook(name: $0.name, condition: $0.condition) }
+    var snapshots: [Readiness.HSMTokenSnapshot] {
+        all.map { Readiness.HSMTokenSnapshot(name: $0.name, condition: $0.condition) }
     }
 
-    func missingTier(for key: KeyEntry) -> String? { Readiness.missingTier(looks, for: key) }
+    func missingTier(for key: KeyEntry) -> String? { Readiness.missingTier(snapshots, for: key) }
 }
 
 extension ReadinessAnswer.Reason {
@@ -225,7 +226,7 @@ extension ReadinessAnswer.Reason {
 final class LedgerProbe: Sendable {
     private struct State {
         var last: (at: ContinuousClock.Instant, fault: String?)?
-        var running: (since: ContinuousClock.Instant, look: Task<String?, Never>)?
+        var running: (since: ContinuousClock.Instant, check: Task<String?, Never>)?
     }
 
     static let slow =
@@ -234,20 +235,20 @@ final class LedgerProbe: Sendable {
 
     private static let lookLasts = Duration.seconds(1)
     private let patience: Duration
-    private let look: @Sendable () async throws(LedgerFailure) -> Void
+    private let check: @Sendable () async throws(LedgerFailure) -> Void
     private let faults: FaultLog
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - patience: how long anybody waits for a look.
-    ///   - look: throws when the ledger cannot be used.
+    ///   - check: throws when the ledger cannot be used.
     init(
         patience: Duration = .seconds(2), faults: FaultLog,
-        look: @escaping @Sendable () async throws(LedgerFailure) -> Void
+        check: @escaping @Sendable () async throws(LedgerFailure) -> Void
     ) {
         self.patience = patience
         self.faults = faults
-        self.look = look
+        self.check = check
     }
 
     /// What is wrong with the ledger; nil when nothing is.
@@ -258,18 +259,18 @@ final class LedgerProbe: Sendable {
         }
         let now = ContinuousClock.now
         let found = state.withLock { state -> Found in
-            if let running = state.running { return .running(since: running.since, running.look) }
+            if let running = state.running { return .running(since: running.since, running.check) }
             if let last = state.last, last.at.duration(to: now) < Self.lookLasts { return .known(last.fault) }
-            let look = Task { await self.finding() }
-            state.running = (now, look)
-            return .running(since: now, look)
+            let check = Task { await self.finding() }
+            state.running = (now, check)
+            return .running(since: now, check)
         }
         switch found {
         case .known(let fault): return fault
-        case .running(let since, let look):
+        case .running(let since, let check):
             let left = patience - since.duration(to: now)
             // A fault or nil, within an optional that is nil when nothing was found in time.
-            if left > .zero, let fault = await look.value(within: left) { return fault }
+            if left > .zero, let fault = await check.value(within: left) { return fault }
             faults.began(FaultLog.ledger, Self.slow)
             return Self.slow
         }
@@ -278,7 +279,7 @@ final class LedgerProbe: Sendable {
     private func finding() async -> String? {
         var fault: String?
         do throws(LedgerFailure) {
-            try await look()
+            try await check()
             faults.ended(FaultLog.ledger)
         } catch {
             fault = error.description
@@ -297,14 +298,14 @@ final class ClockProbe: Sendable {
     private static let component = "clock"
     private let found: SharedFinding<[ReadinessAnswer.Reason]>
 
-    /// - Parameter look: throws when the ledger cannot be read.
+    /// - Parameter check: throws when the ledger cannot be read.
     init(
         faults: FaultLog, now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
-        look: @escaping @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]
+        check: @escaping @Sendable () async throws(LedgerFailure) -> [ReadinessAnswer.Reason]
     ) {
         found = SharedFinding(now: now) {
             do throws(LedgerFailure) {
-                let reasons = try await look()
+                let reasons = try await check()
                 if reasons.isEmpty {
                     faults.ended(Self.component)
                 } else {

@@ -6,7 +6,7 @@
 //     PaymentRefusals.swift       the tables from faults to answers
 //     TokenDisclosure.swift       instead of all that: a token's data for the client, once
 //     PaymentRoutes.swift         the endpoints; Radial's are in the folder Radial
-//     PaymentFate.swift           what became of a payment, stored
+//     PaymentOutcomes.swift           what became of a payment, stored
 //     PaymentUpkeep.swift         what became of pending payments
 //
 // Guaranteed: a token is submitted at most once. `submitting` is durable before the processor's first byte; what happens after
@@ -240,7 +240,7 @@ struct PaymentFlow: Sendable {
         switch outcome {
         case .answered(let answer):
             if answer.state == .pending {
-                noteUnknownFate(
+                noteUnknownOutcome(
                     of: transaction, metric: "answered_pending",
                     reason: answer.outcome.masked(credential.accountNumber).reason ?? "", .warning)
             }
@@ -248,7 +248,7 @@ struct PaymentFlow: Sendable {
         case .unknown(let fault):
             // A processor that hands out account numbers does so with each payment until somebody mends it.
             let level: Logger.Level = fault == .accountNumberNotTokenized ? .error : .warning
-            noteUnknownFate(of: transaction, metric: fault.rawValue, reason: fault.rawValue, level)
+            noteUnknownOutcome(of: transaction, metric: fault.rawValue, reason: fault.rawValue, level)
             return await settle(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
         case .notSent(let fault):
             if let pending = await end(submitting, as: .notSent, fault.rawValue) { return pending }

@@ -100,7 +100,7 @@ public struct ProcessorExchange: Sendable {
         return await withCheckedContinuation { continuation in
             let first = FirstOutcome(continuation)
             request.atDeadline = {
-                guard LateListeners.shared.enter() else { return .zero }
+                guard LateAnswerConnections.shared.enter() else { return .zero }
                 first.give(.unknown(.noAnswerInTime))
                 return Self.listening
             }
@@ -113,7 +113,7 @@ public struct ProcessorExchange: Sendable {
                     }
                 guard !first.give(outcome) else { return }
                 await late(outcome)
-                LateListeners.shared.leave()
+                LateAnswerConnections.shared.leave()
             }
         }
     }
@@ -195,8 +195,8 @@ private final class FirstOutcome: Sendable {
 }
 
 /// Bounds the connections on which late answers are awaited, each with a descriptor and a payment's data in memory.
-private final class LateListeners: Sendable {
-    static let shared = LateListeners()
+private final class LateAnswerConnections: Sendable {
+    static let shared = LateAnswerConnections()
     private static let most = 1000
     private let count = Mutex(0)
 

@@ -28,7 +28,7 @@ struct KeyArgument: ParsableArguments {
 }
 
 /// Of every command that looks at something on the admin socket.
-struct LookOptions: ParsableArguments {
+struct ReadOptions: ParsableArguments {
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 

@@ -89,7 +89,7 @@ struct LedgerMoveCommand: AsyncParsableCommand {
             line.withLock { if $0.isDue { $0.show(Self.sentence(progress)) } }
         }
         if giveUp { return try await move.giveUp() }
-        return dryRun.isDryRun ? try await move.look(show) : try await move.carryOut(show)
+        return dryRun.isDryRun ? try await move.preview(show) : try await move.carryOut(show)
     }
 
     private static func sentence(_ progress: LedgerMoveProgress) -> String {

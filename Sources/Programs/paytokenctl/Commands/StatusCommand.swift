@@ -15,11 +15,11 @@ struct StatusCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var width: WideOption
-    @OptionGroup var look: LookOptions
+    @OptionGroup var read: ReadOptions
 
     func run() async throws {
         var remarks: [String] = []
-        let status = try await look.show(.get("/v1/status"), as: StatusAnswer.self) { status in
+        let status = try await read.show(.get("/v1/status"), as: StatusAnswer.self) { status in
             Self.text(status) { table in
                 let (text, remark) = table.shown(isWide: width.isWide)
                 if let remark { remarks.append(remark) }
@@ -27,7 +27,7 @@ struct StatusCommand: AsyncParsableCommand {
             }
         }
         for remark in remarks { Console.error(remark) }
-        if look.format.output == .table {
+        if read.format.output == .table {
             for warning in status.warnings { Console.error("warning: \(warning)") }
         }
         if !status.ready {

@@ -13,7 +13,7 @@ struct UseSection {
         writePairs(to: &page)
         writeRefusals(to: &page)
         writeLateUses(to: &page)
-        writeHabits(to: &page)
+        writeAnomalies(to: &page)
         ReconciliationSection(builder: builder).write(to: &page)
         page.requirements(Requirement.ofUse)
     }
@@ -126,23 +126,23 @@ struct UseSection {
                 + "which it was.")
     }
 
-    private func writeHabits(to page: inout PageWriter) {
+    private func writeAnomalies(to page: inout PageWriter) {
         page.subheading("Outside a caller's habit")
         page.table(
-            ["Caller", "Hour", "Uses", "Most in an hour of the \(CallerHabit.weeks) weeks before"],
-            CallerHabit.busyHours(builder.uses), most: Self.mostRows, "hours"
+            ["Caller", "Hour", "Uses", "Most in an hour of the \(CallerAnomaly.weeks) weeks before"],
+            CallerAnomaly.busyHours(builder.uses), most: Self.mostRows, "hours"
         ) { [.name($0.caller), .time($0.hour), .count($0.uses), .count($0.most)] }
         page.table(
-            ["Caller", "Hour, at a time of the day without a use in the \(CallerHabit.weeks) weeks before", "Uses"],
-            CallerHabit.strangeHours(builder.uses), most: Self.mostRows, "hours"
+            ["Caller", "Hour, at a time of the day without a use in the \(CallerAnomaly.weeks) weeks before", "Uses"],
+            CallerAnomaly.unusualHours(builder.uses), most: Self.mostRows, "hours"
         ) { [.name($0.caller), .time($0.hour), .count($0.uses)] }
         page.table(
             ["Caller", "First use of a key that it had not used before", "Time"],
-            CallerHabit.newKeys(builder.uses), most: Self.mostRows, "first uses"
+            CallerAnomaly.newKeys(builder.uses), most: Self.mostRows, "first uses"
         ) { [.name($0.caller), .code($0.key.base64), .time($0.first)] }
         page.note(
-            "An hour is shown with more than \(CallerHabit.factor) times the uses of the busiest hour of the weeks before, and at "
-                + "least \(CallerHabit.least); the same least counts for an hour of the day. A key's first use is shown once its caller has used others for that long. All are hints: a "
+            "An hour is shown with more than \(CallerAnomaly.factor) times the uses of the busiest hour of the weeks before, and at "
+                + "least \(CallerAnomaly.least); the same least counts for an hour of the day. A key's first use is shown once its caller has used others for that long. All are hints: a "
                 + "rotation or a sale explains most of them.")
     }
 }

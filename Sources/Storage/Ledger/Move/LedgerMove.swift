@@ -42,11 +42,11 @@ public struct LedgerMove: Sendable {
     /// Looks at both sides: what would be moved, and what the two have both.
     ///
     /// - Parameter progress: called on another thread.
-    public func look(_ progress: @escaping Progress = { _ in }) async throws(LedgerMoveError) -> LedgerMoveReport {
+    public func preview(_ progress: @escaping Progress = { _ in }) async throws(LedgerMoveError) -> LedgerMoveReport {
         try await blocking {
             let file = try fileToMove()
             let database = try MoveDestination(url, passwordFile: passwordFile)
-            return try self.look(file, database, progress).report
+            return try self.preview(file, database, progress).report
         }
     }
 
@@ -84,22 +84,22 @@ public struct LedgerMove: Sendable {
 
     /// What the database has of the node, if anything, must be from this file and of this very move.
     private func requireOwn(
-        _ standing: MoveDestination.Standing, _ file: MovedFile, _ database: MoveDestination
+        _ stored: MoveDestination.StoredNode, _ file: MovedFile, _ database: MoveDestination
     ) throws {
         let (node, server) = (file.node.name, database.server)
-        guard !standing.isLeased else { throw LedgerMoveError.nodeInUse(node: node, server: server) }
-        let isBeginning = standing.sequence == 0 && !standing.hasKeys
-        guard isBeginning || standing.move?.isAccepted == false,
-            try standing.hash == (standing.sequence == 0 ? nil : file.hash(of: standing.sequence)),
-            standing.move?.isAccepted != true
+        guard !stored.isLeased else { throw LedgerMoveError.nodeInUse(node: node, server: server) }
+        let isBeginning = stored.sequence == 0 && !stored.hasKeys
+        guard isBeginning || stored.move?.isAccepted == false,
+            try stored.hash == (stored.sequence == 0 ? nil : file.hash(of: stored.sequence)),
+            stored.move?.isAccepted != true
         else { throw LedgerMoveError.nodeKnown(node: node, server: server) }
     }
 
     /// Whether the database has accepted just this file, as its mark asks.
     private func isAccepted(
-        _ file: MovedFile, _ database: MoveDestination, _ standing: MoveDestination.Standing
+        _ file: MovedFile, _ database: MoveDestination, _ stored: MoveDestination.StoredNode
     ) throws -> Bool {
-        guard file.mark != nil, let move = standing.move, move.isAccepted else { return false }
+        guard file.mark != nil, let move = stored.move, move.isAccepted else { return false }
         let head = try file.head()
         guard move.sequence == Int64(head.sequence), move.hash == head.hash.bytes else {
             throw LedgerMoveError.nodeKnown(node: file.node.name, server: database.server)
@@ -107,21 +107,21 @@ public struct LedgerMove: Sendable {
         return true
     }
 
-    private func look(
+    private func preview(
         _ file: MovedFile, _ database: MoveDestination, _ progress: Progress
-    ) throws -> (report: LedgerMoveReport, standing: MoveDestination.Standing, head: ChainHead) {
+    ) throws -> (report: LedgerMoveReport, stored: MoveDestination.StoredNode, head: ChainHead) {
         try requireSame(file, database)
         var report = report(file, database)
         let (records, checkpoints, claims) = try file.counts()
         (report.records, report.checkpoints, report.claims) = (records, checkpoints, claims)
         (report.keys, report.approvals) = (try file.keys().count, try file.approvals().count)
-        let (standing, head) = (try database.standing(of: file.node), try file.head())
-        if try isAccepted(file, database, standing) {
+        let (stored, head) = (try database.storedNode(of: file.node), try file.head())
+        if try isAccepted(file, database, stored) {
             report.status = .moved
-            return (report, standing, head)
+            return (report, stored, head)
         }
         if file.mark?.state == .moved { throw LedgerMoveError.elsewhere(path: path, server: database.server) }
-        try requireOwn(standing, file, database)
+        try requireOwn(stored, file, database)
         report.differingKeys = try database.merge(file.keys()).differing
         let (limits, own) = (try database.limits(), try file.times().limits)
         report.forgottenBefore = [limits.forgottenBefore, own.forgottenBefore].compactMap(\.self).max().map(
@@ -131,7 +131,7 @@ public struct LedgerMove: Sendable {
         try forEachPage(of: file) { page in
             report.claimsInBoth += try database.claimed(page, otherThan: file.node)
         }
-        return (report, standing, head)
+        return (report, stored, head)
     }
 
     private func forEachPage(of file: MovedFile, _ body: ([any StoredRow]) throws -> Void) throws {
@@ -151,16 +151,16 @@ public struct LedgerMove: Sendable {
 
     private func move(_ progress: Progress) throws -> LedgerMoveReport {
         let (file, database) = (try fileToMove(), try MoveDestination(url, passwordFile: passwordFile))
-        var (report, _, head) = try look(file, database, progress)
+        var (report, _, head) = try preview(file, database, progress)
         let node = file.node
         try faults.reached(.looked)
         if report.status == .moved {
             if file.mark?.state == .moving { try database.confirm(node) }
         } else {
             var end: Int64 = 0
-            try database.begin(node) { standing in
-                try requireOwn(standing, file, database)
-                end = standing.sequence
+            try database.begin(node) { stored in
+                try requireOwn(stored, file, database)
+                end = stored.sequence
             }
             try faults.reached(.begun)
             try copyRecords(of: file, to: database, behind: end, of: report.records, progress)

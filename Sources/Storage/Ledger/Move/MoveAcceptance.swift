@@ -23,8 +23,8 @@ extension MoveDestination {
                 PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
                 PostgreSQLStatement("SELECT exclude_releases()"),
             ])
-        let standing = try standing(of: node)
-        guard standing.sequence == Int64(head.sequence), standing.hash == (head.sequence > 0 ? head.hash.bytes : nil)
+        let stored = try storedNode(of: node)
+        guard stored.sequence == Int64(head.sequence), stored.hash == (head.sequence > 0 ? head.hash.bytes : nil)
         else { throw LedgerMoveError.overtaken(node: node.name) }
         let merged = try merge(file.keys())
         try exchange(
@@ -140,7 +140,7 @@ extension MoveDestination {
     ///
     /// - Parameter check: of what the database has of the node.
     /// - Returns: false when it has accepted it.
-    func forget(_ node: AuditNode, _ check: (Standing) throws -> Void) throws -> Bool {
+    func forget(_ node: AuditNode, _ check: (StoredNode) throws -> Void) throws -> Bool {
         try exchange([PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on")])
         // A commit that is under way on a session that was given up is waited for.
         let row = try rows(
@@ -151,7 +151,7 @@ extension MoveDestination {
             return false
         }
         if row != nil {
-            try check(try standing(of: node))
+            try check(try storedNode(of: node))
             try exchange(
                 ["audit_record", "checkpoint", "moved_ledger"].map { table in
                     PostgreSQLStatement("DELETE FROM \(table) WHERE node = $1", [.text(node.name)])

@@ -12,7 +12,7 @@ import PostgreSQLClient
 /// it the file is not needed any more.
 final class MoveDestination {
     /// What the database has of a node.
-    struct Standing: Equatable {
+    struct StoredNode: Equatable {
         /// The last record that is there; 0 for none.
         var sequence: Int64 = 0
         var hash: [UInt8]?
@@ -92,7 +92,7 @@ final class MoveDestination {
         try exchange([PostgreSQLStatement(sql, values)])[0].rows
     }
 
-    func standing(of node: AuditNode) throws -> Standing {
+    func storedNode(of node: AuditNode) throws -> StoredNode {
         let results = try exchange([
             PostgreSQLTransaction.head(of: node),
             PostgreSQLStatement(
@@ -104,30 +104,30 @@ final class MoveDestination {
                 "SELECT run, accepted_at IS NOT NULL, last_sequence, last_hash FROM moved_ledger WHERE node = $1",
                 [.text(node.name)]),
         ])
-        var standing = Standing()
+        var stored = StoredNode()
         if let row = results[0].rows.first {
-            (standing.sequence, standing.hash) = (try row.integer(0), try row.bytes(1))
+            (stored.sequence, stored.hash) = (try row.integer(0), try row.bytes(1))
         }
         if let row = results[1].rows.first {
-            (standing.isLeased, standing.hasKeys) = (try row.boolean(0), try row.boolean(1))
+            (stored.isLeased, stored.hasKeys) = (try row.boolean(0), try row.boolean(1))
         }
-        standing.move = try results[2].rows.first.map { row in
+        stored.move = try results[2].rows.first.map { row in
             Move(
                 run: try row.integer(0), isAccepted: try row.boolean(1), sequence: try row.integerIfAny(2),
                 hash: try row.bytesIfAny(3))
         }
-        return standing
+        return stored
     }
 
     /// Has the database know that the node is being moved; from then on no daemon takes its name there.
     ///
     /// - Parameter check: of what the database has of the node, which nobody changes meanwhile.
-    func begin(_ node: AuditNode, _ check: (Standing) throws -> Void) throws {
+    func begin(_ node: AuditNode, _ check: (StoredNode) throws -> Void) throws {
         // No daemon that takes the name now can be overlooked: taking it changes the table.
         try exchange([
             PostgreSQLStatement("BEGIN"), PostgreSQLStatement("LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"),
         ])
-        try check(try standing(of: node))
+        try check(try storedNode(of: node))
         let results = try exchange([
             PostgreSQLStatement(
                 """

@@ -53,7 +53,7 @@ struct PostgreSQLBatch {
     /// Those that are claimed unless something in the database speaks against it.
     private var candidates: [Release] {
         writes.compactMap { write in
-            if case .release(let release, _, _) = write, release.admitsNew { release } else { nil }
+            if case .release(let release, _, _) = write, release.allowsFirstRelease { release } else { nil }
         }
     }
 
@@ -84,7 +84,7 @@ struct PostgreSQLBatch {
     static func keys(_ hashes: [PublicKeyHash]) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
-            SELECT \(KeyStandingRow.columns) FROM merchant_key WHERE public_key_hash = ANY ($1)
+            SELECT \(KeyEligibilityRow.columns) FROM merchant_key WHERE public_key_hash = ANY ($1)
             ORDER BY public_key_hash FOR SHARE
             """, [.byteStrings(hashes.map(\.bytes))], prepared: "keys")
     }
@@ -163,7 +163,7 @@ struct PostgreSQLBatch {
 private struct BatchClaims {
     private let transaction: PostgreSQLTransaction
     private let repeatFor: Duration
-    private var keys: [PublicKeyHash: KeyStanding] = [:]
+    private var keys: [PublicKeyHash: KeyEligibility] = [:]
     /// The attempts whose claims were inserted, until they are decided.
     private var won: Set<[UInt8]> = []
     private var claims: [TransactionIdentifier: Claim] = [:]
@@ -175,7 +175,7 @@ private struct BatchClaims {
     ) throws {
         self.transaction = transaction
         self.repeatFor = repeatFor
-        keys = try KeyStandingRow.all(results.first?.rows ?? [])
+        keys = try KeyEligibilityRow.all(results.first?.rows ?? [])
         guard results.count == 3 else { return }
         for row in results[1].rows { won.insert(try row.bytes(0)) }
         for row in results[2].rows {
@@ -194,7 +194,7 @@ private struct BatchClaims {
             try require(!isWon)
             return .keyNotActive
         }
-        let refusal = release.refusalOfNew { transaction.limits }
+        let refusal = release.refusalOfFirstRelease { transaction.limits }
         if isWon {
             try require(refusal == nil && claims[release.transactionId] == nil)
             claim(release)

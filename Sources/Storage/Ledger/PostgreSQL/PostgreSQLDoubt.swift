@@ -30,7 +30,7 @@ final class PostgreSQLUnit {
     }
 
     /// The same writes under another name, for another transaction.
-    func again() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
+    func retried() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
 
     func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
         server = connection.server
@@ -103,7 +103,7 @@ enum GrantedUse {
         }
     }
 
-    func isPermitted(by key: KeyStanding?) -> Bool {
+    func isPermitted(by key: KeyEligibility?) -> Bool {
         switch self {
         case .release(let release): key?.decrypts(at: release.at) == true
         case .signature(let signature): key?.signs(at: signature.at) == true
@@ -162,7 +162,7 @@ extension PostgreSQLWriter {
             unit.observe(readBack: .unresolved, observe)
             refuse(unit.writes, failure)
             throw failure
-        } catch let behind as DatabaseBehind {
+        } catch let behind as DatabaseRolledBack {
             doubt = nil
             unit.observe(readBack: .unresolved, observe)
             refuse(unit.writes, hold(behind.finding))
@@ -170,7 +170,7 @@ extension PostgreSQLWriter {
         }
         let isPresent = transaction.lastBatch == unit.identifier
         let isConsistent = transaction.start == (isPresent ? end : start)
-        let keys = try KeyStandingRow.all(results[0].rows)
+        let keys = try KeyEligibilityRow.all(results[0].rows)
         // It keeps the name of the batch in doubt, so that it would be found once more.
         let closed = try connection.exchange(
             transaction.closing(lease, batch: nil) + [PostgreSQLStatement("COMMIT", prepared: "commit")],
@@ -185,7 +185,7 @@ extension PostgreSQLWriter {
             // Every later batch finds the same, and says it.
             do {
                 try checked(transaction)
-            } catch let behind as DatabaseBehind {
+            } catch let behind as DatabaseRolledBack {
                 return refuse(unit.writes, hold(behind.finding))
             } catch {
                 return refuse(unit.writes, LedgerFailure(error))

@@ -27,7 +27,7 @@ final class PostgreSQLFollower: Sendable {
         self.listens = listens
     }
 
-    func follow() -> AsyncStream<AdministrationNews> {
+    func follow() -> AsyncStream<AdministrativeUpdates> {
         AsyncStream { continuation in
             continuation.onTermination = { [weak self] _ in self?.close() }
             Thread.detachNewThread { [self] in
@@ -42,7 +42,7 @@ final class PostgreSQLFollower: Sendable {
         isClosed.store(true, ordering: .relaxed)
     }
 
-    private func run(_ tell: (AdministrationNews) -> Void) {
+    private func run(_ tell: (AdministrativeUpdates) -> Void) {
         // Where the session began anew, what happened in between is not known, and numbers may have been given twice by a server
         // that lost its last ones.
         var position: Int64?
@@ -51,7 +51,7 @@ final class PostgreSQLFollower: Sendable {
             do {
                 if !slot.isConnected { position = nil }
                 let connection = try slot.current(until: deadline)
-                let (news, next) = try look(after: position, connection, until: deadline)
+                let (news, next) = try readUpdates(after: position, connection, until: deadline)
                 if !news.isEmpty { tell(news) }
                 position = next
                 try connection.awaitNotification(until: .now + Self.pause)
@@ -64,9 +64,9 @@ final class PostgreSQLFollower: Sendable {
         slot.drop()
     }
 
-    private func look(
+    private func readUpdates(
         after position: Int64?, _ connection: PostgreSQLConnection, until deadline: ContinuousClock.Instant
-    ) throws -> (AdministrationNews, Int64) {
+    ) throws -> (AdministrativeUpdates, Int64) {
         var statements = [
             PostgreSQLStatement(
                 """
@@ -84,7 +84,7 @@ final class PostgreSQLFollower: Sendable {
         let results = try connection.exchange(statements, until: deadline).suffix(2)
         let (changes, approvals) = (results[results.startIndex], results[results.startIndex + 1])
         let keys = try changes.rows.map { try $0.publicKeyHash(0) }
-        let news = AdministrationNews(
+        let news = AdministrativeUpdates(
             keys: position == nil ? nil : Set(keys),
             approvals: try approvals.rows.compactMap { ApprovalIdentifier(bytes: try $0.bytes(0)) })
         return (news, try changes.rows.last?.integer(1) ?? position ?? 0)

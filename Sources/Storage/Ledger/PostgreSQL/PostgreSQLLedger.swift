@@ -209,7 +209,7 @@ public final class PostgreSQLLedger: StoredLedger {
                     "The server names no synchronous standby (synchronous_standby_names), and ledger.require_standby "
                     + "asks for one.")
         }
-        if isHeld, let obstacle = try await standing().obstacle { throw .unavailable(reason: obstacle) }
+        if isHeld, let obstacle = try await releaseStatus().obstacle { throw .unavailable(reason: obstacle) }
     }
 
     public func close() async {
@@ -223,7 +223,7 @@ public final class PostgreSQLLedger: StoredLedger {
         searcher.close()
     }
 
-    public func administrationNews() -> AsyncStream<AdministrationNews> { follower.follow() }
+    public func administrativeUpdates() -> AsyncStream<AdministrativeUpdates> { follower.follow() }
 
     public func backup(to path: String) async throws(LedgerBackupError) -> BackupFile {
         throw .unavailable(

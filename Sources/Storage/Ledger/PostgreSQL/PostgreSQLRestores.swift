@@ -6,7 +6,7 @@ import PostgreSQLClient
 
 /// The chain in the database is not the one that this process has written: it was restored, or taken over by a server that had
 /// not got everything.
-struct DatabaseBehind: Error {
+struct DatabaseRolledBack: Error {
     let finding: LedgerHold.Finding
 }
 
@@ -14,7 +14,7 @@ struct DatabaseBehind: Error {
 extension PostgreSQLLedger {
     public var isShared: Bool { true }
 
-    public func standing() async throws(LedgerFailure) -> LedgerStanding {
+    public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus {
         try await reader.read { [node] queries in
             let results = try queries.results([
                 PostgreSQLStatement("SELECT \(HoldRow.columns) FROM hold ORDER BY node"),
@@ -38,17 +38,17 @@ extension PostgreSQLLedger {
             guard let row = results[1].rows.first else {
                 throw LedgerFailure.unavailable(reason: "The ledger has no state.")
             }
-            var standing = LedgerStanding()
-            standing.holds = holds.filter { $0.acceptedOn == nil }
-            standing.accepted = holds.first { $0.node == node && $0.acceptedOn != nil }
-            standing.isServerChanged = try row.boolean(0)
-            standing.hasCompared = try row.boolean(1)
-            standing.comparing = try results[2].rows.map { try $0.text(0) }
-            standing.unboundedNodes = try results[3].rows.map { try $0.text(0) }
+            var status = LedgerReleaseStatus()
+            status.holds = holds.filter { $0.acceptedOn == nil }
+            status.accepted = holds.first { $0.node == node && $0.acceptedOn != nil }
+            status.isServerChanged = try row.boolean(0)
+            status.hasCompared = try row.boolean(1)
+            status.comparing = try results[2].rows.map { try $0.text(0) }
+            status.unboundedNodes = try results[3].rows.map { try $0.text(0) }
             guard try row.boolean(2) else {
                 throw LedgerFailure.unavailable(reason: "What the nodes have found and the ledger's state disagree.")
             }
-            return standing
+            return status
         }
     }
 
@@ -180,18 +180,19 @@ enum HoldRow {
 
 // A process that writes its chain knows better than its HSM token where that ends: the token is told once a minute.
 extension PostgreSQLWriter {
-    /// - Throws: ``DatabaseBehind`` when this process has written another one.
+    /// - Throws: ``DatabaseRolledBack`` when this process has written another one.
     func checked(_ transaction: PostgreSQLTransaction) throws {
         guard let known = lastEnd.known, !lastEnd.permits(transaction.start) else { return }
         let found = transaction.start
         let remembered = LedgerHold.RememberedEnd(sequence: known.sequence, hash: known.hash, time: nil)
         if found.sequence < known.sequence {
-            throw DatabaseBehind(
+            throw DatabaseRolledBack(
                 finding: .init(kind: .rolledBack, ledgerSequence: found.sequence, remembered: remembered))
         }
         let records = RecordStatements(node: node)
         if known.sequence > 0, try records.hash(of: known.sequence, transaction) != known.hash {
-            throw DatabaseBehind(finding: .init(kind: .forked, ledgerSequence: found.sequence, remembered: remembered))
+            throw DatabaseRolledBack(
+                finding: .init(kind: .forked, ledgerSequence: found.sequence, remembered: remembered))
         }
         // All is there, and more behind it: no restore, but somebody else who writes under this name.
         _ = try lastEnd.checked(found)

@@ -88,7 +88,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
             lease.lost()
             // Numbers only grow: a smaller one, or none, is from before this daemon's start.
             guard found > lease.fence else {
-                throw DatabaseBehind(
+                throw DatabaseRolledBack(
                     finding: LedgerHold.Finding(
                         kind: .rolledBack, ledgerSequence: try Self.head(result, of: node).sequence, remembered: nil))
             }

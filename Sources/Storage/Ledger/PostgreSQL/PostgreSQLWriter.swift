@@ -51,7 +51,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let observe: @Sendable (LedgerEvent) -> Void
     /// Reads for those whose writes fail: a refusal needs no write.
     let reader: PostgreSQLReader
-    let lastEnd = LastEnd()
+    let lastEnd = LastWrittenHead()
     let queue = DispatchQueue(label: "ledger.postgresql.writer")
 
     // On the queue only.
@@ -189,18 +189,18 @@ final class PostgreSQLWriter: @unchecked Sendable {
     /// Nothing of the unit was committed, and nothing will be.
     private func fail(_ unit: PostgreSQLUnit, _ error: any Error, isRepeated: Bool) {
         switch error {
-        case let behind as DatabaseBehind:
+        case let behind as DatabaseRolledBack:
             rollBack()
             return refuse(unit.writes, hold(behind.finding))
         case PostgreSQLFailure.lost:
             slot.drop()
             // The server may have been restarted since the last batch.
-            if !isRepeated, unit.deadline > .now { return perform(unit.again(), isRepeated: true) }
+            if !isRepeated, unit.deadline > .now { return perform(unit.retried(), isRepeated: true) }
         case PostgreSQLFailure.late: slot.drop()
         case PostgreSQLFailure.refused(let state, let statement):
             rollBack()
             if [.deadlock, .serializationFailure].contains(state), !isRepeated {
-                return perform(unit.again(), isRepeated: true)
+                return perform(unit.retried(), isRepeated: true)
             }
             let isOneRow = state.blamesTheRow || (state == .lockNotAvailable && statement == unit.claims)
             if isOneRow, unit.writes.count > 1 {

@@ -9,7 +9,7 @@ struct LedgerBatches: SQLiteBatches {
     let reads: TransactionReads
     let checkpointing: WALCheckpointing
     let observe: @Sendable (LedgerEvent) -> Void
-    private let lastEnd = LastEnd()
+    private let lastEnd = LastWrittenHead()
 
     init(
         _ records: RecordStatements, _ reads: TransactionReads, _ checkpointing: WALCheckpointing,

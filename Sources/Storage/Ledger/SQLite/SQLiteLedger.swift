@@ -12,13 +12,13 @@ import Synchronization
 /// Writes that come together share one commit, in WAL mode with `synchronous = FULL`: each has reached the disk when it
 /// is answered.
 /// One process uses the file at a time; a lock beside it (`.lock`) sees to that.
-public final class SQLiteLedger: OneNodeLedger, StoredLedger {
+public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     public let node: String
     public let path: String
     public let engine = "sqlite"
     public let schemaVersion = SQLiteTables.version
 
-    public let nodeFacts = OneNodeFacts()
+    public let nodeState = SingleNodeState()
     let connections: SQLiteConnections
     let writer: SQLiteLedgerWriter
     public let releasesUnderWay = ReleasesUnderWay()
@@ -210,8 +210,8 @@ public final class SQLiteLedger: OneNodeLedger, StoredLedger {
         readBack: @escaping @Sendable (Answer, any StoredQueries) throws -> Answer?
     ) async throws(LedgerFailure) -> Answer {
         try await change(
-            { [nodeFacts] db, head in
-                let transaction = SQLiteTransaction(db, head, widestWindow: nodeFacts.widestWindow)
+            { [nodeState] db, head in
+                let transaction = SQLiteTransaction(db, head, widestWindow: nodeState.widestWindow)
                 let answer = try work(transaction)
                 head = transaction.head
                 return answer

@@ -50,11 +50,11 @@ struct SQLiteRestoreMark: Sendable, Equatable {
 
 extension SQLiteLedger {
     /// Its one node's, with the hold that a restore has left.
-    public func standing() async throws(LedgerFailure) -> LedgerStanding {
+    public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus {
         guard let mark = try await read({ db in try SQLiteRestoreMark.read(db) }) else {
-            return standing(withHolds: [])
+            return releaseStatus(withHolds: [])
         }
-        return standing(withHolds: [
+        return releaseStatus(withHolds: [
             LedgerHold(
                 node: node, finding: LedgerHold.Finding(kind: .restored, ledgerSequence: mark.end, remembered: nil),
                 foundAt: StoredTime.date(mark.restoredAt))

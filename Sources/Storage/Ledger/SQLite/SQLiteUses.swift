@@ -27,7 +27,7 @@ struct SQLiteUses {
 
     private func decide(_ release: Release, _ db: Database, _ reads: TransactionReads) throws -> ReleaseVerdict {
         guard try reads.key(release.publicKeyHash, db)?.decrypts(at: release.at) == true else { return .keyNotActive }
-        let refusal = try release.refusalOfNew { try reads.limits { try times.limits(db) } }
+        let refusal = try release.refusalOfFirstRelease { try reads.limits { try times.limits(db) } }
         if refusal == nil, try insert(release, db) { return .released }
         guard let claim = try ClaimRow.find(release.transactionId, db) else { return refusal ?? .replayed }
         let repeatability = claim.repeatability(of: release, within: repeatFor)
@@ -135,7 +135,7 @@ struct SQLiteUses {
 /// The writer forgets it when a transaction begins, and after every write that does not say that it keeps it.
 final class TransactionReads: Sendable {
     private struct State {
-        var keys: [PublicKeyHash: KeyStanding?] = [:]
+        var keys: [PublicKeyHash: KeyEligibility?] = [:]
         var limits: ReleaseLimits?
     }
 
@@ -146,10 +146,10 @@ final class TransactionReads: Sendable {
     }
 
     /// The key's standing, which decides whether it may be used now; nil if there is no record of it.
-    fileprivate func key(_ hash: PublicKeyHash, _ db: Database) throws -> KeyStanding? {
+    fileprivate func key(_ hash: PublicKeyHash, _ db: Database) throws -> KeyEligibility? {
         try state.withLock { state in
             if let known = state.keys[hash] { return known }
-            let found = try KeyStandingRow.find(hash, db)
+            let found = try KeyEligibilityRow.find(hash, db)
             state.keys[hash] = .some(found)
             return found
         }

@@ -9,23 +9,23 @@ import PaymentToken
 // Rows as the rules know them. What a row holds that this version does not know is a fault of the ledger, never a default.
 
 /// A key's standing, which decides whether it may be used, as releases and signatures ask for it.
-enum KeyStandingRow {
-    static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyStanding? {
+enum KeyEligibilityRow {
+    static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyEligibility? {
         try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
             .first.map { try read($0).1 }
     }
 
     static let columns = "public_key_hash, state, cut_off, key_use"
 
-    static func all(_ rows: [any StoredRow]) throws -> [PublicKeyHash: KeyStanding] {
+    static func all(_ rows: [any StoredRow]) throws -> [PublicKeyHash: KeyEligibility] {
         try Dictionary(rows.map(read)) { first, _ in first }
     }
 
-    static func read(_ row: any StoredRow) throws -> (PublicKeyHash, KeyStanding) {
+    static func read(_ row: any StoredRow) throws -> (PublicKeyHash, KeyEligibility) {
         guard let state = KeyState(rawValue: try row.text(1)), let use = KeyUse(name: try row.text(3)) else {
             throw KeyRecordRow.unknown
         }
-        return (try row.publicKeyHash(0), KeyStanding(use: use, state: state, cutOff: try row.dateIfAny(2)))
+        return (try row.publicKeyHash(0), KeyEligibility(use: use, state: state, cutOff: try row.dateIfAny(2)))
     }
 }
 

@@ -17,10 +17,10 @@ struct PostgreSQLPaymentSession: Sendable {
 
     /// Blocks, in the resolver perhaps longer than until `deadline`.
     func open(until deadline: ContinuousClock.Instant) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
-        try openAndLook(until: deadline).connection
+        try openAndInspect(until: deadline).connection
     }
 
-    func openAndLook(
+    func openAndInspect(
         until deadline: ContinuousClock.Instant
     ) throws(PaymentStoreOpeningError) -> (connection: PostgreSQLConnection, insecure: Set<InsecureStoreSetting>) {
         let place = url.server

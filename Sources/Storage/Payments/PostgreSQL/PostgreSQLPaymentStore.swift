@@ -28,7 +28,7 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     ) throws(PaymentStoreOpeningError) {
         let session = PostgreSQLPaymentSession(url, passwordFile: passwordFile, timeout: timeout)
         let first: PostgreSQLConnection
-        (first, insecureSettings) = try session.openAndLook(until: .now + timeout)
+        (first, insecureSettings) = try session.openAndInspect(until: .now + timeout)
         place = url.server
         sessions = PostgreSQLPaymentSessions(session, timeout: timeout, first: first)
     }

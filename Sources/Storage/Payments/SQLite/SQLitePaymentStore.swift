@@ -137,12 +137,12 @@ public final class SQLitePaymentStore: StoredPaymentStore {
     public func probe() async throws(PaymentStoreError) {
         try await connections.openForWriting()
         // Whether the store can be written is what is asked: nothing is read back.
-        try await connections.writer.write({ db, _ in try Self.writeAndTakeBack(db) }, readBack: { _, _ in nil })
+        try await connections.writer.write({ db, _ in try Self.writeAndRollBack(db) }, readBack: { _, _ in nil })
     }
 
     /// Writes what a payment's arrival writes, and takes it back: no row is left, and the commit writes every page that was
     /// touched to the log of committed changes. An update that changes nothing writes no page.
-    private static func writeAndTakeBack(_ db: Database) throws {
+    private static func writeAndRollBack(_ db: Database) throws {
         var generator = SystemRandomNumberGenerator()
         let digest = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
         let now = Date()

@@ -70,14 +70,14 @@ struct ClockAcceptanceTests {
     @Test("a clock before what is forgotten is a reason of its own, says when it ends, and is measured")
     func forgotten() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon)
-        #expect(try await acceptance.ledgerClock.look().reasons.isEmpty)
-        #expect(try await acceptance.ledgerClock.look().secondsBehind == 0)
+        #expect(try await acceptance.ledgerClock.compare().reasons.isEmpty)
+        #expect(try await acceptance.ledgerClock.compare().secondsBehind == 0)
         try forget(before: Self.noon + 300 * Self.day)
-        let standing = try await acceptance.ledgerClock.look()
-        let reason = try #require(standing.reasons.first)
-        #expect(standing.reasons.count == 1 && reason.component == "clock" && reason.code == "transaction_replayed")
+        let comparison = try await acceptance.ledgerClock.compare()
+        let reason = try #require(comparison.reasons.first)
+        #expect(comparison.reasons.count == 1 && reason.component == "clock" && reason.code == "transaction_replayed")
         #expect(reason.message.contains("2027-11-11T08:00:00Z") && reason.message.contains("/v1/ledger/accept-clock"))
-        #expect(standing.secondsBehind == 300 * Self.day)
+        #expect(comparison.secondsBehind == 300 * Self.day)
         await fixture.ledger.close()
     }
 
@@ -88,14 +88,14 @@ struct ClockAcceptanceTests {
         await ahead.fixture.ledger.close()
         // RecordFixture appends at noon; the gate's own record is of its clock.
         let late = try await daemon(at: Self.noon)
-        let reasons = try await late.acceptance.ledgerClock.look().reasons
+        let reasons = try await late.acceptance.ledgerClock.compare().reasons
         #expect(reasons.map(\.code) == ["signing_time_outside_window"])
         #expect(reasons.first?.message.contains("2027-01-15T08:05:01Z") == true)
-        #expect(try await late.acceptance.ledgerClock.look().secondsBehind == 301)
+        #expect(try await late.acceptance.ledgerClock.compare().secondsBehind == 301)
         await late.fixture.ledger.close()
         let near = try await daemon(at: Self.noon + 1)
-        #expect(try await near.acceptance.ledgerClock.look().reasons.isEmpty)
-        #expect(try await near.acceptance.ledgerClock.look().secondsBehind == 300)
+        #expect(try await near.acceptance.ledgerClock.compare().reasons.isEmpty)
+        #expect(try await near.acceptance.ledgerClock.compare().secondsBehind == 300)
         await near.fixture.ledger.close()
     }
 
@@ -114,7 +114,7 @@ struct ClockAcceptanceTests {
         }
         #expect(again?.code == .invalidState && again?.details?.contains("2027-01-15T08:05:00Z") == true)
         // Until the fence the daemon is not ready, and says that it is by itself.
-        let reasons = try await acceptance.ledgerClock.look().reasons
+        let reasons = try await acceptance.ledgerClock.compare().reasons
         #expect(reasons.first?.message.contains("without anybody's doing") == true)
         await fixture.ledger.close()
     }
@@ -179,7 +179,7 @@ struct ClockAcceptanceTests {
         let ahead = try await daemon(at: Self.noon + 365 * Self.day)
         await ahead.fixture.ledger.close()
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1, window: nil)
-        #expect(try await acceptance.ledgerClock.look().reasons.count == 1)
+        #expect(try await acceptance.ledgerClock.compare().reasons.count == 1)
         guard
             case .accepted(let plan) = try await acceptance.accept(
                 reason: Self.reason, by: Self.caller(1007), dryRun: false, draft: AuditDraft())
@@ -188,8 +188,8 @@ struct ClockAcceptanceTests {
             return
         }
         #expect(plan.servedFrom == nil && plan.newestRecord == Self.noon + 365 * Self.day)
-        #expect(try await acceptance.ledgerClock.look().reasons.isEmpty)
-        #expect(try await acceptance.ledgerClock.look().secondsBehind == 0)
+        #expect(try await acceptance.ledgerClock.compare().reasons.isEmpty)
+        #expect(try await acceptance.ledgerClock.compare().secondsBehind == 0)
         await fixture.ledger.close()
     }
 

@@ -13,8 +13,8 @@ import Testing
         kind: .rolledBack, ledgerSequence: 17,
         remembered: .init(sequence: 40, hash: .zero, time: AuditTime(noon)))
 
-    private func matter(_ disagreement: LedgerDisagreement?, holds: [LedgerHold] = []) -> RestoreMatter {
-        RestoreMatter(node: "north", disagreement: disagreement, holds: holds)
+    private func matter(_ disagreement: LedgerDisagreement?, holds: [LedgerHold] = []) -> DetectedRestore {
+        DetectedRestore(node: "north", disagreement: disagreement, holds: holds)
     }
 
     private static func hold(_ finding: LedgerHold.Finding, at time: Date = noon) -> LedgerHold {
@@ -76,7 +76,7 @@ import Testing
         #expect(!matter(found.disagreement).isPermitted(by: found.parameters))
         let later = Self.hold(Self.rolledBack, at: Self.noon + 1)
         #expect(!matter(found.disagreement, holds: [later]).isPermitted(by: found.parameters))
-        let elsewhere = RestoreMatter(node: "south", disagreement: found.disagreement, holds: found.holds)
+        let elsewhere = DetectedRestore(node: "south", disagreement: found.disagreement, holds: found.holds)
         #expect(!elsewhere.isPermitted(by: found.parameters))
     }
 }

@@ -286,7 +286,7 @@ import WorkerProtocol
     func withoutFinding() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await fixture.gate.compare()
-        let matter = try await fixture.gate.restoreMatter()
+        let matter = try await fixture.gate.detectedRestore()
         #expect(matter.isEmpty)
         let sequences = try await fixture.gate.acceptRestore(
             matter, reason: AuditReason("power lost"), by: RecordFixture.root)

@@ -159,7 +159,7 @@ import Testing
             ledger: fixture.ledger, logger: RecordFixture.quiet,
             now: {
                 // Asked for when the look has ended, and before it is noted.
-                begun.withLock { $0.take() }?.beginAnew()
+                begun.withLock { $0.take() }?.reset()
                 return .now
             })
         begun.withLock { $0 = check }

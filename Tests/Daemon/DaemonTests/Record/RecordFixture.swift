@@ -79,7 +79,7 @@ extension LedgerGate {
     func acceptRestore(
         reason: AuditReason, by caller: AuditCaller
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
-        let matter = try await restoreMatter()
+        let matter = try await detectedRestore()
         guard !matter.isEmpty else { throw Refusal(.invalidState, "nothing") }
         return try await acceptRestore(matter, reason: reason, by: caller)
     }

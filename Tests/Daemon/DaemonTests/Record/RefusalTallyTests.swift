@@ -81,7 +81,7 @@ import Testing
     func leavingCallers() async throws {
         let tally = RefusalTally(clock: time.clock)
         let (unread, read) = (AuditDraft(), AuditDraft())
-        for draft in [unread, read] { draft.is(.decrypt(reference: nil)) }
+        for draft in [unread, read] { draft.setEvent(.decrypt(reference: nil)) }
         read.concerns(try PaymentToken(json: JSONValue(parsing: SharedForge.paymentToken().paymentData)))
         read.mayHaveReachedHSM(true)
         for number in 1...100 {
@@ -111,8 +111,8 @@ import Testing
             _ code: RefusalCode, by name: String, event: AuditEvent = .verify, used: Bool = false, called: Bool = false
         ) async -> AuditReference? {
             let draft = AuditDraft()
-            draft.is(event)
-            draft.concerns(paymentToken)
+            draft.setEvent(event)
+            draft.setSubject(paymentToken)
             if used { draft.used(hsmToken: "primary") }
             draft.mayHaveReachedHSM(called)
             guard !recorder.counts(code, of: draft, by: Self.caller(name)) else { return nil }

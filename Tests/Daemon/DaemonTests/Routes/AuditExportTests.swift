@@ -139,7 +139,7 @@ struct AuditExportTests {
     func refusesUnrecorded(format: String) async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
-        fixture.looks.breakDown()
+        fixture.reads.breakDown()
         let error = await #expect(throws: Refusal.self) { _ = try await export(fixture, ["format": format]) }
         #expect(error?.code == .ledgerUnavailable)
     }

@@ -45,7 +45,7 @@ struct AuditHeadTests {
         fixture.seals.refuse(Refusal(.hsmUnavailable, "The token is away."))
         await #expect(throws: Refusal.self) { _ = try await head(fixture) }
         fixture.seals.refuse(nil)
-        fixture.looks.breakDown()
+        fixture.reads.breakDown()
         let error = await #expect(throws: Refusal.self) { _ = try await head(fixture) }
         #expect(error?.code == .ledgerUnavailable)
     }

@@ -168,7 +168,7 @@ struct AuditRecordsTests {
     func refusesUnrecorded() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
-        fixture.looks.breakDown()
+        fixture.reads.breakDown()
         let error = await #expect(throws: Refusal.self) {
             _ = try await fixture.audit.records(RecordRoutesFixture.request())
         }

@@ -60,7 +60,7 @@ struct LedgerRoutesTests {
     func refusesUnrecorded() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
-        fixture.looks.breakDown()
+        fixture.reads.breakDown()
         let before = try files(fixture)
         let routes = fixture.administration
         for _ in 0..<2 {
@@ -107,7 +107,7 @@ struct LedgerRoutesTests {
     func cannotWrite() async throws {
         let fixture = try await RecordRoutesFixture()
         let routes = LedgerRoutes(
-            ledger: fixture.ledger, path: fixture.directory.path("gone/ledger.sqlite"), looks: fixture.looks,
+            ledger: fixture.ledger, path: fixture.directory.path("gone/ledger.sqlite"), reads: fixture.reads,
             checkpoints: fixture.seals, restores: fixture.restores, clocks: fixture.clocks)
         let error = await #expect(throws: Refusal.self) {
             _ = try await routes.backup(RecordRoutesFixture.request(body: "{}"))

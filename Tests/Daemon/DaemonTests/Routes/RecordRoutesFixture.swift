@@ -18,7 +18,7 @@ struct RecordRoutesFixture {
     let path: String
     let ledger: SQLiteLedger
     let seals: SoftwareSeals
-    let looks: LedgerLooks
+    let reads: LedgerReads
     let headAge: Stopwatch
     /// What ``headAge`` reads.
     let clock = HandClock()
@@ -35,15 +35,15 @@ struct RecordRoutesFixture {
         path = directory.path("ledger.sqlite")
         ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: path, node: "node-1"))
         seals = SoftwareSeals(ledger: ledger)
-        looks = LedgerLooks(ledger: ledger)
+        reads = LedgerReads(ledger: ledger)
         headAge = Stopwatch { [clock] in clock.now }
     }
 
     var audit: AuditRoutes {
-        AuditRoutes(trail: ledger, nodes: ledger, looks: looks, checkpoints: seals, headAge: headAge)
+        AuditRoutes(trail: ledger, nodes: ledger, reads: reads, checkpoints: seals, headAge: headAge)
     }
     var administration: LedgerRoutes {
-        LedgerRoutes(ledger: ledger, path: path, looks: looks, checkpoints: seals, restores: restores, clocks: clocks)
+        LedgerRoutes(ledger: ledger, path: path, reads: reads, checkpoints: seals, restores: restores, clocks: clocks)
     }
 
     /// Record `number`: a minute later than the one before, of one of two callers and merchants and three keys.
@@ -195,7 +195,7 @@ final class SoftwareSeals: CheckpointSealing {
 }
 
 /// Records looks as the daemon does, unless it is told that the ledger cannot be written.
-final class LedgerLooks: AuditLooking {
+final class LedgerReads: AuditReadRecording {
     private let ledger: SQLiteLedger
     private let isBroken = Mutex(false)
 
@@ -206,7 +206,7 @@ final class LedgerLooks: AuditLooking {
     func breakDown() { isBroken.withLock { $0 = true } }
 
     @discardableResult
-    func look(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
+    func recordRead(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int {
         guard !isBroken.withLock({ $0 }) else { throw Refusal(.ledgerUnavailable, "The disk is full.") }
         do {
             return try await ledger.append(

@@ -42,7 +42,7 @@ struct RecordServiceFixture {
         router = Router(
             routes: RouteTable.audit(
                 AuditRoutes(
-                    trail: trail, nodes: record.ledger, looks: record.looks, checkpoints: record.seals,
+                    trail: trail, nodes: record.ledger, reads: record.reads, checkpoints: record.seals,
                     headAge: record.headAge),
                 record.administration),
             rules: DaemonRules(

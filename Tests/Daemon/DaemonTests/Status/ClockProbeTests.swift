@@ -20,7 +20,7 @@ import Testing
         let (found, looks, time) = (found, looks, time)
         probe = ClockProbe(
             faults: faults, now: { time.current },
-            look: { () throws(LedgerFailure) in
+            check: { () throws(LedgerFailure) in
                 looks.increment()
                 return try found.current.get()
             })
@@ -50,7 +50,7 @@ import Testing
         let (latch, looks, now) = (Latch(isOpen: false), looks, ContinuousClock.now)
         let probe = ClockProbe(
             faults: faults, now: { now },
-            look: {
+            check: {
                 looks.increment()
                 await latch.pass()
                 return [Self.behind]

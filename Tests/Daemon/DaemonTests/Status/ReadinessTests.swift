@@ -16,8 +16,8 @@ import WorkerProtocol
 
     private func ready(
         _ name: String, ec: ProtectionTier? = .c, rsa: ProtectionTier? = .c, needsExtractableSecret: Bool = false
-    ) -> Readiness.HSMTokenLook {
-        Readiness.HSMTokenLook(
+    ) -> Readiness.HSMTokenSnapshot {
+        Readiness.HSMTokenSnapshot(
             name: name,
             condition: .ready(
                 HSMTokenDescription(
@@ -26,14 +26,14 @@ import WorkerProtocol
                     needsExtractableSecret: needsExtractableSecret, importKey: [])))
     }
 
-    private func away(_ name: String) -> Readiness.HSMTokenLook {
-        Readiness.HSMTokenLook(
+    private func away(_ name: String) -> Readiness.HSMTokenSnapshot {
+        Readiness.HSMTokenSnapshot(
             name: name, condition: .unavailable(WorkerFailure(.hsmTokenUnavailable, "No such token.")))
     }
 
     /// The keys of both merchants, as the workers of these HSM tokens list them.
     private func keys(
-        in hsmTokens: [Readiness.HSMTokenLook], ec state: KeyState = .active, cutOff: Date? = nil
+        in hsmTokens: [Readiness.HSMTokenSnapshot], ec state: KeyState = .active, cutOff: Date? = nil
     ) throws -> [KeyEntry] {
         let merchants: [(ForgedMerchant, KeyAlgorithm, KeyState)] = [
             (try SharedForge.ecMerchant, .ec, state), (try SharedForge.rsaMerchant, .rsa, .active),
@@ -66,7 +66,7 @@ import WorkerProtocol
         return index.entries
     }
 
-    private func findings(_ hsmTokens: [Readiness.HSMTokenLook], _ keys: [KeyEntry]) -> Readiness.Findings {
+    private func findings(_ hsmTokens: [Readiness.HSMTokenSnapshot], _ keys: [KeyEntry]) -> Readiness.Findings {
         Readiness.findings(hsmTokens, keys: { keys }, now: Self.now)
     }
 
@@ -127,7 +127,7 @@ import WorkerProtocol
         var keys = try keys(in: [partial], ec: .deactivated, cutOff: Self.now.addingTimeInterval(60))
         let findings = Readiness.KeptFindings()
         var filtered = 0
-        func reasons(_ hsmTokens: [Readiness.HSMTokenLook], _ generation: Int, after seconds: Double = 0) -> Int {
+        func reasons(_ hsmTokens: [Readiness.HSMTokenSnapshot], _ generation: Int, after seconds: Double = 0) -> Int {
             findings.findings(
                 hsmTokens, generation: generation,
                 keys: {
@@ -151,7 +151,8 @@ import WorkerProtocol
     @Test("what the HSM tokens that show a key lack for its type is told, unless it is not what stops the key")
     func missingTier() throws {
         let (partial, whole) = (ready("north", ec: nil), ready("south"))
-        func missing(_ hsmTokens: [Readiness.HSMTokenLook], shownBy holders: [Readiness.HSMTokenLook]) throws -> String?
+        func missing(_ hsmTokens: [Readiness.HSMTokenSnapshot], shownBy holders: [Readiness.HSMTokenSnapshot]) throws
+            -> String?
         {
             let key = try #require(try keys(in: holders).first { $0.algorithm == .ec })
             return Readiness.missingTier(hsmTokens, for: key)

@@ -30,7 +30,7 @@ struct LedgerMoveTests {
             INSERT INTO ledger_meta VALUES ('forgotten_before', '1000'), ('restore_fence', '2000'),
                 ('signed_ahead', '70000'), ('clock_accepted_after', '3')
             """)
-        let planned = try await fixture.move().look()
+        let planned = try await fixture.move().preview()
         #expect(planned.status == .possible && planned.records == 7 && planned.claims == 7, "\(planned)")
         #expect(planned.keys == 2 && planned.approvals == 1 && planned.checkpoints == 2, "\(planned)")
         #expect(try await fixture.database.sql("SELECT count(*) FROM moved_ledger") == "0", "a look changes nothing")
@@ -96,7 +96,7 @@ struct LedgerMoveTests {
         let error = await #expect(throws: LedgerOpeningError.self) { try await fixture.openDatabase() }
         #expect("\(try #require(error))".contains("repeat the move"))
         let other = try await fixture.openDatabase(as: "node-2")
-        #expect(try await other.standing().holds.isEmpty)
+        #expect(try await other.releaseStatus().holds.isEmpty)
         await other.close()
     }
 

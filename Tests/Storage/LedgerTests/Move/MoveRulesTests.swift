@@ -50,7 +50,7 @@ struct MoveRulesTests {
         try fixture.changeFile(
             "INSERT INTO ledger_meta (name, value) VALUES ('restored_at', '1'), ('restored_end', '7')")
         let refusal = LedgerMoveError.restored(path: fixture.path)
-        await #expect(throws: refusal) { _ = try await fixture.move().look() }
+        await #expect(throws: refusal) { _ = try await fixture.move().preview() }
         await #expect(throws: refusal) { _ = try await fixture.move().carryOut() }
         try fixture.changeFile("DELETE FROM ledger_meta WHERE name IN ('restored_at', 'restored_end')")
         #expect(try await fixture.move().carryOut().status == .moved)
@@ -94,7 +94,7 @@ struct MoveRulesTests {
         #expect(try await other.release(fixture.file.request(1)) == .released)
         #expect(try await other.release(fixture.file.request(2, caller: "kiosk")) == .released)
         #expect(try await other.release(fixture.file.request(60)) == .released)
-        let planned = try await fixture.move().look()
+        let planned = try await fixture.move().preview()
         #expect(planned.claimsInBoth == 2, "\(planned)")
         try await fixture.moveKilled(at: .marked)
         #expect(try await fixture.move().carryOut().claimsInBoth == 2)
@@ -133,7 +133,7 @@ struct MoveRulesTests {
         for dry in [true, false] {
             let error = await #expect(throws: LedgerMoveError.self, sourceLocation: sourceLocation) {
                 let move = try fixture.move(to: url)
-                _ = dry ? try await move.look() : try await move.carryOut()
+                _ = dry ? try await move.preview() : try await move.carryOut()
             }
             #expect("\(try #require(error))".contains(words), sourceLocation: sourceLocation)
         }

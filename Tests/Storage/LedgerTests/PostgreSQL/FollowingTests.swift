@@ -12,16 +12,16 @@ import Testing
 struct FollowingTests {
     /// What a node is told, one after the other.
     private struct News {
-        private var iterator: AsyncStream<AdministrationNews>.Iterator
+        private var iterator: AsyncStream<AdministrativeUpdates>.Iterator
 
         init(_ ledger: PostgreSQLLedger) {
-            iterator = ledger.administrationNews().makeAsyncIterator()
+            iterator = ledger.administrativeUpdates().makeAsyncIterator()
         }
 
-        mutating func next() async throws -> AdministrationNews { try #require(await iterator.next()) }
+        mutating func next() async throws -> AdministrativeUpdates { try #require(await iterator.next()) }
 
         /// The first that names a key.
-        mutating func next(of key: PublicKeyHash) async throws -> AdministrationNews {
+        mutating func next(of key: PublicKeyHash) async throws -> AdministrativeUpdates {
             while true {
                 let news = try await next()
                 if news.keys?.contains(key) == true { return news }
@@ -56,7 +56,7 @@ struct FollowingTests {
         let other = try await fixture.node("node-2")
         var news = News(fixture.ledger)
         // What was before is not known one by one.
-        #expect(try await news.next() == AdministrationNews(keys: nil))
+        #expect(try await news.next() == AdministrativeUpdates(keys: nil))
         let second = LedgerFixture.hash(2)
         try await other.store(LedgerFixture.record(second))
         #expect(try await news.next(of: second).keys == [second])
@@ -80,7 +80,7 @@ struct FollowingTests {
     func closed() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
-        var iterator = other.administrationNews().makeAsyncIterator()
+        var iterator = other.administrativeUpdates().makeAsyncIterator()
         _ = await iterator.next()
         await other.close()
         #expect(await iterator.next() == nil)

@@ -53,18 +53,18 @@ struct HoldTests {
         await other.close()
         let again = try await fixture.node("node-2")
         #expect(try await fixture.release(3, on: again).verdict == .held)
-        let holds = try await again.standing().holds
+        let holds = try await again.releaseStatus().holds
         #expect(holds.map(\.node) == ["node-2"] && holds.first?.finding == Self.finding)
 
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
-        let standing = try await again.standing()
-        #expect(standing.holds.isEmpty && standing.accepted?.acceptedOn == "node-1" && standing.obstacle == nil)
-        #expect(try await fixture.ledger.standing().accepted == nil, "it is the other node's")
+        let status = try await again.releaseStatus()
+        #expect(status.holds.isEmpty && status.accepted?.acceptedOn == "node-1" && status.obstacle == nil)
+        #expect(try await fixture.ledger.releaseStatus().accepted == nil, "it is the other node's")
         #expect(try await fixture.release(4, on: again).verdict == .released)
         #expect(try await fixture.release(5).verdict == .released)
         try await again.apply(change(.takeUp))
-        #expect(try await again.standing().accepted == nil)
-        #expect(try await again.standing().holds.isEmpty)
+        #expect(try await again.releaseStatus().accepted == nil)
+        #expect(try await again.releaseStatus().holds.isEmpty)
         await again.close()
     }
 
@@ -74,7 +74,7 @@ struct HoldTests {
         async let first: Void = fixture.ledger.hold(.init(kind: .lost, ledgerSequence: 0, remembered: nil))
         async let second: Void = other.hold(Self.finding)
         _ = try await (first, second)
-        let holds = try await other.standing().holds
+        let holds = try await other.releaseStatus().holds
         #expect(holds.map(\.node) == ["node-1", "node-2"])
         for shown in [Array(holds.prefix(1)), [], holds + holds.prefix(1)] {
             await #expect(throws: LedgerFailure.holdsConflict) {
@@ -96,7 +96,7 @@ struct HoldTests {
     func windowOff() async throws {
         let (fixture, other) = try await nodes()
         try await other.hold(Self.finding)
-        let holds = try await other.standing().holds
+        let holds = try await other.releaseStatus().holds
         try await fixture.ledger.note(widestWindow: nil)
         let third = try await fixture.node("node-3")
         await #expect(throws: LedgerFailure.windowOff(nodes: ["node-1", "node-3"])) {
@@ -128,7 +128,7 @@ struct HoldTests {
     func acceptanceAlone() async throws {
         let (fixture, other) = try await nodes()
         try await other.hold(Self.finding)
-        let holds = try await other.standing().holds
+        let holds = try await other.releaseStatus().holds
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
         let later = "9100000000000"
         func accept(_ record: Int, _ approval: String, _ fence: String, by fencingNumber: Int = 1) -> String {
@@ -148,7 +148,7 @@ struct HoldTests {
         for statement in [accept(recorded[0], "NULL", "1"), accept(recorded[0], "'\\x0102030405060708'", later)] {
             await #expect(throws: PostgreSQLFailure.self, "\(statement)") { try await daemon.run(statement) }
         }
-        #expect(try await fixture.ledger.standing().holds == holds)
+        #expect(try await fixture.ledger.releaseStatus().holds == holds)
         #expect(try await fixture.release(1).verdict == .held)
         await other.close()
     }
@@ -157,7 +157,7 @@ struct HoldTests {
     func openTransaction() async throws {
         let (fixture, other) = try await nodes()
         try await other.hold(Self.finding)
-        let found = try #require(try await other.standing().holds.first?.foundAt)
+        let found = try #require(try await other.releaseStatus().holds.first?.foundAt)
         let recorded = try await fixture.ledger.apply(
             AdministrativeChange(at: LedgerFixture.noon, records: change(.takeUp).records))
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
@@ -187,7 +187,7 @@ struct HoldTests {
         let approval = ApprovalIdentifier.random()
         await #expect(throws: LedgerFailure.self) {
             try await other.apply(
-                change(.accept(other.standing().holds, newestRelease: nil, approval: approval)))
+                change(.accept(other.releaseStatus().holds, newestRelease: nil, approval: approval)))
         }
         #expect(try await other.head().sequence == 0)
         #expect(try await fixture.release(1).verdict == .held)
@@ -199,7 +199,7 @@ struct HoldTests {
         var asking = AdministrativeChange(at: LedgerFixture.noon, records: [])
         asking.approval = .request(request)
         try await other.apply(asking)
-        let holds = try await other.standing().holds
+        let holds = try await other.releaseStatus().holds
         var accepting = change(.accept(holds, newestRelease: nil, approval: approval))
         accepting.approval = .approve(approval, by: PersonIdentities(uid: 1002), executes: true)
         try await other.apply(accepting)
@@ -216,7 +216,7 @@ struct HoldTests {
         // It finds it with this batch, or has found it when it renewed its lease.
         let found = try await fixture.begin(2).value()
         #expect(found.isUnavailable || (try? found.get().verdict) == .held, "\(found)")
-        let holds = try await other.standing().holds
+        let holds = try await other.releaseStatus().holds
         #expect(holds.first?.finding.kind == .rolledBack && holds.first?.finding.ledgerSequence == 1)
         #expect(holds.first?.finding.remembered?.sequence == 3)
         #expect(fixture.events.all.contains { if case .held = $0 { true } else { false } })
@@ -239,13 +239,13 @@ struct HoldTests {
             """
         try await fixture.database.sql(copy)
         #expect(try await fixture.begin(3).value().isUnavailable)
-        #expect(try await other.standing().holds.isEmpty)
+        #expect(try await other.releaseStatus().holds.isEmpty)
         try await fixture.database.sql(
             "DELETE FROM audit_record WHERE sequence = 3; UPDATE audit_record SET hash = sha256(hash) WHERE sequence = 2"
         )
         let found = try await fixture.begin(3).value()
         #expect(found.isUnavailable || (try? found.get().verdict) == .held, "\(found)")
-        #expect(try await other.standing().holds.first?.finding.kind == .forked)
+        #expect(try await other.releaseStatus().holds.first?.finding.kind == .forked)
         await other.close()
     }
 
@@ -258,12 +258,12 @@ struct HoldTests {
         try await fixture.database.sql("UPDATE node SET fence = 1 WHERE name = 'node-2'")
         let answer = try await fixture.begin(1, on: again).value()
         #expect(answer.isUnavailable && "\(answer)".contains("start the daemon anew"), "\(answer)")
-        let holds = try await fixture.ledger.standing().holds
+        let holds = try await fixture.ledger.releaseStatus().holds
         #expect(holds.map(\.node) == ["node-2"])
         #expect(again.lease.isLost)
         // It finds the same again and again. What was shown stays what is to be accepted, and what was accepted stays so.
         #expect(try await fixture.begin(2, on: again).value().isUnavailable)
-        #expect(try await fixture.ledger.standing().holds == holds)
+        #expect(try await fixture.ledger.releaseStatus().holds == holds)
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
         #expect(try await fixture.begin(3, on: again).value().isUnavailable)
         #expect(try await fixture.release(4).verdict == .released)
@@ -291,8 +291,8 @@ struct ChangedServerTests {
         #expect(try await fixture.release(1).verdict == .held)
         #expect(try await fixture.ledger.confirm(remembered: nil) == .continues)
         #expect(try await fixture.release(2).verdict == .held)
-        let standing = try await fixture.ledger.standing()
-        #expect(standing.isServerChanged && standing.hasCompared && standing.comparing == ["node-2", "node-3"])
+        let status = try await fixture.ledger.releaseStatus()
+        #expect(status.isServerChanged && status.hasCompared && status.comparing == ["node-2", "node-3"])
         let failure = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
         #expect("\(failure, default: "")".contains("not yet: node-2, node-3"))
         #expect(try await fixture.ledger.status().warnings.isEmpty)
@@ -300,7 +300,7 @@ struct ChangedServerTests {
         let warnings = try await fixture.ledger.status().warnings
         #expect(warnings.count == 1 && warnings.first?.hasPrefix("Node node-3 is down") == true)
         #expect(try await second.confirm(remembered: nil) == .continues)
-        #expect(try await second.standing().isServerChanged == false)
+        #expect(try await second.releaseStatus().isServerChanged == false)
         for node in [fixture.ledger, second] { #expect(try await fixture.release(3, on: node).verdict != .held) }
         #expect(try await fixture.count("claim") == 2)
         await second.close()
@@ -318,7 +318,7 @@ struct ChangedServerTests {
         await fixture.ledger.close()
         let again = try await fixture.node("node-1")
         #expect(try await again.confirm(remembered: checkpoint) == .behind(last: 2))
-        #expect(try await again.standing().hasCompared == false)
+        #expect(try await again.releaseStatus().hasCompared == false)
         #expect(try await fixture.release(4, on: again).verdict == .held)
         await again.close()
     }

@@ -53,10 +53,10 @@ struct BackupTests {
         #expect(try await restored.head().sequence == backup.sequence)
         // By whatever means it came into a ledger's place: it says that it is none, and the ledger says nothing of the kind.
         #expect(
-            try await restored.standing().holds.map(\.finding) == [
+            try await restored.releaseStatus().holds.map(\.finding) == [
                 LedgerHold.Finding(kind: .restored, ledgerSequence: backup.sequence, remembered: nil)
             ])
-        #expect(try await ledger.standing().holds.isEmpty)
+        #expect(try await ledger.releaseStatus().holds.isEmpty)
         for number in 0..<before {
             #expect(try await restored.release(fixture.request(number, reference: nil)) == .replayed)
         }

@@ -119,7 +119,7 @@ struct MigrationTests {
         let restored = try await SQLiteLedger.open(
             SQLiteLedger.Settings(path: directory.path("older"), node: "node-1"))
         #expect(
-            try await restored.standing().holds.map(\.finding) == [
+            try await restored.releaseStatus().holds.map(\.finding) == [
                 LedgerHold.Finding(kind: .restored, ledgerSequence: 0, remembered: nil)
             ])
         await restored.close()

@@ -157,15 +157,15 @@ struct LedgerFileRestoreTests {
         _ = try killed.restore()
         #expect(try Self.version(killed.path).flatMap { Int($0) } == nil)
         let ledger = try await SQLiteLedger.open(killed.settings())
-        let standing = try await ledger.standing()
-        #expect(standing.holds.map(\.finding.kind) == [.restored])
+        let status = try await ledger.releaseStatus()
+        #expect(status.holds.map(\.finding.kind) == [.restored])
         await ledger.close()
         // Nor is it taken for one that nobody restored when a part of the mark is gone.
         let queue = try DatabaseQueue(path: killed.path)
         try await queue.write { try $0.execute(sql: "DELETE FROM ledger_meta WHERE name = 'restored_at'") }
         try queue.close()
         let half = try await SQLiteLedger.open(killed.settings())
-        await #expect(throws: LedgerFailure.self) { try await half.standing() }
+        await #expect(throws: LedgerFailure.self) { try await half.releaseStatus() }
         await half.close()
         await killed.close()
     }

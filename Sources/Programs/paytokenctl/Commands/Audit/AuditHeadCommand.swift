@@ -67,7 +67,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let kept = try directory.map { try KeptHeads(directory: $0) }
+        let kept = try directory.map { try HeadDirectory(directory: $0) }
         let known = try VerificationInputs.heads(compare)
         let heads = try await newest()
         var reports: [HeadReport] = []
@@ -90,7 +90,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         if let kept {
             for index in reports.indices { reports[index].file = try reports[index].file(in: kept) }
         } else if let out {
-            try KeptHeads.write(heads, to: out)
+            try HeadDirectory.write(heads, to: out)
         } else {
             return try Console.output(heads.map { String(decoding: $0.line, as: UTF8.self) + "\n" }.joined())
         }
@@ -138,7 +138,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
 
     /// Nothing says that a record goes on from an earlier one whose head is kept nowhere: so the first head is that of a young
     /// record in an empty directory, or the operator says that it is the first. A node of another name has another record.
-    private func requireBeginning(of head: SignedCheckpoint, in kept: KeptHeads) async throws {
+    private func requireBeginning(of head: SignedCheckpoint, in kept: HeadDirectory) async throws {
         let node = head.checkpoint.node
         guard !first else { return }
         guard kept.isEmpty else {
@@ -193,7 +193,7 @@ private struct HeadReport {
     let after: Int?
 
     /// Keeps it, unless the same is there already: a node that has sealed nothing since.
-    func file(in kept: KeptHeads) throws -> String {
+    func file(in kept: HeadDirectory) throws -> String {
         if let same = try kept.newest(of: head.checkpoint.node), same.head == head { return same.file }
         return try kept.keep(head)
     }

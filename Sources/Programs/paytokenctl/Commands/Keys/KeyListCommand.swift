@@ -95,9 +95,9 @@ struct KeyShowCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var key: KeyArgument
-    @OptionGroup var look: LookOptions
+    @OptionGroup var read: ReadOptions
 
     func run() async throws {
-        try await look.show(.get("/v1/keys/\(key.key.hex)"), as: KeySummary.self) { MerchantKeyTable.one($0).text }
+        try await read.show(.get("/v1/keys/\(key.key.hex)"), as: KeySummary.self) { MerchantKeyTable.one($0).text }
     }
 }

@@ -2,7 +2,7 @@ public import AuditChain
 public import PaymentToken
 
 /// What may have changed about keys and approvals, whoever changed it.
-public struct AdministrationNews: Sendable, Equatable {
+public struct AdministrativeUpdates: Sendable, Equatable {
     /// Keys whose records have changed; nil: any may have, since what came before is not known.
     public var keys: Set<PublicKeyHash>?
     /// Approvals of this node's own matters that a second person gave on another node, and that wait to be carried out here.
@@ -17,8 +17,8 @@ public struct AdministrationNews: Sendable, Equatable {
     public var isEmpty: Bool { keys?.isEmpty == true && approvals.isEmpty }
 }
 
-extension OneNodeLedger {
-    public func administrationNews() -> AsyncStream<AdministrationNews> {
+extension SingleNodeLedger {
+    public func administrativeUpdates() -> AsyncStream<AdministrativeUpdates> {
         AsyncStream { $0.finish() }
     }
 }

@@ -4,10 +4,10 @@ import Foundation
 
 /// A directory of heads: checkpoints, each in a file of its own whose name says the node, the time in UTC and the sequence, as
 /// `backend-1-2026-01-31T120002Z-1042.json`. A file is there whole or not at all, and is never replaced.
-struct KeptHeads {
+struct HeadDirectory {
     let directory: String
     /// The names of the newest of each node.
-    private let newest: [AuditNode: KeptHeadName]
+    private let newest: [AuditNode: HeadFileName]
 
     /// - Throws: where it cannot be read. What has another name than a head is left alone.
     init(directory: String) throws {
@@ -19,8 +19,8 @@ struct KeptHeads {
                 .unreadable, "\(directory) is no directory that this user may read; make it first, for this user.")
         }
         self.directory = directory
-        var newest: [AuditNode: KeptHeadName] = [:]
-        for name in names.compactMap(KeptHeadName.init(text:))
+        var newest: [AuditNode: HeadFileName] = [:]
+        for name in names.compactMap(HeadFileName.init(text:))
         where newest[name.node].map({ $0.sequence < name.sequence }) ?? true {
             newest[name.node] = name
         }
@@ -37,7 +37,7 @@ struct KeptHeads {
         guard let name = newest[node] else { return nil }
         let file = path(name)
         guard let heads = SignedCheckpoint.list(parsing: try InputFile.read(file)), heads.count == 1,
-            KeptHeadName(heads[0].checkpoint) == name
+            HeadFileName(heads[0].checkpoint) == name
         else {
             throw CommandFailure(
                 .unreadable,
@@ -49,7 +49,7 @@ struct KeptHeads {
 
     /// Keeps a head in a new file, and says which.
     func keep(_ head: SignedCheckpoint) throws -> String {
-        let path = path(KeptHeadName(head.checkpoint))
+        let path = path(HeadFileName(head.checkpoint))
         try Self.write([head], to: path)
         return path
     }
@@ -62,13 +62,13 @@ struct KeptHeads {
         try file.publish()
     }
 
-    private func path(_ name: KeptHeadName) -> String {
+    private func path(_ name: HeadFileName) -> String {
         directory.hasSuffix("/") ? directory + name.text : "\(directory)/\(name.text)"
     }
 }
 
 /// The name of a kept head's file.
-struct KeptHeadName: Equatable {
+struct HeadFileName: Equatable {
     let node: AuditNode
     /// ``AuditTime/fileNameText``.
     private let time: String

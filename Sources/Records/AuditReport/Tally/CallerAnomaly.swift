@@ -1,7 +1,7 @@
 public import AuditChain
 
 /// What a caller did that it had not done before. It is a hint for a question, and no finding.
-public enum CallerHabit {
+public enum CallerAnomaly {
     /// An hour with far more uses than in any hour of the four weeks before it.
     public struct BusyHour: Sendable, Equatable {
         public let caller: String
@@ -46,14 +46,14 @@ public enum CallerHabit {
     }
 
     /// Uses at a time of the day at which there were none on any day of the four weeks before.
-    public struct StrangeHour: Sendable, Equatable {
+    public struct UnusualHour: Sendable, Equatable {
         public let caller: String
         public let hour: AuditTime
         public let uses: Int
     }
 
-    static func strangeHours(_ uses: KeyUseTally) -> [StrangeHour] {
-        var found: [StrangeHour] = []
+    static func unusualHours(_ uses: KeyUseTally) -> [UnusualHour] {
+        var found: [UnusualHour] = []
         for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
             let sorted = hours.sorted { $0.key < $1.key }
             guard let beginning = sorted.first?.key else { continue }
@@ -66,7 +66,7 @@ public enum CallerHabit {
                     continue
                 }
                 found.append(
-                    StrangeHour(
+                    UnusualHour(
                         caller: caller, hour: AuditTime(milliseconds: Int64(hour) * 3_600_000), uses: count))
             }
         }

@@ -11,7 +11,7 @@ import Refusals
 ///
 /// No release waits for it: each is decided in the ledger. What it does is what people expect to see, and what only this node
 /// can do: removing a key that was destroyed elsewhere from its own HSM tokens, and its own part of what was approved elsewhere.
-struct OtherNodes: Sendable {
+struct ClusterFollower: Sendable {
     let ledger: any Ledger
     let gate: LedgerGate
     let catalogue: KeyCatalogue
@@ -23,18 +23,18 @@ struct OtherNodes: Sendable {
     func start() -> [Task<Void, Never>] {
         [
             Task { [self] in
-                for await news in ledger.administrationNews() { await follow(news) }
+                for await news in ledger.administrativeUpdates() { await follow(news) }
             },
             .repeating(every: .seconds(1)) { [self] in
                 await lifecycle.completeDestructions(gate: gate, faults: faults)
                 await noteHeldKeys()
-                await auditKeys.look()
+                await auditKeys.check()
             },
         ]
     }
 
     /// Returns once it is done, or the daemon stops: what is not taken up now would be asked for by nobody.
-    private func follow(_ news: AdministrationNews) async {
+    private func follow(_ news: AdministrativeUpdates) async {
         while !Task.isCancelled {
             do throws(LedgerFailure) {
                 if let keys = news.keys {

@@ -5,7 +5,7 @@ import Processors
 
 extension PaymentFlow {
     /// - Parameter metric: a word of a closed list.
-    func noteUnknownFate(
+    func noteUnknownOutcome(
         of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
     ) {
         metrics.submittedInDoubt(metric)
