@@ -5,12 +5,12 @@ import Foundation
 
 /// A secret that a merchant's backend sends with each request: `Authorization: Bearer KEY` (RFC 6750 §2.1).
 ///
-/// 32 random bytes in base64url without padding (RFC 4648 §5) after a prefix by which scanners of repositories and logs can
-/// recognise one. The configuration has only its SHA-256: a key of 256 random bits needs no salt and no slow hash.
+/// 32 random bytes in base64url without padding (RFC 4648 §5). A prefix lets scanners of repositories and logs
+/// recognise a key. The configuration has only its SHA-256: a key of 256 random bits needs no salt and no slow hash.
 struct BearerKey: Sendable {
     static let prefix = "ptgw_"
     static let randomBytes = 32
-    /// Of the whole header value. What is longer is no key.
+    /// The length of the longest header value that is read as a key.
     static let maximumBytes = 256
 
     let text: String
@@ -22,21 +22,21 @@ struct BearerKey: Sendable {
         text = Self.prefix + encoded
     }
 
-    /// The SHA-256 (32 bytes) by which the configuration knows it.
+    /// The key's SHA-256 (32 bytes), as the configuration has it.
     var sha256: [UInt8] { Self.sha256(of: text) }
 
     static func sha256(of text: String) -> [UInt8] { Array(SHA256.hash(data: Data(text.utf8))) }
 }
 
-/// What a request says in its header `Authorization`.
+/// The content of a request's header `Authorization`.
 enum Authorization: Equatable {
     case absent
-    /// SHA-256 (32 bytes) of the key.
+    /// The key's SHA-256 (32 bytes).
     case bearer(sha256: [UInt8])
     /// Another scheme, no key, or more than one.
     case unusable
 
-    /// - Parameter values: of every header of that name.
+    /// - Parameter values: the values of all headers of that name.
     init(_ values: [String]) {
         guard let value = values.first else {
             self = .absent
@@ -54,11 +54,11 @@ enum Authorization: Equatable {
     }
 }
 
-/// What `paytoken-gateway new-key` prints: the only time that the key is to be seen.
+/// The output of `paytoken-gateway new-key`. The key is shown here and nowhere else.
 public struct NewBearerKey: Encodable, Sendable {
-    /// For the backend, and nobody else.
+    /// The key, for the backend alone.
     public let key: String
-    /// For the client's `key_sha256`, 64 lower-case hexadecimal digits.
+    /// The hash for the client's `key_sha256`, 64 lower-case hexadecimal digits.
     public let keySHA256: String
 
     private enum CodingKeys: String, CodingKey {
@@ -72,7 +72,7 @@ public struct NewBearerKey: Encodable, Sendable {
         keySHA256 = Hexadecimal.encode(made.sha256)
     }
 
-    /// One object on one line, without a newline.
+    /// The key and its hash as one JSON object on one line, without a newline.
     public var json: String {
         (try? JSONCoding.encode(self)).map { String(decoding: $0, as: UTF8.self) } ?? ""
     }

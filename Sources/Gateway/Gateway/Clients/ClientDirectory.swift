@@ -1,10 +1,11 @@
 import Foundation
 import ServerProgram
 
-/// Every client of the configuration, by what it proves itself with.
+/// All clients of the configuration, found by their credentials.
 struct ClientDirectory: Sendable {
     let clients: [GatewayClient]
-    /// Changes with each reload: what was verified under another one's certificate authorities counts no more.
+    /// A number that changes with each reload. A certificate that was verified under another generation's authorities
+    /// no longer counts.
     let generation: Int
 
     init(_ clients: [GatewayClient], generation: Int = 0) {
@@ -12,8 +13,8 @@ struct ClientDirectory: Sendable {
         self.generation = generation
     }
 
-    /// Who sent a request. A bearer key alone decides where there is one: a backend that sends a wrong key learns it, whatever
-    /// certificate its connection has.
+    /// Returns the client that sent a request. If there is a bearer key, it alone decides, whatever certificate the
+    /// connection has: a backend that sends a wrong key then learns so.
     func client(for authorization: Authorization, certificate: PresentedCertificate?, at time: Date) -> GatewayClient? {
         switch authorization {
         case .bearer(let sha256): client(bearerKey: sha256)
@@ -22,8 +23,8 @@ struct ClientDirectory: Sendable {
         }
     }
 
-    /// Compares with every client's hashes, all 32 bytes of each, so that the time taken says nothing about how much of a guess
-    /// was right, or whose it was.
+    /// Compares the hash with every client's hashes, all 32 bytes of each. The time taken reveals neither how much of a
+    /// guess was right nor which client's hash it resembles.
     private func client(bearerKey sha256: [UInt8]) -> GatewayClient? {
         var found = -1
         for (index, client) in clients.enumerated() {
@@ -31,7 +32,7 @@ struct ClientDirectory: Sendable {
                 let difference = zip(known, sha256).reduce(UInt8(known.count == sha256.count ? 0 : 1)) {
                     $0 | ($1.0 ^ $1.1)
                 }
-                // All ones where every byte is the same, else zero: selects without a branch.
+                // All ones if all bytes are equal, else zero: selects without a branch.
                 let isSame = (Int(difference) - 1) >> (Int.bitWidth - 1)
                 found = (index & isSame) | (found & ~isSame)
             }
@@ -53,9 +54,9 @@ struct ClientDirectory: Sendable {
         }
     }
 
-    /// Whether the server asks for a client certificate in its handshakes.
+    /// Returns true if the server asks for a client certificate in its handshakes.
     var usesCertificates: Bool { clients.contains(where: \.usesCertificate) }
 }
 
-/// The clients in force. An open connection is checked again at its next request.
+/// The clients in force. The gateway checks an open connection against them at its next request.
 typealias CurrentClients = Current<ClientDirectory>

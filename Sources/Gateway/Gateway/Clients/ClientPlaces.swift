@@ -1,18 +1,18 @@
 import Synchronization
 
-/// Places for one kind of work of each client: payments, whether or not it waits for their answers, or merchant sessions, each of
-/// which holds a connection to Apple's host.
+/// Limits one kind of work for each client: payments under way, whether or not the client still waits for the answers,
+/// or merchant sessions, each of which occupies a connection to Apple's host.
 final class ClientPlaces: Sendable {
-    /// Places of one client.
+    /// The number of places of one client.
     let most: Int
-    /// Places taken, by the client's name. A client that has none has no entry.
+    /// The number of places taken, by the client's name. A client without one has no entry.
     private let taken = Mutex<[String: Int]>([:])
 
     init(_ most: Int) { self.most = most }
 
-    /// Takes a place of the client's.
+    /// Takes one of the client's places.
     ///
-    /// - Returns: false where it has as many as it may.
+    /// - Returns: false if the client has taken all of them.
     func take(_ client: String) -> Bool {
         taken.withLock { taken in
             guard taken[client, default: 0] < most else { return false }
@@ -21,7 +21,7 @@ final class ClientPlaces: Sendable {
         }
     }
 
-    /// Leaves a place that was taken.
+    /// Returns a place that the client has taken.
     func leave(_ client: String) {
         taken.withLock { taken in
             let rest = taken[client, default: 1] - 1
@@ -29,7 +29,7 @@ final class ClientPlaces: Sendable {
         }
     }
 
-    /// Waits until no client has any, or until `deadline`.
+    /// Waits until no client has a place, or until `deadline`.
     func wait(until deadline: ContinuousClock.Instant) async {
         while taken.withLock({ !$0.isEmpty }), ContinuousClock.now < deadline {
             try? await Task.sleep(for: .milliseconds(20))

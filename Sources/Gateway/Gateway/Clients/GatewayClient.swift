@@ -2,10 +2,10 @@ import ConfigurationFile
 import Foundation
 import Payments
 
-/// What a client may be allowed to do.
+/// The operations that a client's entry may permit.
 enum ClientOperation: String, CaseIterable, Sendable {
     case pay, status, session
-    /// Gets tokens' decrypted data; only for clients that are known by a certificate.
+    /// Returns the decrypted data of payment tokens; only for clients with a certificate.
     case decrypt
 }
 
@@ -19,35 +19,36 @@ enum RequiredExpectation: String, CaseIterable, Sendable {
 /// A merchant's backend that the configuration's `clients` names.
 struct GatewayClient: Sendable, Equatable {
     let name: String
-    /// By any of them; several while a key or a certificate is changed.
+    /// The credentials, each of which identifies the client. There are several while a key or a certificate is being
+    /// changed.
     let credentials: [ClientCredential]
     let operations: Set<ClientOperation>
     /// Patterns in which `*` stands for any characters.
     let merchants: [MerchantPattern]
-    /// Names of hosts in lower case; `*.` at the beginning stands for one or more labels.
+    /// Host names in lower case; `*.` at the beginning matches one or more labels.
     let domains: [String]
-    /// What `expected` must state in each payment.
+    /// The members of `expected` that each payment must state.
     var requiredExpectations: Set<RequiredExpectation> = RequiredExpectation.standard
-    /// What was submitted under this name before belongs to a former client of the name.
+    /// The time before which payments under this name belong to a former client of the name.
     var since: Date?
 
-    /// Returns true if a TLS client certificate proves who the client is.
+    /// Returns true if a TLS client certificate identifies the client.
     var usesCertificate: Bool { credentials.contains(where: \.usesCertificate) }
 
-    /// Returns true if a payment of this name is this client's, and no former client's of the name.
+    /// Returns true if a payment under this name belongs to this client, and not to a former client of the name.
     func owns(_ payment: Payment) -> Bool {
         payment.key.client == name && since.map { payment.receivedAt >= $0 } ?? true
     }
 
     func has(_ operation: ClientOperation) -> Bool { operations.contains(operation) }
 
-    /// Whether this client acts for this merchant.
+    /// Returns true if this client acts for this merchant.
     func allows(merchant identifier: String) -> Bool {
         merchants.contains { $0.matches(identifier) }
     }
 
-    /// Whether this client shows payment pages on this domain: one of its names exactly, in either case, or any name below one
-    /// that begins with `*.`.
+    /// Returns true if this client shows payment pages on this domain: if the domain is one of its names, in either
+    /// case, or is below one that begins with `*.`.
     func allows(domain: String) -> Bool {
         let domain = domain.lowercased()
         return domains.contains { pattern in
@@ -58,11 +59,11 @@ struct GatewayClient: Sendable, Equatable {
     }
 }
 
-/// What a client proves itself by.
+/// A credential that identifies a client.
 enum ClientCredential: Sendable, Hashable {
     /// SHA-256 (32 bytes) of a bearer key (RFC 6750 §2.1), over all of the key's characters.
     case bearerKey(sha256: [UInt8])
-    /// SHA-256 (32 bytes) of the DER of the TLS client certificate, which need not be anybody's but the client's own.
+    /// SHA-256 (32 bytes) of the DER of the TLS client certificate, which any issuer may have signed.
     case certificate(sha256: [UInt8])
     /// A subjectAltName of a TLS client certificate that `listener.tls.client_ca` issued.
     case certificateName(CertificateName)
@@ -71,7 +72,7 @@ enum ClientCredential: Sendable, Hashable {
         if case .bearerKey = self { false } else { true }
     }
 
-    /// For people; gives nothing of a key away.
+    /// The credential's kind, for people; reveals no part of a key.
     var kind: String {
         switch self {
         case .bearerKey: "bearer_key"
@@ -81,15 +82,15 @@ enum ClientCredential: Sendable, Hashable {
     }
 }
 
-/// A subjectAltName by its kind (RFC 5280 §4.2.1.6): an authority that may write any URI into a certificate cannot write a host's name with
-/// it.
+/// A subjectAltName with its kind (RFC 5280 §4.2.1.6). With the kind, an authority that may write any URI into a
+/// certificate cannot use it to write a host's name.
 enum CertificateName: Sendable, Hashable {
-    /// In lower case.
+    /// A DNS name in lower case.
     case dns(String)
-    /// As it is written.
+    /// A URI as it is written.
     case uri(String)
 
-    /// The name that a configuration has. A URI has a scheme (RFC 3986 §3.1), and no DNS name has a colon.
+    /// Parses a name from the configuration. A URI has a scheme (RFC 3986 §3.1), and no DNS name has a colon.
     init(_ text: String) {
         self = text.contains(":") ? .uri(text) : .dns(text.lowercased())
     }

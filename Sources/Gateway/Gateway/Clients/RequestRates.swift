@@ -1,26 +1,27 @@
 import Synchronization
 import Telemetry
 
-/// How many requests each client may make: a token bucket for each (as in RFC 2697's, of one rate).
+/// Limits the number of requests of each client: one token bucket a client (as in RFC 2697, with one rate).
 ///
-/// One client's flood takes nothing from another: what is over the rate is refused before its body is read.
+/// One client's flood takes no capacity from another: a request over the rate is refused before its body is read.
 final class RequestRates: Sendable {
     struct Rate: Sendable, Equatable {
-        /// In the long run.
+        /// Requests a second in the long run.
         var perSecond: Int
-        /// At once, after a pause.
+        /// Requests at once, after a pause.
         var burst: Int
     }
 
     private let rate: Rate
-    /// By the client's name: as many as the configuration has.
+    /// The buckets by the client's name; no more than the configuration has clients.
     private let buckets = Mutex<[String: TokenBucket]>([:])
 
     init(_ rate: Rate) {
         self.rate = rate
     }
 
-    /// Takes one request's token. nil: it may be served; else the whole seconds after which another try makes sense.
+    /// Takes one token for a request. Returns nil if the request may be served, else the whole seconds until another
+    /// try makes sense.
     func secondsToWait(_ client: String, now: ContinuousClock.Instant = .now) -> Int? {
         buckets.withLock { buckets in
             var bucket = buckets[client]?.filled(now) ?? TokenBucket(full: rate, now)
@@ -34,7 +35,7 @@ final class RequestRates: Sendable {
     }
 }
 
-/// The rest of a rate: a token for each event.
+/// The remainder of a rate, with one token for each event.
 struct TokenBucket {
     private let rate: RequestRates.Rate
     private var filledAt: ContinuousClock.Instant
@@ -48,7 +49,7 @@ struct TokenBucket {
 
     var isFull: Bool { tokens >= Double(rate.burst) }
 
-    /// The bucket with what it has gained since it was last filled.
+    /// Returns the bucket with the tokens added since it was last filled.
     func filled(_ now: ContinuousClock.Instant) -> TokenBucket {
         var bucket = self
         let gained = (now - filledAt).inSeconds * Double(rate.perSecond)

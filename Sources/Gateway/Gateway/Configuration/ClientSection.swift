@@ -10,7 +10,7 @@ extension GatewayClient {
     private static let maximumClients = 1_000
     fileprivate static let maximumCredentials = 10
 
-    /// The entries of the root's `clients`, without those in which a problem was found.
+    /// Returns the entries of the root's `clients`, without those that have a problem.
     static func all(_ root: ConfigurationSection, hasCertificateAuthorities: Bool) -> [GatewayClient] {
         guard root.node("clients") != nil, let elements = root.list("clients"), !elements.isEmpty else {
             if root.node("clients") == nil || root.list("clients")?.isEmpty == true {
@@ -51,7 +51,7 @@ extension GatewayClient {
         let credentials = section.credentials(hasCertificateAuthorities: hasCertificateAuthorities)
         let operations = section.operations()
         let merchants = section.texts("merchants")?.map { MerchantPattern($0.value) } ?? []
-        // paytokend is told them with each token, and takes no more.
+        // paytokend receives them with each payment token, and takes no more.
         let (most, longest) = (DecryptRequest.mostMerchants, DecryptRequest.mostPatternBytes)
         if merchants.count > most || merchants.contains(where: { !(1...longest).contains($0.text.utf8.count) }) {
             section.problem(
@@ -83,7 +83,7 @@ extension GatewayClient {
 }
 
 extension ConfigurationSection {
-    /// At least one; nil after a reported problem.
+    /// Returns at least one credential, or nil after a reported problem.
     fileprivate func credentials(hasCertificateAuthorities: Bool) -> [ClientCredential]? {
         let given = GatewayClient.credentialKeys.filter { node($0) != nil }
         guard !given.isEmpty else {
@@ -107,7 +107,7 @@ extension ConfigurationSection {
         return isComplete ? credentials : nil
     }
 
-    /// The texts of a value that may be a list; none after a reported problem.
+    /// Returns the texts of a value that may be a list, or an empty array after a reported problem.
     private func oneOrMore(_ key: String) -> [Located<String>] {
         guard node(key)?.scalar == nil else {
             return written(key).map { [Located(value: $0, key: self.key(key), line: node(key)?.mark?.line)] } ?? []
@@ -117,7 +117,7 @@ extension ConfigurationSection {
             problem(key, "must have 1 to \(GatewayClient.maximumCredentials) elements")
             return []
         }
-        // A missing one makes the list shorter, so that the client is left out.
+        // If a text is missing the list is shorter, and the client is left out.
         let texts = texts(key) ?? []
         return texts.count == elements.count ? texts : []
     }
@@ -150,7 +150,8 @@ extension ConfigurationSection {
         return key == "key_sha256" ? .bearerKey(sha256: digest) : .certificate(sha256: digest)
     }
 
-    /// A date, which begins at midnight UTC, or a moment (RFC 3339). In the future it would hide the client's own payments as well.
+    /// Reads a date, which begins at midnight UTC, or a time (RFC 3339). A time in the future would hide the client's
+    /// own payments too.
     fileprivate func since() -> Date? {
         guard let text = written("since") else { return nil }
         guard let date = RFC3339.date(text.utf8.count == 10 ? text + "T00:00:00Z" : text) else {
@@ -192,7 +193,7 @@ extension ConfigurationSection {
         return required
     }
 
-    /// Names of hosts in lower case, A-labels where they are not ASCII (RFC 5890 §2.3.2.1).
+    /// Returns the host names in lower case, with A-labels for names that are not ASCII (RFC 5890 §2.3.2.1).
     fileprivate func domains() -> [String] {
         (texts("domains") ?? []).compactMap { element in
             let name = element.value.lowercased()
@@ -208,7 +209,8 @@ extension ConfigurationSection {
         }
     }
 
-    /// Two or more labels of letters, digits and inner hyphens (RFC 1123 §2.1), the last not all digits; at most 253 bytes.
+    /// Returns true for two or more labels of letters, digits and inner hyphens (RFC 1123 §2.1), the last not all
+    /// digits, of at most 253 bytes.
     private static func isHostName(_ name: Substring) -> Bool {
         let labels = name.split(separator: ".", omittingEmptySubsequences: false)
         return name.utf8.count <= 253 && labels.count >= 2 && labels.last?.allSatisfy(\.isNumber) == false

@@ -4,27 +4,28 @@ import HostSystem
 import ServerProgram
 import Telemetry
 
-/// Everything the gateway's configuration file says, typed, defaulted and checked; paths are absolute.
+/// The gateway's configuration file, typed, defaulted and checked; paths are absolute.
 ///
-/// The program reads it at the start, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and names
-/// its file, line and key; an unknown or duplicate key is a problem; nothing is changed. What this version cannot do yet is a
-/// problem too, never accepted and ignored.
+/// The program reads it at the start, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and
+/// names its file, line and key. An unknown or duplicate key is a problem. So is a setting that this version does not
+/// support yet. Reading changes nothing.
 ///
-/// A file for each section: ListenerSection, TLSSection, LimitSettings, ClientSection, PaymentSection, SessionSettings. Start reading at
-/// ``read(_:_:)``.
+/// Each section has a file: ListenerSection, TLSSection, LimitSettings, ClientSection, PaymentSection, SessionSettings.
+/// Start reading at ``read(_:_:)``.
 struct GatewayConfiguration: Sendable {
-    /// The absolute path it was read from.
+    /// The absolute path of the file.
     var file: String
     var listener: GatewayListenerSettings
     var limits: LimitSettings
     var paytokend: PaytokendSettings
     var clients: [GatewayClient]
-    /// nil: nobody can pay.
+    /// The settings of payments; nil if no client can pay.
     var payments: PaymentSettings?
     var sessions: SessionSettings
     var admin: AdminSettings
     var log: LogSettings
-    /// What is allowed but weakens the service; logged at start and shown as `paytoken_gateway_insecure_settings`.
+    /// The settings that are permitted and weaken the service. They are logged at start and shown as
+    /// `paytoken_gateway_insecure_settings`.
     var warnings: [ConfigurationWarning]
 }
 
@@ -53,7 +54,7 @@ extension GatewayConfiguration: ServerConfiguration {
                 admin: AdminSettings(root.section("admin", keys: AdminSettings.keys)),
                 log: LogSettings(root.section("log", keys: LogSettings.keys)), warnings: [])
         }
-        // A single client takes nothing from another one.
+        // A single client takes no capacity from another one.
         if let limits = configuration?.limits, clients.count > 1,
             clients.count * limits.maxConnectionsPerClient > limits.maxConnectionsOfClients
         {
@@ -78,12 +79,12 @@ extension GatewayConfiguration: ServerConfiguration {
     }
 }
 
-/// The settings of the gateway that are allowed but weaken it.
+/// The settings of the gateway that are permitted and weaken it.
 extension ConfigurationWarning.Setting {
     static let noTLS = Self("no_tls")
     static let testServer = Self("test_server")
     static let sessionTrust = Self("session_trust")
-    /// The metric of the certificate's end tells it, and alerts on it.
+    /// A server certificate that ends soon. The metric of its end shows this too, and an alert fires on it.
     static let certificateEnd = Self("certificate_end", isInsecure: false)
     static let clientConnections = Self("client_connections")
 }
@@ -92,9 +93,11 @@ extension ConfigurationWarning.Setting {
 struct PaytokendSettings: Sendable, Equatable {
     /// The payments socket's absolute path.
     var socket: String
-    /// For one call, from connecting to the answer's last byte, once it has a connection; and for its wait for one.
+    /// The time limit of one call, from connecting to the answer's last byte; and of the wait for a connection before
+    /// it.
     var timeout: Duration
-    /// Without the one for readiness; below the daemon's `listener.max_connections_per_uid`.
+    /// The number of calls at a time, without the one for readiness; below the daemon's
+    /// `listener.max_connections_per_uid`.
     var maxConnections: Int
 
     static let keys = ["socket", "timeout", "max_connections"]
@@ -113,9 +116,9 @@ struct AdminSettings: Sendable, Equatable {
     var socket: String
     /// Permission bits of the socket file.
     var mode: UInt32
-    /// Of the socket file; nil leaves it the gateway's own.
+    /// The group of the socket file; nil leaves the gateway's own.
     var group: Account?
-    /// What the accounts that can connect may do.
+    /// The permissions of the accounts that can connect.
     var access: AdminAccess
 
     static let keys = ["socket", "mode", "group", "access"]

@@ -3,23 +3,25 @@ import Encodings
 
 /// `limits`: what one client, one address and all together may take.
 struct LimitSettings: Sendable, Equatable {
-    /// Of the listener; kept below the descriptor limit at start.
+    /// Open connections of the listener; kept below the descriptor limit at start.
     var maxConnections: Int
-    /// Of one IPv4 address or one IPv6 network of 64 bits, while the client is not known. One that was known once is counted
-    /// by its name.
+    /// Connections of one IPv4 address or one IPv6 network of 64 bits while their client is not known. A connection
+    /// whose client was known once is counted by the client's name.
     var maxConnectionsPerAddress: Int
-    /// TLS handshakes of one address that make no client known; at once, twice as many or as many as its connections.
+    /// TLS handshakes of one address that make no client known. The burst is twice the rate, or the address's
+    /// connections if that is more.
     var handshakes: RequestRates.Rate
-    /// Of one client, once it is known.
+    /// Connections of one client, once it is known.
     var maxConnectionsPerClient: Int
     var requests: RequestRates.Rate
     /// Payments of one client under way, whether or not it waits for their answers.
     var maxPaymentsPerClient: Int
-    /// From a connection's beginning until a client is known: TLS handshake and the first request's head.
+    /// The time from a connection's beginning until its client is known: the TLS handshake and the first request's
+    /// head.
     var authenticationTimeout: Duration
-    /// Between requests.
+    /// The time between two requests of a connection.
     var idleTimeout: Duration
-    /// From a request's last byte to its answer, which is then deadline_exceeded.
+    /// The time from a request's last byte to its answer, which is deadline_exceeded after it.
     var requestTimeout: Duration
 
     static let keys = [
@@ -49,8 +51,8 @@ struct LimitSettings: Sendable, Equatable {
 }
 
 extension LimitSettings {
-    /// The part of `most` connections for clients that are not known yet: a quarter, and at most 1,024, since each new one
-    /// is compared with all of them when there are too many.
+    /// Returns the part of `most` connections for clients that are not known yet: a quarter, and at most 1,024, since
+    /// each new connection is compared with all of them when there are too many.
     static func unidentifiedConnections(of most: Int) -> Int { max(1, min(most / 4, 1_024)) }
 
     /// The number of connections that all known clients together may have.

@@ -6,22 +6,22 @@ import HostSystem
 /// `listener`: where merchants' backends connect.
 struct GatewayListenerSettings: Sendable, Equatable {
     enum Address: Sendable, Equatable {
-        /// An IPv4 or IPv6 address and a port; port 0 is one that the system chooses, and the log says.
+        /// An IPv4 or IPv6 address and a port. With port 0 the system chooses one, which the log shows.
         case network(ip: String, port: Int)
         case unix(path: String, mode: UInt32, group: Account?)
     }
 
     var address: Address
-    /// nil: without TLS, for a loopback address and a Unix socket only.
+    /// The TLS files; nil without TLS, for a loopback address and a Unix socket only.
     var tls: TLSFiles?
-    /// Of one body.
+    /// The size of the largest body, in bytes.
     var maxRequestBytes: Int
 }
 
 extension GatewayListenerSettings {
     static let keys = ["address", "tls", "max_request_bytes", "mode", "group"]
 
-    /// nil after a reported problem.
+    /// Returns nil after a reported problem.
     init?(_ section: ConfigurationSection) {
         let tls = section.node("tls") == nil ? nil : TLSFiles(section.section("tls", keys: TLSFiles.keys))
         if section.isEmpty("tls") {

@@ -14,11 +14,11 @@ struct PaymentSettings: Sendable, Equatable {
     }
 
     var store: Store
-    /// nil: in what a processor says later, account numbers are recognised by their form alone.
+    /// The key for account numbers; nil if they are recognised in later answers of a processor by their form alone.
     var accountNumberKey: AccountNumberKeyFile?
-    /// Of one payment, all in all.
+    /// The time limit of one payment, from its request to its answer.
     var deadline: Duration
-    /// The first whose merchants match takes a payment.
+    /// The processors. The first whose merchants match takes a payment.
     var processors: [ProcessorSettings]
 }
 
@@ -26,19 +26,19 @@ struct ProcessorSettings: Sendable, Equatable {
     enum Kind: String, CaseIterable, Sendable {
         case simulator, radial
 
-        /// Whether money moves.
+        /// Returns true if money moves.
         var isReal: Bool { self != .simulator }
     }
 
     let name: String
     let kind: Kind
     let endpoint: ProcessorEndpoint
-    /// Of the file that `headers_file` names; secret.
+    /// The headers from the file that `headers_file` names; secret.
     let headers: [Header]
     let merchants: [MerchantPattern]
     /// Absolute paths of PEM files with the roots at which the server's chain may end; empty means the system's.
     var trust: [String] = []
-    /// Of a simulator: whether it may stand beside a processor that moves money.
+    /// Returns true if this simulator may be configured together with a processor that moves money.
     var mayStandBesideReal = false
 
     struct Header: Sendable, Equatable {
@@ -51,7 +51,7 @@ extension PaymentSettings {
     static let keys = ["store", "deadline", "processors"]
     private static let mostProcessors = 100
 
-    /// nil where no processor is configured: then nobody can pay. A store or a deadline alone is a problem.
+    /// Returns nil if no processor is configured, so that no client can pay. A store or a deadline alone is a problem.
     init?(_ root: ConfigurationSection) {
         let store = root.section("store", keys: ["url", "password_file", "account_number_key_file"])
         guard root.node("processors") != nil, let elements = root.list("processors"), !elements.isEmpty else {
@@ -67,7 +67,7 @@ extension PaymentSettings {
             root.problem("processors", "has more than \(Self.mostProcessors) entries")
             return nil
         }
-        // A gateway that stops waits 28 s for what is under way.
+        // A gateway that stops waits 28 s for payments under way.
         deadline = root.duration("deadline", in: .seconds(1)...Duration.seconds(27), default: .seconds(25))
         var processors: [ProcessorSettings] = []
         var sections: [ConfigurationSection] = []
@@ -99,7 +99,7 @@ extension PaymentSettings {
         accountNumberKey = Self.accountNumberKey(store, of: place)
     }
 
-    /// The key's file, checked where it is there already.
+    /// The key's file, which is checked if it exists already.
     private static func accountNumberKey(_ section: ConfigurationSection, of store: Store) -> AccountNumberKeyFile? {
         let (name, use) = ("account_number_key_file", "find account numbers by a copy of the store")
         var file: AccountNumberKeyFile?
@@ -119,7 +119,8 @@ extension PaymentSettings {
         return file
     }
 
-    /// A payment that goes to a simulator by mistake is shipped and never paid.
+    /// Refuses a simulator that could take real payments: a payment that goes to it by mistake is shipped and never
+    /// paid.
     private static func checkSimulators(_ processors: [ProcessorSettings], _ sections: [ConfigurationSection]) {
         guard processors.contains(where: \.kind.isReal) else { return }
         for (processor, section) in zip(processors, sections) where !processor.kind.isReal {
@@ -204,7 +205,8 @@ extension ProcessorSettings {
             guard let read = Self.headers(section) else { return nil }
             headers = read
         }
-        // Without it Radial would refuse each payment in words that no document has, and each would be left pending.
+        // Without the header Radial would refuse each payment in words that no document has, and each would stay
+        // pending.
         if kind == .radial, headers.isEmpty {
             section.problem(
                 "headers_file", "is missing or empty; Radial knows a store by its key, in the line `apikey: KEY`")
@@ -226,7 +228,7 @@ extension ProcessorSettings {
             mayStandBesideReal: section.boolean("beside_real", default: false))
     }
 
-    /// `Name: value` a line (RFC 9110 §5), at most 32, none that the request itself has.
+    /// Reads one `Name: value` a line (RFC 9110 §5), at most 32, and no header that the request has already.
     private static func headers(_ section: ConfigurationSection) -> [Header]? {
         let most = 16 << 10
         guard
@@ -254,7 +256,7 @@ extension ProcessorSettings {
         return headers
     }
 
-    /// RFC 9110 §5.6.2.
+    /// Returns true for a character of a header's name (RFC 9110 §5.6.2).
     private static func isTokenCharacter(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -4,7 +4,7 @@ import HostSystem
 import NIOSSL
 import TLSHandshake
 
-/// `sessions`: how merchant sessions are asked for.
+/// `sessions`: how the gateway asks for merchant sessions.
 struct SessionSettings: Sendable, Equatable {
     enum Environment: String, CaseIterable, Sendable {
         case production, sandbox, china
@@ -25,7 +25,7 @@ struct SessionSettings: Sendable, Equatable {
     var trust: [String] = []
     /// An HTTP proxy (CONNECT); nil connects directly.
     var proxy: Proxy?
-    /// A simulated Apple on this host, for tests: only the address differs, not the name that is checked.
+    /// A simulated Apple on this host, for tests. Only the address differs, not the name that is checked.
     var testServer: NetworkAddress?
 
     struct Proxy: Sendable, Equatable {
@@ -33,7 +33,7 @@ struct SessionSettings: Sendable, Equatable {
         let port: Int
     }
 
-    /// The defaults: Apple's production host, directly.
+    /// The defaults: Apple's production host, without a proxy.
     init() {}
 
     static let keys = ["environment", "trust", "proxy", "test_server"]
@@ -85,7 +85,7 @@ struct SessionSettings: Sendable, Equatable {
 }
 
 extension ConfigurationSection {
-    /// A list of PEM files with roots at which a server's chain may end: their absolute paths.
+    /// Returns the absolute paths of PEM files with roots at which a server's chain may end.
     func roots(_ name: String) -> [String] {
         (texts(name) ?? []).map { element in
             let path = reader.absolute(element.value)

@@ -6,29 +6,30 @@ import NIOSSL
 import Processors
 import X509
 
-/// `listener.tls`: the certificate that this server shows, its key, and whose client certificates count.
+/// `listener.tls`: the server's certificate, its key, and the authorities of client certificates.
 ///
-/// Holds what was read from the files: a reload reads them anew.
+/// Keeps the content of the files. A reload reads them again.
 struct TLSFiles: Sendable, Equatable {
     /// The server's own certificate first, then its issuers.
     let certificates: [NIOSSLCertificate]
     let privateKey: NIOSSLPrivateKey
-    /// Of the server's own certificate.
+    /// The end of the server's own certificate.
     let notAfter: Date
-    /// Roots of client certificates; nil where there is no `client_ca`.
+    /// The roots of client certificates; nil without `client_ca`.
     let clientAuthorities: [Certificate]?
 
     static let keys = ["certificate", "private_key", "client_ca"]
     static let maximumBytes = 1 << 20
     static let maximumKeyBytes = 65_536
-    /// How long before the certificate's end a warning begins: for a renewal by hand.
+    /// The time before the certificate's end at which the warning begins: long enough for a renewal by hand.
     static let endsSoon = 30.0 * 86_400
-    /// Of TLS 1.2, on both sides of the gateway: an ephemeral key and an AEAD (RFC 9325 §4.1, §4.2). Those of TLS 1.3 all are so.
+    /// The cipher suites of TLS 1.2, on both sides of the gateway: an ephemeral key and an AEAD (RFC 9325 §4.1, §4.2).
+    /// All suites of TLS 1.3 are of this kind.
     static let cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
 }
 
 extension TLSFiles {
-    /// nil after a reported problem.
+    /// Returns nil after a reported problem.
     init?(_ section: ConfigurationSection) {
         let certificates = section.certificates("certificate")
         let key = section.tlsPrivateKey("private_key")
@@ -41,23 +42,23 @@ extension TLSFiles {
         notAfter = leaf.x509.notValidAfter
         clientAuthorities = authorities?.map(\.x509)
         section.warnOfEnd(notAfter, now: Date())
-        // What the server will do with them at each start, here once: a key that does not belong to the certificate is found.
+        // The server does the same at each start. Here it finds a key that does not belong to the certificate.
         guard (try? NIOSSLContext(configuration: serverConfiguration(requestsCertificates: false))) != nil else {
             section.problem("private_key", "is not the key of the certificate; both must be a pair")
             return nil
         }
     }
 
-    /// TLS 1.2 and 1.3 (RFC 9325 §3.1.1), without renegotiation.
+    /// Returns settings for TLS 1.2 and 1.3 (RFC 9325 §3.1.1), without renegotiation.
     ///
-    /// - Parameter requestsCertificates: whether a client is asked for a certificate, which it need not have.
+    /// - Parameter requestsCertificates: true to ask clients for a certificate, which they need not have.
     func serverConfiguration(requestsCertificates: Bool) -> TLSConfiguration {
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(privateKey))
         configuration.restrictAlgorithms()
         configuration.cipherSuites = Self.cipherSuites
         configuration.renegotiationSupport = .none
-        // For a peer that does not answer the end of TLS with its own: short, since a place is held meanwhile.
+        // Short, since a peer that does not answer the end of TLS with its own occupies a place meanwhile.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateVerification = requestsCertificates ? .optionalVerification : .none
         return configuration
@@ -65,7 +66,7 @@ extension TLSFiles {
 }
 
 extension ConfigurationSection {
-    /// Warns of a server certificate that has ended or ends soon; clients refuse it from then on.
+    /// Warns of a server certificate that has ended or ends soon; clients refuse it after its end.
     fileprivate func warnOfEnd(_ notAfter: Date, now: Date) {
         let left = notAfter.timeIntervalSince(now)
         guard left < TLSFiles.endsSoon else { return }
@@ -75,7 +76,7 @@ extension ConfigurationSection {
         )
     }
 
-    /// The certificates of a PEM file; nil after a reported problem.
+    /// Returns the certificates of a PEM file, or nil after a reported problem.
     fileprivate func certificates(_ name: String) -> [(tls: NIOSSLCertificate, x509: Certificate)]? {
         guard let text = text(name), !text.isEmpty else {
             problem(name, "is missing; name a file of certificates in PEM")
@@ -99,7 +100,8 @@ extension ConfigurationSection {
         }
     }
 
-    /// A private key in PEM whose file nobody but this program's user and root can read; nil after a reported problem.
+    /// Returns a private key in PEM, whose file only this program's user and root can read; nil after a reported
+    /// problem.
     fileprivate func tlsPrivateKey(_ name: String) -> NIOSSLPrivateKey? {
         guard node(name) != nil else {
             problem(name, "is missing; name the file of the certificate's key in PEM")

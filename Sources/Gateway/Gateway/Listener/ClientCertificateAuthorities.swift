@@ -2,7 +2,8 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// Why the names in a client's certificate count for nothing. For people: fixed sentences, but for an object identifier.
+/// The reason why the names in a client's certificate do not count. For people: fixed sentences, but for an object
+/// identifier.
 enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
     case noAuthorities
     case unreadable
@@ -31,27 +32,27 @@ enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Verifies the chain of a client certificate: RFC 5280's path validation, and that the certificate is for TLS clients.
+/// Verifies the chain of a client certificate: path validation by RFC 5280, and the purpose of TLS clients.
 struct ClientCertificateAuthorities: Sendable {
     let roots: [Certificate]
 
-    /// A client shows its own certificate and a few issuers.
+    /// The number of certificates in the longest chain: the client's own and a few issuers.
     static let longestChain = 4
 
-    /// At most ``longestChain`` certificates of ``PresentedCertificate/maximumBytes`` together.
+    /// Returns true for at most ``longestChain`` certificates, of ``PresentedCertificate/maximumBytes`` together.
     static func isOfUsualSize(_ chain: [[UInt8]]) -> Bool {
         (1...longestChain).contains(chain.count)
             && chain.reduce(0) { $0 + $1.count } <= PresentedCertificate.maximumBytes
     }
 
-    /// - Parameter chain: as DER, the client's own first.
-    /// - Returns: the time until which all certificates of its path are valid.
+    /// - Parameter chain: the certificates as DER, the client's own first.
+    /// - Returns: the time until which all certificates of the path are valid.
     func accept(_ chain: [[UInt8]]) async throws(ClientChainFault) -> Date {
         guard !roots.isEmpty else { throw .noAuthorities }
         let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
         guard Self.isOfUsualSize(chain), certificates.count == chain.count else { throw .unreadable }
-        // Certificates of one subject and key may each have issued each other. The search for a path tries them in every order,
-        // each with its signature, and the client is not known yet.
+        // Certificates of one subject and key may each have issued each other. The search for a path tries them in
+        // every order, with one signature each, for a client that is not known yet.
         guard Set(certificates.map(\.subject)).count == chain.count else { throw .repeatedSubject }
         try Self.checkExtensions(of: certificates)
         var verifier = Verifier(rootCertificates: CertificateStore(roots)) {
@@ -81,8 +82,8 @@ struct ClientCertificateAuthorities: Sendable {
     }
 }
 
-/// The extensions that `RFC5280Policy` leaves alone and a client's certificate may mark as critical: its purposes, and its names, which
-/// are all that names a SPIFFE workload (RFC 5280 §4.2.1.6).
+/// Accepts the critical extensions of a client's certificate that `RFC5280Policy` does not handle: its purposes, and
+/// its names, which are the only name of a SPIFFE workload (RFC 5280 §4.2.1.6).
 private struct ClientExtensionsPolicy: VerifierPolicy {
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [
         .X509ExtensionID.extendedKeyUsage, .X509ExtensionID.subjectAlternativeName,
@@ -93,8 +94,9 @@ private struct ClientExtensionsPolicy: VerifierPolicy {
             ? .meetsPolicy : .failsToMeetPolicy(reason: "a certificate is not for TLS clients")
     }
 
-    /// RFC 5280 §4.2.1.12: where there is an extended key usage it must name client authentication. Of an issuer only a critical one is
-    /// read, since the RFC gives it no meaning for what the issuer has issued.
+    /// Returns true if the extended key usage, when there is one, names client authentication (RFC 5280 §4.2.1.12). For
+    /// an issuer only a critical one is read, since the RFC gives it no meaning for the certificates that the issuer
+    /// signs.
     static func isForClients(_ certificate: Certificate, isIssuer: Bool) -> Bool {
         guard let found = certificate.extensions[oid: .X509ExtensionID.extendedKeyUsage], !isIssuer || found.critical
         else { return true }

@@ -1,9 +1,9 @@
 import HTTPListener
 import Synchronization
 
-/// Limits the TLS handshakes of unknown clients for each address and network: one costs its sender little and this host a
-/// signature. A token bucket for each source; a client that proves to be known gets its token back, so that only handshakes that
-/// led to nothing count.
+/// Limits the TLS handshakes of unknown clients for each address and network: a handshake costs its sender little, and
+/// this host a signature. Each source has a token bucket. A client that turns out to be known gets its token back, so
+/// only handshakes that led to no client count.
 final class HandshakeRates: Sendable {
     /// The number of sources that have a bucket of their own; all others share one.
     static let mostSources = 16_384
@@ -11,24 +11,24 @@ final class HandshakeRates: Sendable {
 
     private struct State {
         var buckets: [ConnectionSource: TokenBucket] = [:]
-        /// The moment at which sources without a recent handshake were last removed.
+        /// The time at which sources without a recent handshake were last removed.
         var clearedAt: ContinuousClock.Instant?
     }
 
     private let rate: RequestRates.Rate
     private let state = Mutex(State())
 
-    /// - Parameter rate: of the narrowest source; each wider one has twice as much.
+    /// - Parameter rate: the rate of the narrowest source; each wider one has twice as much.
     init(_ rate: RequestRates.Rate) { self.rate = rate }
 
-    /// Takes a token of each source.
+    /// Takes a token from each source.
     ///
     /// - Parameter sources: the narrowest first.
-    /// - Returns: false, and takes nothing, where one has none left.
+    /// - Returns: false, without taking any, if one source has none left.
     func take(_ sources: [ConnectionSource], now: ContinuousClock.Instant = .now) -> Bool {
         state.withLock { state in
             clear(&state, now)
-            // The widest first: a source of which nothing is taken gets no bucket.
+            // The widest first: a source from which no token is taken gets no bucket.
             for source in sources.reversed() {
                 guard let bucket = state.buckets[key(of: source, in: state)] else { continue }
                 guard bucket.filled(now).tokens >= 1 else { return false }
@@ -43,7 +43,7 @@ final class HandshakeRates: Sendable {
         }
     }
 
-    /// A handshake of these sources was a known client's.
+    /// Returns the tokens of a handshake that was a known client's.
     func giveBack(_ sources: [ConnectionSource]) {
         state.withLock { state in
             for source in sources { state.buckets[key(of: source, in: state)]?.tokens += 1 }
@@ -58,7 +58,7 @@ final class HandshakeRates: Sendable {
         state.buckets[source] == nil && state.buckets.count >= Self.mostSources ? Self.others : source
     }
 
-    /// Removes buckets that are full again; at most once a second, since all are read.
+    /// Removes buckets that are full again; at most once a second, since it reads all of them.
     private func clear(_ state: inout State, _ now: ContinuousClock.Instant) {
         guard state.buckets.count >= Self.mostSources, state.clearedAt.map({ now - $0 >= .seconds(1) }) ?? true
         else { return }

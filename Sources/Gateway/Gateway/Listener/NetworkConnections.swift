@@ -4,12 +4,12 @@ import NIOCore
 import NIOSSL
 import NIOTLS
 
-/// The connections of merchants' backends: over TLS where the configuration has it, each counted by its address until its client
-/// is known. An IPv6 address is part of three networks, of 64, 56 and 48 bits, each of which may have twice as much as the one
-/// before it.
+/// The connections of merchants' backends: over TLS if the configuration has it, each counted by its address until its
+/// client is known. An IPv6 address is part of three networks, of 64, 56 and 48 bits, each of which may have twice as
+/// much as the one before it.
 struct NetworkConnections: ConnectionService {
     let router: MerchantRouter
-    /// nil: HTTP on the socket itself.
+    /// The TLS settings; nil for HTTP without TLS.
     let tls: TLSTermination?
     let connectionLimits: ConnectionLimits
     let limits: LimitSettings
@@ -17,7 +17,7 @@ struct NetworkConnections: ConnectionService {
     let instruments: GatewayInstruments
     let handshakes: HandshakeLog
 
-    /// The owner of the turns for all clients that are not known yet, however many addresses they have.
+    /// The owner of the turns for all clients that are not known yet, of however many addresses.
     private static let unknownClients = ConnectionSource.network("unknown")
 
     func accept(_ connection: CInt, from arriving: ArrivingPeer) throws -> AcceptedConnection {
@@ -52,9 +52,10 @@ struct NetworkConnections: ConnectionService {
             })
     }
 
-    /// The certificate that a client presents in a resumed session, from its ticket. Nothing may be known of it any more, or it may have
-    /// ended. Such a client would come again with the ticket, or with the next one of the same certificate, for months. So sessions end
-    /// where one makes no client known, and its next connection has a whole handshake.
+    /// Returns the certificate that a client presents in a resumed session, from its ticket. The certificate may have
+    /// ended, or its chain may no longer be known. Such a client would come again with the ticket, or with the next one
+    /// of the same certificate, for months. So all sessions end if one makes no client known, and the client's next
+    /// connection has a full handshake.
     private func resumed(_ certificate: [UInt8], with settings: TLSTermination.Settings?) -> PresentedCertificate? {
         guard let settings, let presented = settings.resumed(certificate) else { return nil }
         if router.rules.clients.current.client(for: .absent, certificate: presented, at: Date()) == nil {
@@ -67,23 +68,23 @@ struct NetworkConnections: ConnectionService {
     func connectionRefused() { instruments.refusedConnections.increment() }
 }
 
-/// One connection's requests.
+/// Handles one connection's requests.
 struct NetworkRequests: RequestHandler {
     let peer: NetworkPeer
     let router: MerchantRouter
     let connection: any Channel
     let connectionLimits: ConnectionLimits
-    /// nil where there was no handshake.
+    /// The rates of handshakes; nil if the connection had no handshake.
     let handshakeRates: HandshakeRates?
     let perClient: Int
 
     func admit(_ head: RequestHead) -> Admission { router.admit(head, from: self) }
     func answer(to condition: HTTPCondition) -> HTTPAnswer { router.answer(to: condition, from: self) }
 
-    /// Counts the connection as the client's, and by its address no longer, so that many backends behind one address do not
-    /// hinder each other.
+    /// Counts the connection as the client's, and no longer by its address, so that many backends behind one address do
+    /// not hinder each other.
     ///
-    /// - Returns: false when the client has too many.
+    /// - Returns: false if the client has too many.
     func takesPlace(_ client: GatewayClient) -> Bool {
         guard peer.client != client.name else { return true }
         guard connectionLimits.recount(connection, as: .client(client.name), atMost: perClient) else { return false }
@@ -93,16 +94,16 @@ struct NetworkRequests: RequestHandler {
     }
 }
 
-/// Ends a connection whose client is not known in time: TLS handshake and the head of the first request share one time-out, so
-/// that peers that say nothing, or say it slowly, hold a place only briefly. Counts handshakes.
+/// Ends a connection whose client is not known in time. TLS handshake and the head of the first request share one
+/// time-out, so peers that send nothing, or send slowly, occupy a place only briefly. Also counts handshakes.
 ///
-/// All on the channel's event loop.
+/// All methods run on the channel's event loop.
 final class UnknownClientTimeout: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     private let peer: NetworkPeer
     private let tls: NIOSSLServerHandler?
-    /// What a certificate (DER) counts for that came with a resumed session.
+    /// Reads the certificate (DER) that came with a resumed session.
     private let resumed: ([UInt8]) -> PresentedCertificate?
     private let timeout: TimeAmount
     private let log: HandshakeLog
@@ -146,7 +147,7 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         if isShakingHands {
             log.failed(of: peer, error: error)
             endHandshake("failed")
-            // Not TLS, too old a version, no common cipher: there is nobody to answer.
+            // Not TLS, too old a version, no common cipher: no answer is possible.
             context.close(promise: nil)
         } else {
             if error is BoringSSLError { sendAlert(context) }
@@ -154,8 +155,8 @@ final class UnknownClientTimeout: ChannelInboundHandler {
         }
     }
 
-    /// swift-nio-ssl closes a connection after a wrong record without sending the alert that BoringSSL has written for it; it sends
-    /// what is written when a read ends.
+    /// Sends the alert that BoringSSL has written for a wrong record. swift-nio-ssl closes the connection without
+    /// sending it, but sends what is written when a read ends.
     private func sendAlert(_ context: ChannelHandlerContext) {
         guard let tls, let place = try? context.pipeline.syncOperations.context(handler: tls) else { return }
         tls.channelReadComplete(context: place)

@@ -2,21 +2,21 @@ import HTTPListener
 import NIOCore
 import Synchronization
 
-/// Who is at the other end of one connection, as far as that is known.
+/// The other end of one connection, as far as it is known.
 final class NetworkPeer: Sendable {
     private struct State {
         var certificate: PresentedCertificate?
         var client: String?
     }
 
-    /// For the log: an IP address without a port, or `unix`.
+    /// The address for the log: an IP address without a port, or `unix`.
     let address: String
-    /// ``source`` and the wider ones, the narrowest first.
+    /// ``source`` and the wider sources, the narrowest first.
     let sources: [ConnectionSource]
-    /// The source that the connection is counted by until its client is known: an account, an IPv4 address or an IPv6 network of
-    /// 64 bits.
+    /// The source by which the connection is counted until its client is known: an account, an IPv4 address or an IPv6
+    /// network of 64 bits.
     var source: ConnectionSource { sources[0] }
-    /// The larger IPv6 networks that it is from, of 56 and of 48 bits: one party can have either (RFC 6177 §2).
+    /// The wider IPv6 networks that contain it, of 56 and of 48 bits: one party can have either (RFC 6177 §2).
     var wider: ArraySlice<ConnectionSource> { sources.dropFirst() }
     private let state = Mutex(State())
 
@@ -31,14 +31,14 @@ final class NetworkPeer: Sendable {
             }
     }
 
-    /// What the client proved in the TLS handshake.
+    /// The certificate that the client proved in the TLS handshake.
     var certificate: PresentedCertificate? { state.withLock { $0.certificate } }
 
     func present(_ certificate: PresentedCertificate?) {
         state.withLock { $0.certificate = certificate }
     }
 
-    /// The client whom this connection's last request was from; nil before the first that was.
+    /// The client that sent this connection's last request; nil before a request of a known client.
     var client: String? { state.withLock { $0.client } }
 
     func belongs(to client: String) {

@@ -4,17 +4,18 @@ import SwiftASN1
 import Synchronization
 import X509
 
-/// The certificate whose key a client has proved in its TLS handshake, read once.
+/// The certificate whose key a client has proved in its TLS handshake. It is parsed once.
 struct PresentedCertificate: Sendable {
-    /// Of its DER.
+    /// SHA-256 of the certificate's DER.
     let sha256: [UInt8]
     let names: Set<CertificateName>
     let notBefore: Date
     let notAfter: Date
-    /// The generation of the clients' list under whose certificate authorities its chain was verified, or why it was not.
+    /// The generation of the clients' list under whose authorities the chain was verified, or the reason why it was
+    /// not.
     private let verification: Result<Int, ClientChainFault>
 
-    /// A certificate is of a few kilobytes; more is none.
+    /// The size limit of a certificate; a genuine one has a few kilobytes.
     static let maximumBytes = 16_384
 
     init?(der: [UInt8], _ verification: Result<Int, ClientChainFault>) {
@@ -46,11 +47,11 @@ struct PresentedCertificate: Sendable {
 
     func isValid(at time: Date) -> Bool { (notBefore...max(notBefore, notAfter)).contains(time) }
 
-    /// Returns true if one of the certificate authorities in force issued it. A reload may replace them; a connection from before is
-    /// then to be made again.
+    /// Returns true if one of the certificate authorities in force issued it. A reload may replace the authorities; a
+    /// connection from before must then be made again.
     func isVerified(under generation: Int) -> Bool { (try? verification.get()) == generation }
 
-    /// The reason why it makes no client known, where that is so.
+    /// Returns the reason why the certificate makes no client known.
     func whyUnknown(at time: Date, under generation: Int) -> String {
         guard isValid(at: time) else { return "it is not valid now" }
         switch verification {
@@ -61,16 +62,17 @@ struct PresentedCertificate: Sendable {
     }
 }
 
-/// The clients' certificates whose chains were verified in the handshakes of one TLS context, and until when those are valid.
+/// The clients' certificates whose chains were verified in the handshakes of one TLS context, with the end of their
+/// validity.
 ///
-/// In a resumed session (RFC 8446 §2.2, RFC 5077) a client shows no chain again; its own certificate stands in the ticket. Tickets are
-/// sealed with keys of one context, so the chain was verified in another handshake of this one and by the same authorities,
-/// or was not.
+/// In a resumed session (RFC 8446 §2.2, RFC 5077) a client shows no chain again; its own certificate is in the ticket.
+/// Tickets are sealed with keys of one context. So the chain was verified in another handshake of this context by the
+/// same authorities, or was not verified.
 final class VerifiedClientCertificates: Sendable {
-    /// Beyond so many a client is not remembered, and known by its name in whole handshakes only.
+    /// The number of clients that are remembered. A client beyond it is known by its name in full handshakes only.
     static let most = 4096
 
-    /// By the SHA-256 of the client's certificate.
+    /// The ends of validity, by the SHA-256 of the client's certificate.
     private let ends = Mutex<[[UInt8]: Date]>([:])
 
     func remember(_ certificate: [UInt8], until end: Date, now: Date = Date()) {

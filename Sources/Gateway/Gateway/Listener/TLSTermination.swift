@@ -3,19 +3,19 @@ import NIOCore
 import NIOSSL
 import Synchronization
 
-/// The TLS settings in force for new connections. A reload replaces them; connections that are open keep theirs.
+/// The TLS settings in force for new connections. A reload replaces them; open connections keep theirs.
 final class TLSTermination: Sendable {
     struct Settings: Sendable {
         fileprivate(set) var context: NIOSSLContext
         fileprivate let configuration: TLSConfiguration
-        /// Whether clients are asked for certificates.
+        /// Returns true if clients are asked for certificates.
         let requestsCertificates: Bool
         let authorities: ClientCertificateAuthorities
-        /// In this context's handshakes.
+        /// The certificates that were verified in this context's handshakes.
         fileprivate(set) var verified = VerifiedClientCertificates()
-        /// The clients' list that these belong to.
+        /// The generation of the clients' list that these settings belong to.
         let generation: Int
-        /// Of the server's certificate.
+        /// The end of the server's certificate.
         let notAfter: Date
     }
 
@@ -24,8 +24,8 @@ final class TLSTermination: Sendable {
         var endedSessions: ContinuousClock.Instant?
     }
 
-    /// The least time between two ends of all sessions, each of which costs each client a whole handshake. A client that nobody knows can
-    /// cause them.
+    /// The least time between two ends of all sessions, each of which costs each client a full handshake. A client that
+    /// is not known can cause them.
     static let sessionsLast = Duration.seconds(60)
 
     private let state: Mutex<State>
@@ -40,8 +40,8 @@ final class TLSTermination: Sendable {
         state.withLock { $0.settings = new }
     }
 
-    /// Ends all sessions that could be resumed, by new keys for their tickets. Does nothing where that was done within
-    /// ``sessionsLast``, or where other settings are in force than those that a session was resumed with.
+    /// Ends all sessions that could be resumed, by new keys for their tickets. Does nothing if that was done within
+    /// ``sessionsLast``, or if other settings are in force than those that a session was resumed with.
     func endSessions(of settings: Settings, now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             guard state.settings.context === settings.context,
@@ -56,7 +56,7 @@ final class TLSTermination: Sendable {
 }
 
 extension TLSTermination.Settings {
-    /// - Throws: what BoringSSL says of the files; the configuration's check has tried the same.
+    /// - Throws: BoringSSL's error for the files; the configuration's check has tried the same.
     init(_ files: TLSFiles, clients: ClientDirectory) throws {
         requestsCertificates = clients.usesCertificates
         configuration = files.serverConfiguration(requestsCertificates: clients.usesCertificates)
@@ -66,10 +66,10 @@ extension TLSTermination.Settings {
         notAfter = files.notAfter
     }
 
-    /// One connection's handler.
+    /// Returns one connection's handler.
     ///
-    /// A certificate that nobody knows ends no handshake: the request is then answered with 401, which says what is wrong. What
-    /// counts is decided there. Only a chain of unusual size ends it.
+    /// A certificate that is not known ends no handshake: the request is answered with 401, which says what is wrong.
+    /// The decision is made there. Only a chain of unusual size ends the handshake.
     func handler(for peer: NetworkPeer) -> NIOSSLServerHandler {
         guard requestsCertificates else { return NIOSSLServerHandler(context: context) }
         let (authorities, verified, generation) = (authorities, verified, generation)
@@ -77,7 +77,7 @@ extension TLSTermination.Settings {
             context: context,
             customVerificationCallback: { chain, promise in
                 let chain = chain.compactMap { try? $0.toDERBytes() }
-                // TLS keeps a session's certificates for as long as it may be resumed, whoever issued them.
+                // TLS keeps a session's certificates for as long as it may be resumed, of any issuer.
                 guard ClientCertificateAuthorities.isOfUsualSize(chain) else { return promise.succeed(.failed) }
                 promise.completeWithTask {
                     guard let leaf = chain.first else { return .certificateVerified }
@@ -92,7 +92,7 @@ extension TLSTermination.Settings {
             })
     }
 
-    /// What a client presents in a resumed session, in which no chain is verified.
+    /// Reads the certificate that a client presents in a resumed session, in which no chain is verified.
     func resumed(_ certificate: [UInt8]) -> PresentedCertificate? {
         PresentedCertificate(
             der: certificate, verified.contains(certificate) ? .success(generation) : .failure(.resumed))
