@@ -5,11 +5,12 @@ import Processors
 import SecretMemory
 import ServerProgram
 
-/// The file of the key by which account numbers are recognised in what a processor says later: 64 hexadecimal digits on one line.
+/// The file of the key that recognises account numbers in a processor's later answers: 64 hexadecimal digits on one
+/// line.
 struct AccountNumberKeyFile: Sendable, Equatable {
-    /// Absolute.
+    /// The file's absolute path.
     let path: String
-    /// Returns true for the key of a store in a file, which the gateway makes where there is none.
+    /// Returns true for the key of a store in a file, which the gateway makes if there is none.
     let isMadeIfMissing: Bool
 
     enum Fault: Error, CustomStringConvertible {
@@ -32,10 +33,11 @@ struct AccountNumberKeyFile: Sendable, Equatable {
         return AccountNumberKey(key)
     }
 
-    /// Returns true if there is a file of the name.
+    /// Returns true if the file exists.
     var exists: Bool { unsafe access(path, F_OK) == 0 }
 
-    /// Makes the file with a random key, whole or not at all. Only one process does: the store's lock is the gateway's by now.
+    /// Makes the file with a random key, completely or not at all. The gateway holds the store's lock by now, so no
+    /// other process makes it.
     func make() throws(SystemFault) {
         var generator = SystemRandomNumberGenerator()
         let bytes = (0..<AccountNumberKey.byteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
@@ -76,7 +78,8 @@ struct AccountNumberKeyFile: Sendable, Equatable {
 }
 
 extension AccountNumberKey {
-    /// The configured one. Where it cannot be made now, at a full disk say, payments go on without it.
+    /// Returns the configured key. If it cannot be made now, for example because the disk is full, payments continue
+    /// without it.
     static func made(_ file: AccountNumberKeyFile?, logger: Logger) throws(StartFailure) -> AccountNumberKey? {
         guard let file else { return nil }
         if file.isMadeIfMissing, !file.exists {

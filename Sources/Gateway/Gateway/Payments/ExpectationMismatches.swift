@@ -2,23 +2,23 @@ import NIOCore
 import Synchronization
 import Telemetry
 
-/// Counts how often a client's expectations differed from one token's payment data. Each answer says whether a guess was right, so
-/// a client that has a token and does not know its amount could find it by asking often enough.
+/// Counts how often a client's expectations differed from one payment token's data. Each answer reveals whether a guess
+/// was right, so a client that has a payment token and does not know its amount could find it by asking often enough.
 ///
-/// The counts are this gateway's own and end with it.
+/// The counts belong to this gateway and end with it.
 final class ExpectationMismatches: Sendable {
     struct Limits: Sendable {
-        /// Mismatches of one token within the interval.
+        /// Mismatches of one payment token within the interval.
         var most = 5
         var interval = Duration.seconds(600)
-        /// Tokens that are remembered; the oldest is forgotten for one more.
+        /// The number of payment tokens that are remembered; one more replaces the oldest.
         var tokens = 10_000
     }
 
     private struct Token: Hashable {
         let client: String
-        /// paytokend compares expectations only where Apple's signature is over this identifier: no other form of the token
-        /// has another one.
+        /// paytokend compares expectations only if Apple's signature covers this identifier, so no other form of the
+        /// payment token has another one.
         let transaction: [UInt8]
     }
 
@@ -29,7 +29,7 @@ final class ExpectationMismatches: Sendable {
 
     private struct State {
         var byToken: [Token: Mismatches] = [:]
-        /// The tokens in the order of their first mismatch.
+        /// The payment tokens in the order of their first mismatch.
         var order = CircularBuffer<Token>()
     }
 
@@ -38,7 +38,7 @@ final class ExpectationMismatches: Sendable {
 
     init(_ limits: Limits = Limits()) { self.limits = limits }
 
-    /// Returns whole seconds after which this client may try the token again; nil for now.
+    /// Returns the whole seconds after which this client may try the payment token again, or nil for now.
     func secondsToWait(
         _ transaction: [UInt8], of client: String, now: ContinuousClock.Instant = .now
     ) -> Int? {

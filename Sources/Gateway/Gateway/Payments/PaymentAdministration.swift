@@ -8,7 +8,7 @@ import Payments
 import Refusals
 import ServerProgram
 
-/// Payments on the admin socket, for people: `paytoken-gateway payment list|show|resolve`.
+/// The paths of payments on the admin socket, for people: `paytoken-gateway payment list|show|resolve`.
 struct PaymentAdministration: Sendable {
     let store: any PaymentStore
 
@@ -16,7 +16,7 @@ struct PaymentAdministration: Sendable {
 
     var routes: [AdminRoute] { Self.routes(list: list, show: show, resolve: resolve) }
 
-    /// The same of a gateway that keeps no payments.
+    /// The same paths for a gateway that keeps no payments.
     static let routesWithoutPayments = routes(list: refuse, show: refuse, resolve: refuse)
 
     private typealias Response = @Sendable (AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer
@@ -129,7 +129,7 @@ extension PaymentSummary {
 }
 
 extension PeerCredentials {
-    /// The account and the login uid, with their names as the system knows them now.
+    /// The account and the login uid, with their current names on this host.
     fileprivate var person: String {
         let account = Self.named(uid)
         return switch loginUID {

@@ -1,16 +1,16 @@
 // How a payment is made. In the order of a request:
-//     PaymentRequest.swift        what a client may send
-//     PaymentFlow.swift           here: the steps, and what each fault means for the payment
-//     PaytokendDecryption.swift   paytokend's release of the token
-//     ProcessorDirectory.swift    the processors, and which one takes a payment
+//     PaymentRequest.swift        the request that a client may send
+//     PaymentFlow.swift           this file: the steps, and the meaning of each fault for the payment
+//     PaytokendDecryption.swift   paytokend's release of the payment token
+//     ProcessorDirectory.swift    the processors, and the choice of one for a payment
 //     PaymentRefusals.swift       the tables from faults to answers
-//     TokenDisclosure.swift       instead of all that: a token's data for the client, once
+//     TokenDisclosure.swift       instead of all that: the payment token's data for the client, once
 //     PaymentRoutes.swift         the endpoints; Radial's are in the folder Radial
-//     PaymentOutcomes.swift           what became of a payment, stored
-//     PaymentUpkeep.swift         what became of pending payments
+//     PaymentOutcomes.swift           storing a payment's result
+//     PaymentUpkeep.swift         finding the result of pending payments
 //
-// Guaranteed: a token is submitted at most once. `submitting` is durable before the processor's first byte; what happens after
-// it is `pending` unless the processor says otherwise, and is never sent again.
+// Guaranteed: a payment token is submitted at most once. `submitting` is durable before the processor's first byte.
+// After that byte the payment is `pending` unless the processor says otherwise, and is never sent again.
 
 import Encodings
 import Foundation
@@ -18,27 +18,28 @@ import Logging
 import Payments
 import Processors
 
-/// Takes payments from a request to their fate.
+/// Takes payments from a request to their result.
 struct PaymentFlow: Sendable {
     let store: any PaymentStore
     let decryption: PaytokendDecryption
     let processors: ProcessorDirectory
-    /// Of one payment.
+    /// The time limit of one payment.
     let deadline: Duration
-    /// This gateway, in the store.
+    /// This gateway's name in the store.
     let owner: String
     let metrics: PaymentMetrics
     let underWay: ClientPlaces
     let mismatches: ExpectationMismatches
     let readiness: StoreReadiness
     let unstored: UnstoredChanges
-    /// nil: in what a processor says later, account numbers are recognised by their form alone.
+    /// The key for account numbers; nil if they are recognised in later answers of a processor by their form alone.
     let accountNumbers: AccountNumberKey?
     let logger: Logger
 
-    /// What became of the token: the payment in a state that is a fate, or `pending`.
+    /// Pays with a payment token and returns the payment in a final state, or `pending`.
     ///
-    /// It goes on to its end whatever becomes of the client's connection; a gateway that stops waits for it (``underWay``).
+    /// The payment continues to its end even if the client's connection closes. A gateway that stops waits for it
+    /// (``underWay``).
     func pay(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> Payment {
@@ -49,9 +50,9 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// Runs a payment to its end, whatever becomes of the client's connection, and counts it with the state that it ended in.
+    /// Runs a payment to its end, even if the client's connection closes, and counts it with its last state.
     ///
-    /// - Throws: `rate_limited` where the client has as many under way as it may.
+    /// - Throws: `rate_limited` if the client has as many payments under way as it may.
     func toItsEnd<Value: Sendable>(
         for client: GatewayClient, in state: @Sendable (Value) -> PaymentState,
         _ body: @escaping @Sendable (ContinuousClock.Instant) async throws(GatewayRefusal) -> Value
@@ -88,7 +89,7 @@ struct PaymentFlow: Sendable {
             try check(request, of: client)
             try checkMismatches(of: request, for: client)
         } catch {
-            // What was submitted under other rules keeps its fate.
+            // A payment that was submitted under other rules keeps its result.
             if let known = await submitted(request, by: client) { return known }
             throw error
         }
@@ -102,13 +103,13 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// A client's token as the store found it.
+    /// The store's answer to a payment token that a client brings.
     enum Beginning {
         case begun(Payment, after: [[UInt8]])
         case known(Payment)
     }
 
-    /// Nobody but this attempt goes on with the token until its deadline.
+    /// Begins an attempt. No other attempt continues with the payment token before this one's deadline.
     func begin(
         _ request: PaymentRequest, _ purpose: Payment.Purpose, for client: GatewayClient
     ) async throws(GatewayRefusal) -> Beginning {
@@ -139,7 +140,7 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// The client's payment of the same request, where it may have been sent.
+    /// Returns the client's payment of the same request, if it may have been sent.
     private func submitted(_ request: PaymentRequest, by client: GatewayClient) async -> Payment? {
         guard let found = try? await store.payment(transaction: request.stated.transaction),
             client.owns(found), request.digest(for: .payment).isOf(found.requestDigest), found.state.mayHaveBeenSent
@@ -154,7 +155,7 @@ struct PaymentFlow: Sendable {
             details: "expected", retryAfter: seconds)
     }
 
-    /// What can be known to be missing before the token is touched.
+    /// Refuses what is known to be missing before the payment token is decrypted.
     private func check(_ request: PaymentRequest, of client: GatewayClient) throws(GatewayRefusal) {
         let unstated =
             request.canStateExpectations
@@ -183,7 +184,7 @@ struct PaymentFlow: Sendable {
         }
     }
 
-    /// paytokend's release, or the end of the attempt.
+    /// Returns paytokend's release, or ends the attempt.
     func release(
         _ request: PaymentRequest, _ payment: Payment, of client: GatewayClient, after: [[UInt8]], traceparent: String?,
         before ends: ContinuousClock.Instant
@@ -192,7 +193,7 @@ struct PaymentFlow: Sendable {
         do throws(DecryptionFailure) {
             let released = try await decryption.release(
                 request, for: payment, of: client, after: after, traceparent: traceparent, before: ends)
-            // paytokend has looked at it before.
+            // paytokend has checked it too.
             guard client.allows(merchant: released.merchantIdentifier) else {
                 throw DecryptionFailure(.merchantForbidden, isFinal: true)
             }
@@ -228,7 +229,7 @@ struct PaymentFlow: Sendable {
             accountDigest: accountNumbers?.digest(
                 of: prepared.submission.credential.accountNumber, in: released.transaction))
         let submitting = try await claim(payment, transaction, as: .submitting, nil)
-        // From here on the payment is submitting, on disk.
+        // The payment is submitting from here on, and the store has it on disk.
         let credential = prepared.submission.credential
         let outcome = await prepared.processor.processor.authorize(prepared.submission, before: ends) { late in
             guard case .answered(let answer) = late else { return }
@@ -246,7 +247,7 @@ struct PaymentFlow: Sendable {
             }
             return await settle(submitting, answer, transaction, credential)
         case .unknown(let fault):
-            // A processor that hands out account numbers does so with each payment until somebody mends it.
+            // A processor that returns account numbers does so with each payment until its operator repairs it.
             let level: Logger.Level = fault == .accountNumberNotTokenized ? .error : .warning
             noteUnknownOutcome(of: transaction, metric: fault.rawValue, reason: fault.rawValue, level)
             return await settle(submitting, as: .pending, PaymentOutcome(reason: fault.rawValue))
@@ -264,7 +265,7 @@ struct PaymentFlow: Sendable {
         let submission: Submission
     }
 
-    /// What goes to which processor; a refusal where it does not take what the token says.
+    /// Returns the submission and its processor, or a refusal if the processor does not take this payment data.
     private func prepare(
         _ released: ReleasedToken, _ request: PaymentRequest
     ) -> Result<PreparedSubmission, GatewayRefusal> {
@@ -299,7 +300,7 @@ struct PaymentFlow: Sendable {
             return unsupported("authenticationResponses of several merchants")
         }
         guard takes.takesNoAmount || (amount?.minorUnits ?? 0) > 0 else { return unsupported("no amount, or zero") }
-        // A factor of ten or a hundred would go unnoticed where nobody says how much it should be.
+        // A factor of ten or a hundred would go unnoticed if the request does not state the amount.
         guard amount?.isAppleUnitVerified ?? true || request.expected.stated.contains(.amount) else {
             return unsupported("a currency without two decimals, in a request that does not state expected.amount")
         }
@@ -319,8 +320,8 @@ struct PaymentFlow: Sendable {
             claim = try await store.claim(payment, transaction, as: state, outcome, at: Date())
         } catch {
             note(error)
-            // Nothing is sent. Where the change stands after all, this ends it too; where the store is silent, the payment is
-            // found abandoned.
+            // Nothing is sent. If the change was stored after all, this ends the attempt too. If the store does not
+            // answer, upkeep finds the payment abandoned.
             await end(payment, as: .notSent, "store_unavailable")
             throw GatewayRefusal(error)
         }

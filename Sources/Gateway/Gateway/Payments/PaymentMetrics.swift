@@ -4,7 +4,7 @@ import Payments
 import Processors
 import Telemetry
 
-/// How payments go.
+/// The metrics of payments.
 struct PaymentMetrics: Sendable {
     /// `outcome` is the payment's state, or a refusal's code.
     private let payments = Counter(
@@ -33,7 +33,7 @@ struct PaymentMetrics: Sendable {
         "paytoken_gateway_pruned_payments_total",
         help: "Payments removed from the store seven days after they ended without a transaction.", labels: [])
 
-    /// Begins what is alerted on with 0: Prometheus' `increase` does not count what a series begins with.
+    /// Begins the series of an alert with 0: Prometheus' `increase` does not count a series' first value.
     init() { inDoubt.increment([ExchangeFault.accountNumberNotTokenized.rawValue], by: 0) }
 
     func ended(_ outcome: String, after duration: Duration) {
@@ -47,7 +47,7 @@ struct PaymentMetrics: Sendable {
         oldest.set(to: max(0, pending.oldest.map { now.timeIntervalSince($0) } ?? 0).rounded())
     }
 
-    /// - Parameter reason: of a closed list.
+    /// - Parameter reason: a reason from a closed list.
     func submittedInDoubt(_ reason: String) { inDoubt.increment([reason]) }
 
     func pruned(_ count: Int) { if count > 0 { pruned.increment([], by: UInt64(count)) } }
@@ -56,7 +56,7 @@ struct PaymentMetrics: Sendable {
 }
 
 extension Logger {
-    /// Warns where a processor's texts had digits of an account number in them. Says which texts, never the digits.
+    /// Warns if a processor's texts contained digits of an account number. Names the texts, never the digits.
     func noteMasked(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) {
         let texts = outcome.maskedTexts
         guard !texts.isEmpty else { return }
@@ -68,7 +68,7 @@ extension Logger {
             ])
     }
 
-    /// Logs a processor's answer that differs from the fate that was stored before, a person's say or an earlier answer.
+    /// Logs a processor's answer that differs from the stored result, which came from a person or an earlier answer.
     func noteContradiction(_ payment: Payment, by answered: PaymentState) {
         guard answered != .pending, payment.state != answered else { return }
         error(

@@ -4,7 +4,7 @@ import Payments
 import Processors
 
 extension PaymentFlow {
-    /// - Parameter metric: a word of a closed list.
+    /// - Parameter metric: a reason from a closed list.
     func noteUnknownOutcome(
         of transaction: PaymentTransaction, metric: String, reason: String, _ level: Logger.Level
     ) {
@@ -26,7 +26,8 @@ extension PaymentFlow {
         return await settle(payment, as: answer.state, outcome)
     }
 
-    /// The payment in its new state, or as `pending` where that could not be stored: it is asked for, or settled, later.
+    /// Stores the payment's new state and returns the payment. If that fails the payment is `pending`: it is settled,
+    /// or asked about, later.
     func settle(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) async -> Payment {
         do throws(PaymentStoreError) {
             let settled = try await store.settle(payment, as: state, outcome, at: Date())
@@ -44,10 +45,10 @@ extension PaymentFlow {
         }
     }
 
-    /// The attempt's end, of which it is certain that it sent nothing. A store that fails is asked three times, and then when it is
-    /// back.
+    /// Ends an attempt that certainly sent nothing. A store that fails is tried three times, and again when it is back.
     ///
-    /// - Returns: the payment as `pending`, where somebody took it for abandoned before; then that is what is known of it.
+    /// - Returns: the payment as `pending` if another caller had taken it for abandoned, since its result is then
+    ///   unknown.
     @discardableResult
     func end(_ payment: Payment, as state: PaymentState, _ reason: String) async -> Payment? {
         for isLast in [false, false, true] {

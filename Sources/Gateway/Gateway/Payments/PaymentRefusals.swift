@@ -5,29 +5,30 @@ import Refusals
 
 /// The codes of payments that paytokend does not have; public contract.
 enum PaymentCode: String, CaseIterable, Sendable {
-    /// The processor said no.
+    /// The processor declined the payment.
     case declined = "payment_declined"
-    /// The processor said that it did not process the payment.
+    /// The processor answered that it did not process the payment.
     case failed = "payment_failed"
-    /// The payment data hold what the processor does not take: EMV, several merchants, no amount.
+    /// The processor does not take such payment data: EMV, several merchants, no amount.
     case dataUnsupported = "payment_data_unsupported"
-    /// The same client has brought this token for another order, with other expectations, or for its data.
+    /// The same client has brought this payment token for another order, with other expectations, or for its data.
     case usedDifferently = "token_used_differently"
-    /// Not in the table of ISO 4217.
+    /// The currency is not in the table of ISO 4217.
     case currencyUnknown = "currency_unknown"
-    /// The request lacks what the processor, or the client's rule, needs.
+    /// The request lacks a member that the processor, or the client's entry, requires.
     case elementMissing = "element_missing"
     /// No processor is configured for this merchant.
     case noProcessor = "no_processor"
-    /// Another request has this token now.
+    /// Another request has this payment token now.
     case underWay = "payment_under_way"
-    /// The payment was submitted, and what became of it is not known. Of Radial's form alone: the other answers `pending`.
+    /// The payment was submitted, and its result is not known. In Radial's XML only; the JSON endpoint answers
+    /// `pending`.
     case pending = "payment_pending"
     /// Nothing was sent; the processor could not be reached.
     case processorUnavailable = "processor_unavailable"
     case storeUnavailable = "store_unavailable"
 
-    /// HTTP status, and seconds for Retry-After where waiting helps.
+    /// The HTTP status, and the seconds for Retry-After if waiting helps.
     var row: (status: Int, retryAfter: Int?) {
         switch self {
         case .currencyUnknown, .elementMissing: (400, nil)
@@ -40,7 +41,7 @@ enum PaymentCode: String, CaseIterable, Sendable {
 }
 
 extension GatewayRefusal {
-    /// What a fate that is a refusal says, each time it is asked for by the same request.
+    /// The refusal for a payment whose result is one. The same request gets it each time.
     init?(fateOf payment: Payment) {
         let reason = payment.outcome?.reason
         switch payment.state {
@@ -78,15 +79,15 @@ extension GatewayRefusal {
     )
 }
 
-/// What paytokend's refusal of a token means for a payment: the one table of its codes.
+/// The meaning of paytokend's refusal for a payment: the one table of its codes.
 struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
-    /// Whether the attempt ends as `refused`; else as `not_sent`, since another time may do better.
+    /// True if the attempt ends as `refused`; else it ends as `not_sent`, since a later try may succeed.
     let isFinal: Bool
-    /// For the log alone: what the operator has to change, and its details.
+    /// For the log alone: the setting that the operator has to change, and the details.
     let operatorFault: (message: String, details: String?)?
 
-    /// paytokend answered with a refusal.
+    /// Translates a refusal by paytokend.
     init(code: String, message: String, details: String?, retryAfter: Int?) {
         guard let known = RefusalCode(rawValue: code) else {
             self.init(.defect, isFinal: false)
@@ -94,12 +95,12 @@ struct DecryptionFailure: Error, Sendable {
         }
         let passed = GatewayRefusal(.daemon(known), message, details: details, retryAfter: retryAfter)
         switch known {
-        // About the token, or about what was expected of it: the caller's to read.
+        // About the payment token, or about the expectations: for the caller to read.
         case .malformedToken, .unsupportedVersion, .signatureInvalid, .certificateUntrusted, .markerOIDMissing,
             .signingTimeOutsideWindow, .unknownPublicKeyHash, .keyNotActive, .decryptionFailed, .merchantMismatch,
             .currencyMismatch, .amountMismatch, .applicationDataMismatch, .transactionReplayed, .requestTooLarge:
             self.init(passed, isFinal: true)
-        // The client states what its own rule here requires; what paytokend's rule requires besides, it cannot know.
+        // The client states what its entry here requires. It cannot know what paytokend's rule requires in addition.
         case .malformedRequest where DecryptRequest.isLackOfExpected(known, details: details):
             self.init(
                 GatewayRefusal(
@@ -109,7 +110,7 @@ struct DecryptionFailure: Error, Sendable {
                     "paytokend's access rule for this gateway requires an expectation that the request does not state; take it out "
                     + "of the rule's require_expected, or, where all clients can state it, put it into clients[].require_expected",
                 details)
-        // What is expected stands in the request and goes to paytokend as it is.
+        // The expectations in the request go to paytokend unchanged.
         case .malformedRequest: self.init(passed, isFinal: true)
         case .forbidden where details == DecryptRequest.merchantsDetails: self.init(.merchantForbidden, isFinal: true)
         case .forbidden:
@@ -123,7 +124,7 @@ struct DecryptionFailure: Error, Sendable {
         }
     }
 
-    /// The token opened, and is not what the request expects.
+    /// Returns true if the payment token was decrypted and differs from the request's expectations.
     var isMismatch: Bool {
         let codes: [RefusalCode] = [.merchantMismatch, .currencyMismatch, .amountMismatch, .applicationDataMismatch]
         return codes.contains { refusal.code == .daemon($0) }
@@ -135,7 +136,7 @@ struct DecryptionFailure: Error, Sendable {
         self.operatorFault = operatorFault.map { ($0, details) }
     }
 
-    /// There was no turn at paytokend in time.
+    /// No place for the call at paytokend became free in time.
     static let busy = DecryptionFailure(
         GatewayRefusal(
             .daemon(.overloaded),

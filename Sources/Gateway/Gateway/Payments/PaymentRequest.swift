@@ -7,24 +7,26 @@ import Processors
 import Refusals
 import StrictJSON
 
-/// What a client asks to have done with a token, in whatever form it came.
+/// A client's request to pay with a payment token or to decrypt it, in any form.
 struct PaymentRequest: Sendable {
-    /// PKPaymentToken, or of it what Radial's document has: paymentData.
+    /// The PKPaymentToken, or the part that Radial's document has: paymentData.
     let token: JSONObject
     let stated: StatedToken
     let orderId: String?
     let customer: Customer
     let expected: PaymentExpectations
-    /// Whether the form has a place for expectations; where it has none, `require_expected` does not apply.
+    /// True if the form has a place for expectations. Otherwise `require_expected` does not apply.
     let canStateExpectations: Bool
 }
 
-/// The body of `POST /payments/apple-pay`: ApplePayPaymentSubmission of the merchant server's API, with more members beside it.
+/// The body of `POST /payments/apple-pay`: ApplePayPaymentSubmission of the merchant server's API, with additional
+/// members.
 ///
-/// Its outer members are closed, as everywhere here: a mistyped `expected` must not be taken for none. What stands inside
-/// `token` and inside the contacts is open, for Apple adds to both.
+/// Unknown outer members are refused: a mistyped `expected` must not count as none. Inside `token` and the contacts
+/// they are permitted, since Apple adds to both.
 extension PaymentRequest {
-    /// - Throws: `malformed_request`, `malformed_token`, `currency_unknown`; each names the member and repeats nothing of it.
+    /// - Throws: `malformed_request`, `malformed_token`, `currency_unknown`; each names the member and repeats no part
+    ///   of it.
     init(parsing body: [UInt8]) throws(GatewayRefusal) {
         let value: JSONValue
         do { value = try JSONValue(parsing: body) } catch {
@@ -75,7 +77,8 @@ extension PaymentRequest {
         return text
     }
 
-    /// The part in which two requests with one token must agree: the order and what is expected of the payment. Contacts may be corrected.
+    /// Returns the digest of the members in which two requests with one payment token must agree: the order and the
+    /// expectations. Contacts may be corrected.
     func digest(for purpose: Payment.Purpose) -> SpelledDigest {
         SpelledDigest { form in
             var json = JSONWriter(capacity: 512)
@@ -100,14 +103,14 @@ extension PaymentRequest {
     }
 }
 
-/// What a token says of itself, which nobody has verified.
+/// A payment token's statements about itself, which are not verified yet.
 struct StatedToken: Sendable {
     /// `header.transactionId`, 32 bytes.
     let transaction: [UInt8]
-    /// The digest of paymentData, whatever the order of its members, and without unknown ones.
+    /// The digest of paymentData, independent of the order of its members and without unknown ones.
     let digest: SpelledDigest
 
-    /// Of a PKPaymentToken, whose outer members the merchant server's API requires.
+    /// Reads a PKPaymentToken, whose outer members the merchant server's API requires.
     init(_ token: JSONObject) throws(GatewayRefusal) {
         guard let data = token["paymentData"]?.objectValue else {
             throw Self.malformed("token.paymentData", "is not an object with a header")
@@ -146,17 +149,17 @@ struct StatedToken: Sendable {
         GatewayRefusal(.daemon(.malformedToken), "\(member) \(fault).", details: member)
     }
 
-    /// By which paytokend lets this client, and no other, have the token's release again.
+    /// Returns the reference with which paytokend releases the payment token again to this client, and to no other.
     func reference(client: String) -> String {
         Hexadecimal.encode(Array(SHA256.hash(data: Array(client.utf8) + [0] + transaction)))
     }
 }
 
-/// `expected`: what the token must say, in the words of `POST /v1/decrypt` of paytokend, or as `amount` (a decimal in major
-/// units) and `currency` (ISO 4217 letters).
+/// `expected`: the values that the payment token must have, in the terms of `POST /v1/decrypt` of paytokend, or as
+/// `amount` (a decimal in major units) and `currency` (ISO 4217 letters).
 struct PaymentExpectations: Sendable {
-    /// For paytokend: `currencyCode`, `transactionAmount`, `applicationData`, `applicationDataHash`, `merchantIdentifier`,
-    /// in this order, those that are there.
+    /// The stated members of `currencyCode`, `transactionAmount`, `applicationData`, `applicationDataHash` and
+    /// `merchantIdentifier`, in this order, for paytokend.
     let canonical: JSONObject
     let merchantIdentifier: String?
     let stated: Set<RequiredExpectation>
@@ -237,7 +240,9 @@ struct PaymentExpectations: Sendable {
 }
 
 extension PaymentContact {
-    /// - Throws: `malformed_request` for what is no contact; nil where there is none.
+    /// Returns nil if there is no contact.
+    ///
+    /// - Throws: `malformed_request` if the value is not a contact.
     fileprivate init?(_ value: JSONValue?, named name: String) throws(GatewayRefusal) {
         guard let value else { return nil }
         guard let object = value.objectValue else { throw PaymentRequest.malformed(name, "is not an object") }
@@ -258,7 +263,7 @@ extension PaymentContact {
         administrativeArea = try text("administrativeArea")
         postalCode = try text("postalCode")
         countryCode = try text("countryCode")
-        // Read for their form only: nothing is done with them.
+        // Only their form is checked; they are not used.
         for member in ["phoneticGivenName", "phoneticFamilyName", "subLocality", "subAdministrativeArea", "country"] {
             _ = try text(member)
         }

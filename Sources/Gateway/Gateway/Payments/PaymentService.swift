@@ -5,7 +5,7 @@ import Payments
 import Processors
 import ServerProgram
 
-/// Everything that payments need, put together.
+/// All parts of payments, assembled.
 struct PaymentService: Sendable {
     let store: any PaymentStore
     let metrics: PaymentMetrics
@@ -38,7 +38,7 @@ struct PaymentService: Sendable {
         adminRoutes = PaymentAdministration(store: store).routes
     }
 
-    /// As the configuration has it; opens the store.
+    /// Returns the service that the configuration describes; opens the store.
     static func made(
         _ settings: PaymentSettings, _ configuration: GatewayConfiguration, paytokend: PaytokendCalls, logger: Logger
     ) throws(StartFailure) -> PaymentService {
@@ -60,7 +60,7 @@ extension PaymentService {
         case .sqlite(let path): return try SQLitePaymentStore(path: path)
         case .postgresql(let database):
             let store = try PostgreSQLPaymentStore(database.url, passwordFile: database.passwordFile)
-            // What the URL says is warned of with the configuration.
+            // The configuration's check warns of settings in the URL.
             let unsaid = store.insecureSettings.subtracting(InsecureStoreSetting.ofURL(database.url))
             for setting in unsaid.sorted(by: { $0.rawValue < $1.rawValue }) {
                 logger.warning(

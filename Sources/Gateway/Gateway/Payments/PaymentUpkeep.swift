@@ -4,9 +4,9 @@ import Payments
 import Processors
 import Synchronization
 
-/// What goes on without a request: the store is tried, changes that it could not take are stored, payments of gateways that
-/// stopped become pending, refused ones are removed after some days, and metrics show how many wait. At the same time, and in rounds of their own, processors that can
-/// tell are asked about pending payments (``PendingQuestions``).
+/// The work without a request: probes the store, stores changes that it could not take, makes payments of stopped
+/// gateways pending, removes refused ones after some days, and shows in metrics how many are pending. At the same time,
+/// and in rounds of their own, processors that can tell are asked about pending payments (``PendingQuestions``).
 ///
 /// It sends no payment.
 final class PaymentUpkeep: Sendable {
@@ -15,9 +15,9 @@ final class PaymentUpkeep: Sendable {
     private let readiness: StoreReadiness
     private let unstored: UnstoredChanges
     private let logger: Logger
-    /// Of each processor that tells what became of its payments.
+    /// The questions to each processor that can tell the result of its payments.
     private let questions: [PendingQuestions]
-    /// As the store said last.
+    /// The number of pending payments, as the store last reported it.
     private let pendingCount = Atomic(0)
     private let unreadableCount = Atomic(0)
 
@@ -38,7 +38,8 @@ final class PaymentUpkeep: Sendable {
         }
     }
 
-    /// Until its task is cancelled. The store's upkeep waits for no processor, and no processor's round for another's.
+    /// Runs until its task is cancelled. The store's upkeep waits for no processor, and no processor's round for
+    /// another's.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.repeatedly { await self.turn(at: $0) } }
@@ -79,7 +80,7 @@ final class PaymentUpkeep: Sendable {
         await prune()
     }
 
-    /// Payments are taken all the same where old ones stay.
+    /// Removes old payments. If that fails payments are still taken.
     private func prune() async {
         do throws(PaymentStoreError) { metrics.pruned(try await store.prune()) } catch {
             logger.error("old payments cannot be removed; this is tried again", metadata: ["reason": "\(error)"])
@@ -94,7 +95,7 @@ final class PaymentUpkeep: Sendable {
     }
 
     private func ask(_ questions: PendingQuestions, at now: Date) async {
-        // A store that fails is tried in its own round.
+        // A store that fails is probed in its own round.
         guard pendingCount.load(ordering: .relaxed) > 0, readiness.fault == nil else { return }
         do throws(PaymentStoreError) { try await questions.round(at: now) } catch { failed(error) }
     }
@@ -104,7 +105,7 @@ final class PaymentUpkeep: Sendable {
         logger.error("the store of payments failed", metadata: ["reason": "\(error)"])
     }
 
-    /// What could not be stored when it happened; also at the end.
+    /// Stores changes that could not be stored when they happened; also at the end.
     func storeChanges() async {
         let count = await unstored.store(in: store, logger)
         if count > 0 {

@@ -5,14 +5,14 @@ import Payments
 import Refusals
 import StrictJSON
 
-/// What paytokend released: in memory until the processor has it.
+/// A payment token that paytokend released: in memory until the processor has it.
 struct ReleasedToken: Sendable {
     /// 32 bytes.
     let transaction: [UInt8]
     let merchantIdentifier: String
     /// The decrypted dictionary. Its strings are ordinary memory, in a process that is not dumpable.
     let paymentData: JSONObject
-    /// The same as JSON, written anew.
+    /// The same dictionary as JSON, written again.
     let bytes: [UInt8]
 }
 
@@ -21,10 +21,11 @@ struct PaytokendDecryption: Sendable {
     let paytokend: PaytokendCalls
 
     /// - Parameters:
-    ///   - client: paytokend refuses a token of a merchant that it does not act for, and claims nothing: whoever has got hold
-    ///     of another's token cannot use it up.
-    ///   - after: the earlier attempts after which paytokend may release the token to this one.
-    ///   - deadline: no answer is waited for after it.
+    ///   - client: the client. paytokend refuses a payment token of a merchant that this client does not act for, and
+    ///     claims nothing: a
+    ///     client that has obtained another's payment token cannot use it up.
+    ///   - after: the earlier attempts after which paytokend may release the payment token to this one.
+    ///   - deadline: the time after which no answer is awaited.
     func release(
         _ request: PaymentRequest, for payment: Payment, of client: GatewayClient, after: [[UInt8]],
         traceparent: String?,
@@ -48,8 +49,9 @@ struct PaytokendDecryption: Sendable {
         }
         guard answer.isSuccess else {
             guard let refusal = answer.refusal else { throw .unreachable }
-            // The first of two equal requests may have been the release, whose answer is lost. This attempt ends as not sent, and
-            // the client's next one names it among those that paytokend may release the token after.
+            // The first of two equal requests may have been the release, whose answer is lost. This attempt ends as not
+            // sent. The client's next attempt names it in `after`, so that paytokend may release the payment token
+            // again.
             if isSecond, refusal.refusalCode == .transactionReplayed { throw .unreachable }
             throw DecryptionFailure(
                 code: refusal.code, message: refusal.message, details: refusal.details,

@@ -4,10 +4,10 @@ import Payments
 import Processors
 import Synchronization
 
-/// Questions to one processor about what became of its pending payments.
+/// Questions to one processor about the result of its pending payments.
 ///
-/// Every processor has rounds of its own, of a bounded number of questions, and one that is silent is asked less and less: so it
-/// delays neither other processors' payments nor the store's upkeep.
+/// Each processor has rounds of its own with a bounded number of questions, and a silent one is asked less and less
+/// often. So it delays neither other processors' payments nor the store's upkeep.
 final class PendingQuestions: Sendable {
     let processorName: String
     private let processor: any Processor
@@ -17,26 +17,27 @@ final class PendingQuestions: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    /// Pending payments are gone through in pages, the oldest first, and then again from the beginning: of very many that the
-    /// processor does not know, none keeps the others from being asked about.
+    /// The progress through the pending payments, in pages, the oldest first, and then again from the beginning. So
+    /// very many payments that the processor does not know keep no others from being asked about.
     private struct State {
-        /// When a payment is to be asked about next; a payment that is not in it was just found.
+        /// The time of the next question about each payment; a payment without an entry was just found.
         var due: [Payment.Key: Date] = [:]
-        /// Those found since the beginning.
+        /// The payments found since the beginning.
         var found: Set<Payment.Key> = []
-        /// After which the next page begins.
+        /// The place after which the next page begins.
         var place: PaymentFilter.Place?
         /// Rounds in a row in which the processor answered no question.
         var silentRounds = 0
-        /// No round begins before.
+        /// The time before which no round begins.
         var pausesUntil = Date.distantPast
 
-        /// Those of a page that are due: of a processor that was silent last time only one.
+        /// Returns the payments of a page that are due; only one if the processor was silent last time.
         mutating func take(_ page: [Payment], at now: Date) -> [Payment] {
             found.formUnion(page.map(\.key))
             let chosen = page.filter { (due[$0.key] ?? .distantPast) <= now }
                 .prefix(silentRounds == 0 ? PendingQuestions.most : 1)
-            // Again after as long as it has been pending by then: once a second at first, once an hour at last.
+            // The next question comes after as long as it has been pending by then: after a second at first, after an
+            // hour at last.
             for payment in chosen {
                 let age = now.timeIntervalSince(payment.changedAt)
                 due[payment.key] = now.addingTimeInterval(min(max(age, 1), 3600))
@@ -53,7 +54,7 @@ final class PendingQuestions: Sendable {
             (found, place) = ([], nil)
         }
 
-        /// - Returns: whether the processor has just fallen silent.
+        /// - Returns: true if the processor has just fallen silent.
         mutating func asked(_ count: Int, answered: Int, at now: Date) -> Bool {
             guard count > 0 else { return false }
             silentRounds = answered > 0 ? 0 : silentRounds + 1
@@ -64,16 +65,16 @@ final class PendingQuestions: Sendable {
         }
     }
 
-    /// Of one round.
+    /// The number of questions in one round.
     static let most = 100
-    /// Of a page.
+    /// The number of payments in a page.
     private static let mostFound = 1000
-    /// For one question.
+    /// The time limit of one question.
     private static let timeout = Duration.seconds(5)
-    /// Between two rounds of a processor that stays silent, in seconds.
+    /// The longest pause between two rounds of a silent processor, in seconds.
     private static let longestPause = 60.0
 
-    /// Nil where the processor tells nothing of its payments.
+    /// Returns nil if the processor cannot tell the result of a payment.
     init?(
         to configured: ConfiguredProcessor, _ store: any PaymentStore, _ metrics: PaymentMetrics,
         _ accountNumbers: AccountNumberKey?, _ logger: Logger
@@ -87,7 +88,7 @@ final class PendingQuestions: Sendable {
         self.logger = logger
     }
 
-    /// Asks about those that are due among the next page of the processor's pending payments, all at once.
+    /// Asks, all at once, about the payments that are due in the next page of the processor's pending payments.
     func round(at now: Date) async throws(PaymentStoreError) {
         guard state.withLock({ $0.pausesUntil <= now }) else { return }
         let page = try await store.payments(
@@ -110,7 +111,7 @@ final class PendingQuestions: Sendable {
         }
     }
 
-    /// - Returns: whether the processor answered.
+    /// - Returns: true if the processor answered.
     private func ask(about payment: Payment) async -> Bool {
         guard let transaction = payment.transaction else { return false }
         let submitted = SubmittedPayment(

@@ -3,14 +3,14 @@ import NIOSSL
 import Processors
 import ServerProgram
 
-/// A processor by its name and merchants.
+/// A processor with its name and merchants.
 struct ConfiguredProcessor: Sendable {
     let name: String
     let merchants: [MerchantPattern]
     let processor: any Processor
 }
 
-/// Which processor takes a payment: the first whose merchants match.
+/// The processors. The first whose merchants match takes a payment.
 struct ProcessorDirectory: Sendable {
     let processors: [ConfiguredProcessor]
 
@@ -20,9 +20,10 @@ struct ProcessorDirectory: Sendable {
 
     func processor(named name: String) -> ConfiguredProcessor? { processors.first { $0.name == name } }
 
-    /// What a request must have, before it is known whose token it is: all that a processor needs to which it may come.
+    /// Returns the elements that a request must have before its payment token's merchant is known: all that any
+    /// processor needs to which the payment may go.
     ///
-    /// - Parameter merchant: the merchant that the request expects; nil where it does not say.
+    /// - Parameter merchant: the merchant that the request expects; nil if it does not state one.
     func needs(for client: GatewayClient, merchant: String?) -> [RequiredElement] {
         var needs: [RequiredElement] = []
         for element in candidates(for: client, merchant: merchant).flatMap(\.processor.capabilities.needs)
@@ -32,14 +33,15 @@ struct ProcessorDirectory: Sendable {
         return needs
     }
 
-    /// What does not suit a processor to which the request may come.
+    /// Returns the elements that do not suit a processor to which the payment may go.
     func unsuitable(
         _ customer: Customer, orderId: String?, for client: GatewayClient, merchant: String?
     ) -> [UnsuitableElement] {
         candidates(for: client, merchant: merchant).flatMap { $0.processor.unsuitable(customer, orderId: orderId) }
     }
 
-    /// To which a request may come: all, unless it says its merchant or its client has merchants without a star only.
+    /// Returns the processors to which a payment may go: all, unless the request states its merchant or all of the
+    /// client's merchants are without a star.
     private func candidates(for client: GatewayClient, merchant: String?) -> [ConfiguredProcessor] {
         let merchants = merchant.map { [$0] } ?? client.merchants.map(\.text)
         guard !merchants.contains(where: { $0.contains("*") }) else { return processors }
@@ -49,7 +51,7 @@ struct ProcessorDirectory: Sendable {
 }
 
 extension ProcessorDirectory {
-    /// As the configuration has them. To add a kind: a case of `ProcessorSettings.Kind`, and its type here.
+    /// Returns the configured processors. To add a kind: a case of `ProcessorSettings.Kind`, and its type here.
     static func made(_ settings: [ProcessorSettings]) throws(StartFailure) -> ProcessorDirectory {
         var processors: [ConfiguredProcessor] = []
         for setting in settings {

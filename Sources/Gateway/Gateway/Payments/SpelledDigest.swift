@@ -2,12 +2,12 @@ import Crypto
 import Encodings
 import StrictJSON
 
-/// The SHA-256 of what a client wrote: with its numbers, its hexadecimal and its base64 in their normal form, and as they are spelled.
-/// The same bytes have one normal form, so a client may spell them otherwise when it asks again.
+/// The SHA-256 of a client's text in two forms: with numbers, hexadecimal and base64 in their normal form, and as the
+/// client spelled them. The same bytes have one normal form, so a client may spell them differently when it asks again.
 struct SpelledDigest: Sendable, Equatable {
     /// 32 bytes.
     let normal: [UInt8]
-    /// 32 bytes; the same where the client wrote the normal form. Earlier versions stored this one alone.
+    /// 32 bytes; the same if the client wrote the normal form. Earlier versions stored this one alone.
     let spelled: [UInt8]
 
     init(of bytes: (SpellingForm) -> [UInt8]) {
@@ -15,15 +15,16 @@ struct SpelledDigest: Sendable, Equatable {
         spelled = Array(SHA256.hash(data: bytes(.spelled)))
     }
 
-    /// Returns true if a stored digest is of what the client wrote.
+    /// Returns true if a stored digest is of the client's text.
     func isOf(_ stored: [UInt8]) -> Bool { stored == normal || stored == spelled }
 }
 
-/// The form of values that have several spellings. A value that is no number, hexadecimal or base64 stays as it is: paytokend refuses it.
+/// The form of values that have several spellings. A value that is not a number, hexadecimal or base64 stays as it is;
+/// paytokend refuses it.
 enum SpellingForm {
     /// Plain integers, lower-case hexadecimal, base64 with its padding.
     case normal
-    /// The client's own.
+    /// The client's own spelling.
     case spelled
 
     func number(_ value: JSONValue) -> JSONValue { form(value, value.numberValue.map { .number($0.plain) }) }

@@ -2,10 +2,10 @@ import Payments
 import Processors
 
 extension PaymentFlow {
-    /// A token's decrypted data for the client itself, once.
+    /// Returns a payment token's decrypted data to the client itself, once.
     ///
-    /// `released` is durable before anything is answered, and nothing follows it: the token is never paid here, and its data are
-    /// never given again. An answer that is lost costs the customer another authorization, and nobody money.
+    /// `released` is durable before anything is answered, and nothing follows it: the payment token is never paid here,
+    /// and its data are never given again. A lost answer costs the customer another authorization, and no one money.
     func disclose(
         _ request: PaymentRequest, for client: GatewayClient, traceparent: String?
     ) async throws(GatewayRefusal) -> ReleasedToken {
@@ -32,7 +32,7 @@ extension PaymentFlow {
             identifier: released.transaction, merchantIdentifier: released.merchantIdentifier,
             amount: (try? PaymentDataReader.amount(released.paymentData)) ?? nil, processor: nil)
         _ = try await claim(payment, transaction, as: .released, nil)
-        // From here on it is released, on disk.
+        // The payment is released from here on, and the store has it on disk.
         return released
     }
 }

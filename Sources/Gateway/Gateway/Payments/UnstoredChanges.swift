@@ -3,10 +3,11 @@ import Logging
 import Payments
 import Synchronization
 
-/// What this gateway knows of payments and could not store: it is stored as soon as the store takes changes again.
+/// Changes of payments that this gateway could not store. It stores them as soon as the store takes changes again.
 ///
-/// Without it a payment that was certainly not sent would be unknown to the store, so that its token could not be tried again, and
-/// a fate that the processor told would be asked for once more, or looked for by a person.
+/// Without this type the store would not know that a payment was certainly not sent, so its payment token could not be
+/// tried again. And a result that the processor has told would be asked for once more, or a person would have to find
+/// it.
 final class UnstoredChanges: Sendable {
     private struct Change {
         let payment: Payment
@@ -14,12 +15,13 @@ final class UnstoredChanges: Sendable {
         let outcome: PaymentOutcome
     }
 
-    /// A store that is away for so many payments is away for hours; what is more is in the log alone.
+    /// The number of changes kept. A store that is away for so many payments is away for hours; further ones are in the
+    /// log alone.
     static let capacity = 10_000
 
     private let changes = Mutex<[Change]>([])
 
-    /// - Parameter state: `notSent` or `refused`, or what ``PaymentStore/settle(_:as:_:at:)`` takes.
+    /// - Parameter state: `notSent` or `refused`, or a state that ``PaymentStore/settle(_:as:_:at:)`` takes.
     func add(_ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome) {
         changes.withLock { changes in
             guard changes.count < Self.capacity else { return }
@@ -27,9 +29,9 @@ final class UnstoredChanges: Sendable {
         }
     }
 
-    /// Stores them, the oldest first, until the store fails again.
+    /// Stores the changes, the oldest first, until the store fails again.
     ///
-    /// - Returns: how many were stored.
+    /// - Returns: the number stored.
     func store(in store: any PaymentStore, _ logger: Logger) async -> Int {
         var count = 0
         while let change = changes.withLock({ $0.first }) {
@@ -42,11 +44,11 @@ final class UnstoredChanges: Sendable {
                 }
                 count += 1
             } catch {
-                // Otherwise another attempt has the payment by now, or somebody has said what became of it; or its row cannot be
+                // Otherwise another attempt has the payment by now, or a person has resolved it; or its row cannot be
                 // read, and must not keep the others waiting.
                 if !error.isOfPayment { return count }
             }
-            // Only this takes from the beginning.
+            // Only this method removes from the beginning.
             changes.withLock { _ = $0.removeFirst() }
         }
         return count

@@ -1,8 +1,8 @@
 import FairShares
 import Synchronization
 
-/// Places for a bounded number of calls at a time. Clients that wait for one are served round robin, so one with many calls
-/// delays another by one call of its own and not by all of them.
+/// Limits the number of calls at a time. Clients that wait are served round robin, so a client with many calls delays
+/// another by one call and not by all of them.
 final class CallPlaces: Sendable {
     private struct Waiting {
         let number: UInt64
@@ -27,8 +27,9 @@ final class CallPlaces: Sendable {
 
     /// Waits for a place until `deadline`, or until the task is cancelled.
     ///
-    /// - Parameter client: whose turn it takes; nil for the gateway's own calls, which together are one client.
-    /// - Returns: false where there was none in time; else the place must be left.
+    /// - Parameter client: the client whose turn is used; nil for the gateway's own calls, which together are one
+    ///   client.
+    /// - Returns: false if no place became free in time; otherwise the caller must leave the place.
     func take(for client: String?, until deadline: ContinuousClock.Instant) async -> Bool {
         let number: UInt64? = state.withLock { state in
             if state.takeFree() { return nil }
@@ -45,7 +46,7 @@ final class CallPlaces: Sendable {
                     return false
                 }
                 if isFree { return continuation.resume(returning: true) }
-                // A cancellation that came before this found nothing to give up.
+                // A cancellation before this line found no waiting caller.
                 if Task.isCancelled { return giveUp(number) }
                 alarm = Task { [weak self] in
                     try await Task.sleep(until: deadline, clock: .continuous)
@@ -64,7 +65,7 @@ final class CallPlaces: Sendable {
         late.first?.continuation.resume(returning: false)
     }
 
-    /// Gives the place to the next in turn.
+    /// Gives the place to the next client in turn.
     func leave() {
         let next = state.withLock { state in
             let next = state.waiting.popFirst()
@@ -74,6 +75,6 @@ final class CallPlaces: Sendable {
         next?.continuation.resume(returning: true)
     }
 
-    /// Calls that wait.
+    /// The number of waiting calls.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 }

@@ -1,23 +1,23 @@
 // The gateway's requests to paytokend:
-//     PaytokendCalls.swift       here: all of them but GET /readyz
-//     CallPlaces.swift           how many at a time, and in which order
+//     PaytokendCalls.swift       this file: all of them but GET /readyz
+//     CallPlaces.swift           the number of calls at a time, and their order
 //     PaytokendReadiness.swift   GET /readyz, on a connection of its own
 // Connections are kept by the pool that also keeps those to Apple's host (Sessions/ConnectionPool.swift).
 
 import DaemonAPI
 import Telemetry
 
-/// Requests to paytokend: a bounded number at a time, in turn between clients, on connections that are kept.
+/// Sends requests to paytokend: a bounded number at a time, in turns between clients, on connections that are kept.
 ///
-/// paytokend gives an account a number of connections (`listener.max_connections_per_uid`). The bound here is below it, so
-/// `GET /readyz` finds one however many payments there are.
+/// paytokend permits an account a number of connections (`listener.max_connections_per_uid`). The limit here is below
+/// it, so `GET /readyz` finds a free one however many payments there are.
 final class PaytokendCalls: Sendable {
     let metrics = PaytokendMetrics()
     private let settings: PaytokendSettings
     private let places: CallPlaces
     private let pool: ConnectionPool<UnixSocketConnection, Owner>
 
-    /// All connections are one account's.
+    /// The owner of all connections, which belong to one account.
     private enum Owner: Hashable { case gateway }
 
     private static let mostAnswerBytes = 1 << 20
@@ -31,15 +31,15 @@ final class PaytokendCalls: Sendable {
                 idle: .seconds(20), age: .seconds(3600)))
     }
 
-    /// Sends a request once; a second time where paytokend closed a kept connection before anything of an answer came. It may
-    /// have acted on the first one then.
+    /// Sends a request once, and a second time if paytokend closed a kept connection before any part of an answer.
+    /// paytokend may then have acted on the first one.
     ///
     /// - Parameters:
-    ///   - request: one that may be sent twice.
-    ///   - client: the gateway's client, whose turn it takes here and at paytokend; nil for the gateway itself.
-    ///   - deadline: for waiting and asking together. Each takes `paytokend.timeout` at most.
-    /// - Returns: the answer, and whether the request was sent twice.
-    /// - Throws: `busy` where there was no place in time, and nothing was sent.
+    ///   - request: a request that may be sent twice.
+    ///   - client: the gateway's client whose turn is used, here and at paytokend; nil for the gateway itself.
+    ///   - deadline: the limit for waiting and asking together. Each takes `paytokend.timeout` at most.
+    /// - Returns: the answer, and true if the request was sent twice.
+    /// - Throws: `busy` if no place became free in time; nothing was sent.
     func send(
         _ request: ClientRequest, for client: String?, before deadline: ContinuousClock.Instant
     ) async throws(UnixSocketClientError) -> (answer: ClientAnswer, isSecond: Bool) {
@@ -86,10 +86,10 @@ final class PaytokendCalls: Sendable {
         return left
     }
 
-    /// Requests that wait for a place.
+    /// The number of requests that wait for a place.
     var waitingCount: Int { places.waitingCount }
 
-    /// Closes idle connections; those under way end with their requests.
+    /// Closes idle connections; the others end with their requests.
     func close() { pool.close() }
 }
 
@@ -101,6 +101,7 @@ struct PaytokendMetrics: Sendable {
 }
 
 extension UnixSocketConnection: KeptConnection {
-    /// The end of one that was not noticed yet is found by the next request, which is then sent again.
+    /// Returns true for an open connection. If its end was not noticed yet, the next request finds it and is sent
+    /// again.
     func isAlive() async -> Bool { isOpen }
 }

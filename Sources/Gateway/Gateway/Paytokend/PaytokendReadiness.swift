@@ -1,9 +1,9 @@
 import DaemonAPI
 import HostSystem
 
-/// paytokend's `GET /readyz`, on a connection of its own. There is one question at a time, and its answer serves all that ask within a
-/// second: callers of the gateway's `/readyz` take no more than one of the account's connections at paytokend, and cause one commit of
-/// its ledger.
+/// paytokend's `GET /readyz`, on a connection of its own. There is one question at a time, and its answer serves all
+/// callers within a second. So callers of the gateway's `/readyz` use no more than one of the account's connections at
+/// paytokend, and cause one commit of its ledger.
 final class PaytokendReadiness: Sendable {
     private let answer: SharedFinding<Result<Bool, UnixSocketClientError>>
 

@@ -4,9 +4,9 @@ import Radial
 import StrictJSON
 
 extension PaymentRequest {
-    /// Radial's request: its order, its addresses as contacts, and no expectations, for which it has no element.
+    /// Reads Radial's request: its order, its addresses as contacts, and no expectations, for which it has no element.
     init(_ request: CreditCardAuthRequest) throws(GatewayRefusal) {
-        // Stricter than Radial's table: it is compared with what comes back, and shown to people.
+        // Stricter than Radial's table, since the identifier is compared with what comes back and shown to people.
         guard Self.isOrderId(request.orderId) else {
             var refusal = GatewayRefusal(
                 .daemon(.malformedRequest), "The OrderId must be printable ASCII characters without blanks.")
@@ -22,7 +22,7 @@ extension PaymentRequest {
             expected: try PaymentExpectations(nil), canStateExpectations: false)
     }
 
-    /// A token alone, whose data are asked for.
+    /// Reads a payment token alone, to decrypt it.
     init(_ wallet: WalletPaymentInformation) throws(GatewayRefusal) {
         let (token, stated) = try wallet.stated()
         self.init(
@@ -32,7 +32,7 @@ extension PaymentRequest {
 }
 
 extension WalletPaymentInformation {
-    /// The token as paytokend takes it, and what it says of itself.
+    /// Returns the payment token in paytokend's form, with its statements about itself.
     func stated() throws(GatewayRefusal) -> (token: JSONObject, stated: StatedToken) {
         guard let data = (try? JSONValue(parsing: paymentData))?.objectValue,
             let token = JSONObject([(name: "paymentData", value: .object(data))])
@@ -58,7 +58,7 @@ extension PaymentContact {
 }
 
 extension GatewayRefusal {
-    /// What is wrong with a document: 400, with the element's path.
+    /// The refusal for a document's error: 400, with the element's path.
     init(_ error: DocumentError) {
         let code: GatewayCode =
             switch error.reason {
@@ -78,11 +78,12 @@ extension DocumentError {
 }
 
 extension CreditCardAuthReply {
-    /// Whether Radial's words can say what is known of the payment.
+    /// Returns true if Radial's terms can express what is known of the payment.
     ///
-    /// To Radial's clients TIMEOUT is a success: they take the order, and Radial's Order Service authorizes it anew by the token
-    /// in the reply. So it is passed on where Radial itself has said it, with its token. Behind everything else that is pending
-    /// (an answer that was lost, codes that contradict each other, a wrong key) nobody would authorize anything.
+    /// To Radial's clients TIMEOUT is a success: they take the order, and Radial's Order Service authorizes it again by
+    /// the account token in the reply. So TIMEOUT is passed on only if Radial itself has said it, with its account
+    /// token. For all other pending payments (a lost answer, codes that contradict each other, a wrong key) no service
+    /// would authorize anything.
     static func tells(_ payment: Payment) -> Bool {
         guard [.submitting, .pending].contains(payment.state) else { return true }
         let code = payment.outcome?.reason.flatMap { ReplyCodes(text: $0) }?.responseCode
@@ -90,10 +91,12 @@ extension CreditCardAuthReply {
             && AuthorizationOutcome.timeoutCodes.contains(code ?? "")
     }
 
-    /// What became of a payment, in Radial's words; `declined`, `pending` (``tells(_:)``) and the two states of success only.
+    /// The payment's result in Radial's terms, for `declined`, `pending` (``tells(_:)``) and the two states of success
+    /// only.
     ///
-    /// What the payment's processor has not said is left out where Radial's table calls an element optional, and empty where it
-    /// is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId where the processor gave no reference.
+    /// If the payment's processor has not given a value, it is left out if Radial's table calls the element optional,
+    /// and empty if it is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId without a
+    /// reference from the processor.
     init(_ payment: Payment, orderId: String) throws(GatewayRefusal) {
         guard let amount = payment.transaction?.amount else { throw .defect }
         let codes = payment.outcome?.reason.flatMap { ReplyCodes(text: $0) }
@@ -111,7 +114,7 @@ extension CreditCardAuthReply {
         case .received, .decrypted, .error, .notSent, .released, .refused: throw .defect
         }
         var reference = payment.outcome?.processorReference ?? ""
-        // A masked reference finds nothing.
+        // A masked reference finds no payment.
         if reference.contains("*") || reference.utf8.count > 22 { reference = "" }
         self.init(
             orderId: orderId, accountToken: reference, responseCode: response,

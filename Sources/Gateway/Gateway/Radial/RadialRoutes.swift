@@ -4,11 +4,11 @@ import Payments
 import Radial
 import ServerProgram
 
-/// `POST /radial/credit-card-auth`: Radial's single-request flow, in front of whichever processor takes the payment. And
-/// `POST /radial/decrypt`: the first step of the flow of two requests, in which the client itself submits.
+/// `POST /radial/credit-card-auth`, Radial's single-request flow with any processor, and `POST /radial/decrypt`, the
+/// first step of the flow of two requests, in which the client itself submits.
 ///
-/// The first makes the same payment as `POST /payments/apple-pay`, in another form: the same store, the same rules, and its
-/// status by the same path. Refusals are Radial's Fault documents.
+/// The first makes the same payment as `POST /payments/apple-pay`, in another form: the same store, the same rules, and
+/// its status by the same path. Refusals are Radial's Fault documents.
 struct RadialRoutes: Sendable {
     let flow: PaymentFlow
     let maxRequestBytes: Int
@@ -31,12 +31,12 @@ struct RadialRoutes: Sendable {
         }
         let payment = try await flow.pay(
             PaymentRequest(wanted), for: request.client, traceparent: request.trace.traceparent)
-        // A first request with the same token may yet be declined.
+        // A first request with the same payment token may yet be declined.
         if payment.state == .submitting, !payment.isAbandoned(at: Date()) {
             throw GatewayRefusal(
                 .payment(.underWay), "Another request submits this payment now; ask again to learn what became of it.")
         }
-        // A decline is one of Radial's replies; what is neither that nor a payment is refused.
+        // A decline is one of Radial's replies; all other failed payments are refused.
         if payment.state != .declined, let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
         guard CreditCardAuthReply.tells(payment) else {
             throw GatewayRefusal(
@@ -54,9 +54,11 @@ struct RadialRoutes: Sendable {
         return answer
     }
 
-    /// The answer is the one place where card data leave the gateway for anybody but a processor.
+    /// Returns decrypted payment data: the one answer in which card data leave the gateway for a receiver other than a
+    /// processor.
     private func decrypt(_ request: GatewayRequest) async throws(GatewayRefusal) -> EndpointAnswer {
-        // The configuration refuses any other client with this operation; here it would cost card data.
+        // The configuration refuses any other client with this operation. The check is repeated because card data are
+        // at stake.
         guard request.client.credentials.allSatisfy(\.usesCertificate) else {
             throw GatewayRefusal(.daemon(.forbidden), "Only a client that is known by a certificate may do this.")
         }
