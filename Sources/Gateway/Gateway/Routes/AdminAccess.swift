@@ -3,16 +3,17 @@ import ConfigurationFile
 import Glibc
 import HostSystem
 
-/// What a peer of the admin socket may do. The raw values are those of the configuration; a role includes the ones before it.
+/// The roles of the admin socket's peers. The raw values are those of the configuration; a role includes the ones
+/// before it.
 enum AdminRole: String, CaseIterable, Sendable {
-    /// Metrics, status, and the reasons for not being ready.
+    /// Reads metrics, status, and the reasons for not being ready.
     case monitor
-    /// Payments, shown, and session checks. Implies monitor.
+    /// Lists and shows payments, and checks sessions. Implies monitor.
     case support
-    /// Says what became of a pending payment. Implies support.
+    /// Resolves a pending payment. Implies support.
     case resolve
 
-    /// The roles that give this one, itself first.
+    /// The roles that imply this one, itself first.
     var givenBy: Set<AdminRole> {
         switch self {
         case .monitor: [.monitor, .support, .resolve]
@@ -40,9 +41,10 @@ struct AdminAccess: Sendable, Equatable {
         self.overflow = overflow
     }
 
-    /// Without rules: root and the gateway's own user have all roles, the socket's group monitors and decides nothing.
+    /// The default without rules: root and the gateway's own user have all roles, and the socket's group has `monitor`
+    /// alone.
     ///
-    /// - Parameter group: of the socket file; nil means the gateway's own.
+    /// - Parameter group: the group of the socket file; nil means the gateway's own.
     static func standard(
         group: Account?, ownUID: UInt32 = geteuid(), ownGID: UInt32 = getegid(),
         overflow: OverflowIdentifiers = .current
@@ -54,10 +56,11 @@ struct AdminAccess: Sendable, Equatable {
             overflow: overflow)
     }
 
-    /// nil: no rule matches the peer, which may ask for health and readiness alone.
+    /// Returns the first rule that matches the peer. Returns nil if none does: the peer may then read health and
+    /// readiness alone.
     func rule(for peer: PeerCredentials) -> Rule? { rules.first(matching: peer, overflow: overflow) }
 
-    /// The accounts among which this peer's connections are counted; nil for an account that its rule names.
+    /// Returns the accounts among which this peer's connections are counted, or nil for an account that its rule names.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }
@@ -66,7 +69,7 @@ struct AdminAccess: Sendable, Equatable {
 extension AdminAccess {
     static let ruleKeys = ["user", "group", "roles"]
 
-    /// The rules of `admin.access`; without any, ``standard(group:ownUID:ownGID:overflow:)``.
+    /// Reads the rules of `admin.access`; without any, returns ``standard(group:ownUID:ownGID:overflow:)``.
     init(_ admin: ConfigurationSection, group: Account?) {
         if admin.isEmpty("access") {
             admin.problem("access", "has no value; list rules, or leave it out")

@@ -5,7 +5,8 @@ import Refusals
 import ServerProgram
 import Telemetry
 
-/// The rights of the admin socket's peers. The socket's mode and group say which accounts can connect, `admin.access` the rest.
+/// The rights of the admin socket's peers. The socket's mode and group decide which accounts can connect, and
+/// `admin.access` the rest.
 struct AdminRules: RouterRules {
     /// `admin.access` in force, which a reload replaces.
     let access: @Sendable () -> AdminAccess
@@ -68,7 +69,7 @@ extension GatewayRefusal {
     }
 }
 
-/// One connection's requests, with what the kernel says of its peer.
+/// Handles one connection's requests, with the credentials that the kernel gives for its peer.
 private struct AdminPeerRequests: RequestHandler {
     let peer: PeerCredentials
     let router: AdminRouter

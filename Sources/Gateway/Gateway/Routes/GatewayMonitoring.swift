@@ -12,9 +12,9 @@ struct GatewayMonitoring: Sendable {
     let paytokend: PaytokendReadiness
     let paytokendSocket: String
     let instruments: GatewayInstruments
-    /// Values whose properties are metrics, of parts that have their own.
+    /// Values whose properties are metrics, from parts of the gateway that have their own.
     let otherInstruments: [any Sendable]
-    /// Nil where nobody pays.
+    /// The readiness of the store of payments; nil if no client can pay.
     let store: StoreReadiness?
 
     var routes: [AdminRoute] {
@@ -30,10 +30,11 @@ struct GatewayMonitoring: Sendable {
         try .json(["status": "ok"])
     }
 
-    /// The gateway is ready when paytokend is, without which nothing can be signed or decrypted, and its store of payments.
+    /// Answers `GET /readyz`. The gateway is ready if paytokend is, without which nothing can be signed or decrypted,
+    /// and if its store of payments is.
     ///
-    /// A peer that no rule matches gets the last verdict without reasons, a few seconds old at most (``ServiceStatus``): paytokend,
-    /// whose ledger commits for each check, is not asked for it.
+    /// A peer that no rule matches gets the last result without reasons, a few seconds old at most (``ServiceStatus``).
+    /// The gateway does not ask paytokend for such a peer, since paytokend's ledger commits for each check.
     private func ready(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         let reasons = request.isMatched ? await notReady() : nil
         let isReady = reasons?.isEmpty ?? (instruments.ready.value() == 1)
@@ -43,7 +44,8 @@ struct GatewayMonitoring: Sendable {
         return answer
     }
 
-    /// A scrape waits no longer for paytokend, whatever `paytokend.timeout` is: Prometheus gives up after 10 s.
+    /// The time limit of a scrape's question to paytokend, whatever `paytokend.timeout` is: Prometheus gives up after
+    /// 10 s.
     private static let longestQuestion = Duration.seconds(4)
 
     private func metrics(_: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
@@ -61,7 +63,7 @@ struct GatewayMonitoring: Sendable {
         return try .json(status)
     }
 
-    /// Why requests cannot be answered; ``GatewayInstruments/ready`` keeps the verdict.
+    /// Returns the reasons why requests cannot be answered; ``GatewayInstruments/ready`` keeps the result.
     func notReady() async -> [ReadinessAnswer.Reason] {
         let store = store?.fault.map {
             ReadinessAnswer.Reason(component: "store", code: PaymentCode.storeUnavailable.rawValue, message: "\($0)")
@@ -91,7 +93,7 @@ struct GatewayMonitoring: Sendable {
     }
 }
 
-/// What `GET /v1/status` answers; no key, no hash of one.
+/// The answer of `GET /v1/status`; it contains no key and no key's hash.
 struct GatewayStatus: Encodable, Sendable {
     struct Client: Encodable, Sendable {
         let name: String
@@ -105,7 +107,7 @@ struct GatewayStatus: Encodable, Sendable {
     struct Listener: Encodable, Sendable {
         let address: String
         let tls: Bool
-        /// Of the server's own certificate; absent without TLS.
+        /// The end of the server's own certificate; absent without TLS.
         let certificateNotAfter: Date?
         let requestsClientCertificates: Bool
     }
@@ -127,7 +129,7 @@ struct GatewayStatus: Encodable, Sendable {
     let clients: [Client]
     let insecureSettings: [Warning]
 
-    /// - Parameter tls: in use; the configuration may have other files by now.
+    /// - Parameter tls: the settings in use; the configuration may have other files by now.
     init(_ configuration: GatewayConfiguration, startedAt: Date, tls: TLSTermination.Settings?, connections: Int) {
         version = ProductVersion.current
         self.startedAt = startedAt

@@ -6,21 +6,22 @@ import Refusals
 import ServerProgram
 import StrictJSON
 
-/// Why a request of a merchant's backend is not answered with what it asked for: PaymentError of the merchant server's API.
+/// The reason why a backend's request is refused: PaymentError of the merchant server's API.
 ///
-/// Both texts are shown to the caller and logged: fixed sentences, names of members, sizes and times; nothing of a body, no
-/// key, no header's value.
+/// Both texts are shown to the caller and logged. They consist of fixed sentences, names of members, sizes and times.
+/// They contain no part of a body, no key and no header's value.
 struct GatewayRefusal: Error, Sendable, Equatable {
     let code: GatewayCode
     /// One sentence for a person.
     let message: String
-    /// What narrows it down, where that gives nothing away.
+    /// A detail that narrows the reason down, if it reveals nothing.
     let details: String?
-    /// Seconds for the Retry-After header, where this refusal knows better than the table of codes.
+    /// The seconds for the Retry-After header, if this refusal knows better than the table of codes.
     let retryAfter: Int?
-    /// Of an XML document: the path of the element that is wrong.
+    /// The path of the wrong element of an XML document.
     var element: String?
-    /// True if the connection ends with it: a client that floods is not to come back on the same one at once.
+    /// True if the connection ends with the refusal, so that a client that floods does not return on the same one at
+    /// once.
     var endsConnection = false
 
     init(_ code: GatewayCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
@@ -30,30 +31,30 @@ struct GatewayRefusal: Error, Sendable, Equatable {
         self.retryAfter = retryAfter
     }
 
-    /// One that the listener made, or paytokend: its code passes through.
+    /// Takes over a refusal by the listener or by paytokend, with its code.
     init(_ refusal: Refusal) {
         self.init(
             .daemon(refusal.code), refusal.message, details: refusal.details, retryAfter: refusal.retryAfter)
     }
 
-    /// For what cannot happen unless this program is wrong. The caller learns only that.
+    /// The refusal for a case that cannot occur unless this program is wrong. The caller learns only that.
     static let defect = GatewayRefusal(.daemon(.internalError), "The gateway has a defect; its log says more.")
 }
 
-/// The closed set of codes with which the gateway says no: its own, and those that it shares with paytokend.
+/// The closed set of the gateway's refusal codes: its own, and those that it shares with paytokend.
 ///
 /// The raw value is the `code` member of an answer and the `outcome` of metrics: public contract.
 enum GatewayCode: Sendable, Hashable, CaseIterable {
-    /// paytokend's, with paytokend's meaning.
+    /// A code of paytokend's, with paytokend's meaning.
     case daemon(RefusalCode)
-    /// Neither a known bearer key nor a known client certificate.
+    /// The request has neither a known bearer key nor a known client certificate.
     case unauthorized
-    /// More requests or connections than one client may have.
+    /// The client has more requests or connections than it may.
     case rateLimited
 
-    /// Of merchant sessions.
+    /// A code of merchant sessions.
     case session(SessionCode)
-    /// Of payments.
+    /// A code of payments.
     case payment(PaymentCode)
 
     static let allCases: [GatewayCode] =
@@ -70,9 +71,9 @@ enum GatewayCode: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The one table from code to HTTP status (RFC 9110 §15) and, where another try makes sense, seconds for Retry-After.
+    /// The one table from code to HTTP status (RFC 9110 §15) and, if another try makes sense, seconds for Retry-After.
     ///
-    /// The switch is closed on purpose: a new code does not compile until somebody has decided its row.
+    /// The switch is closed on purpose: a new code does not compile without a row.
     var row: (status: Int, retryAfter: Int?) {
         switch self {
         case .daemon(let code):
@@ -109,7 +110,7 @@ extension GatewayRefusal: ServerRefusal {
         return answer
     }
 
-    /// `{"code":"…","message":"…","details":"…"}`
+    /// The JSON document, `{"code":"…","message":"…","details":"…"}`.
     private var json: [UInt8] {
         JSONWriter.object { json in
             json.member("code", outcome)
@@ -127,7 +128,7 @@ extension GatewayRefusal: ServerRefusal {
 }
 
 extension RequestHead {
-    /// Checks what holds for every path of both sockets.
+    /// Checks a rule that holds for every path of both sockets.
     func requireNoQuery() throws(GatewayRefusal) {
         guard query.isEmpty else {
             throw GatewayRefusal(.daemon(.malformedRequest), "This path takes no query; leave it out.")

@@ -4,15 +4,16 @@ import HTTPListener
 import ServerProgram
 import Telemetry
 
-/// One method on one path of the merchant endpoints: the operation that a client needs for it, and what answers.
+/// One method on one path of the merchant endpoints, with the operation that a client needs for it and the function
+/// that answers.
 ///
-/// To add one: a row where `ServingGateway` puts the routes together, a method in a folder of its subject that reads the
-/// body and writes the answer, and its description in openapi.json.
+/// To add one: a row where `ServingGateway` puts the routes together, a method in a folder of its subject that reads
+/// the body and writes the answer, and its description in openapi.json.
 typealias GatewayRoute = Route<GatewayRouteAccess, GatewayRequest, GatewayRefusal>
 
 struct GatewayRouteAccess: Sendable {
     let operation: ClientOperation
-    /// From the request's last byte to its answer; nil: `limits.request_timeout`.
+    /// The time from the request's last byte to its answer; nil means `limits.request_timeout`.
     let timeLimit: Duration?
 }
 
@@ -28,23 +29,25 @@ extension GatewayRoute {
     }
 }
 
-/// One method on one path of the admin socket, and the role that a peer needs for it; nil for every peer that can open the socket.
+/// One method on one path of the admin socket, with the role that a peer needs for it; nil permits every peer that can
+/// open the socket.
 typealias AdminRoute = Route<AdminRole?, AdminRequest, GatewayRefusal>
 
-/// What a route gets to see. By then the client is known, and has the route's operation.
+/// A request as its route receives it. The client is known by then, and has the route's operation.
 struct GatewayRequest: Sendable {
-    /// Whose merchants and domains the route asks: ``GatewayClient/allows(merchant:)``, ``GatewayClient/allows(domain:)``.
+    /// The client. The route asks it for its merchants and domains: ``GatewayClient/allows(merchant:)``,
+    /// ``GatewayClient/allows(domain:)``.
     let client: GatewayClient
-    /// The segments of the path where the route's has a name in braces, in its order.
+    /// The segments of the path at the route's names in braces, in its order.
     let pathArguments: [String]
-    /// At most the route's `bodyLimit` bytes.
+    /// The body; at most the route's `bodyLimit` bytes.
     let body: [UInt8]
-    /// For what is asked of others on behalf of this request.
+    /// The trace for requests to others on behalf of this request.
     let trace: TraceContext
 }
 
 extension EndpointAnswer {
-    /// A JSON answer, which nobody keeps.
+    /// Returns a JSON answer that must not be stored.
     static func json(_ value: some Encodable, status: Int = 200) throws(GatewayRefusal) -> EndpointAnswer {
         do {
             return bytes(try JSONCoding.encode(value), contentType: "application/json", status: status)
@@ -53,7 +56,7 @@ extension EndpointAnswer {
         }
     }
 
-    /// Bytes as they are, which nobody keeps.
+    /// Returns an answer with these bytes that must not be stored.
     static func bytes(_ bytes: [UInt8], contentType: String, status: Int = 200) -> EndpointAnswer {
         EndpointAnswer(
             http: HTTPAnswer(
@@ -64,13 +67,13 @@ extension EndpointAnswer {
     }
 }
 
-/// What a route of the admin socket gets to see.
+/// A request as a route of the admin socket receives it.
 struct AdminRequest: Sendable {
-    /// The account that asks, as the kernel fixed it.
+    /// The account that sent the request, as the kernel fixed it.
     let peer: PeerCredentials
-    /// Returns true if a rule of `admin.access` matches it. It has the route's role then, if the route needs one.
+    /// True if a rule of `admin.access` matches the peer, which then also has the route's role if the route needs one.
     let isMatched: Bool
-    /// The segments of the path where the route's has a name in braces, in its order.
+    /// The segments of the path at the route's names in braces, in its order.
     let pathArguments: [String]
     let body: [UInt8]
     let trace: TraceContext

@@ -8,16 +8,18 @@ import Telemetry
 struct GatewaySender: RequestSender {
     /// The peer's IP address, `unix` or `admin`.
     let address: String
-    /// The source that the connection is counted by until its client is known; a host with a network of addresses is one.
+    /// The source by which the connection is counted until its client is known; a host with a network of addresses is
+    /// one source.
     let source: ConnectionSource
     let trace: TraceContext
-    /// The admin socket's: the account, and its rule.
+    /// The account and its rule, for a peer of the admin socket.
     var peer: PeerCredentials?
     var rule: AdminAccess.Rule?
-    /// Once it is known.
+    /// The client, once it is known.
     var client: GatewayClient?
 
-    /// Refused heads cost an unknown sender, and a peer of the admin socket, nothing. Clients have their rate.
+    /// The source whose refused requests share log lines: refused heads cost an unknown sender, and a peer of the admin
+    /// socket, nothing. Clients have their rate.
     var sharedLines: ConnectionSource? { client == nil ? source : nil }
 
     func describe(in metadata: inout Logger.Metadata, took: Duration) {
@@ -51,7 +53,8 @@ struct HandshakeLog: Sendable {
         logger.info("TLS handshake failed", metadata: metadata)
     }
 
-    /// The names in `error:100000b8:SSL routines:OPENSSL_internal:NO_SHARED_CIPHER at FILE`; another error as it describes itself.
+    /// Returns the names in `error:100000b8:SSL routines:OPENSSL_internal:NO_SHARED_CIPHER at FILE`, or another error's
+    /// own description.
     private static func reason(_ error: any Error) -> String {
         let text = String(describing: error)
         let names = text.split(separator: "OPENSSL_internal:", omittingEmptySubsequences: false).dropFirst()

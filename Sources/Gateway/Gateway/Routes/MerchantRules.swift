@@ -7,13 +7,13 @@ import Telemetry
 
 /// The identity of a merchant's backend, and its rights.
 ///
-/// Guaranteed here, before a byte of the body is read: the client is known by its bearer key or its certificate, its rate
-/// and its connections are within their limits, and, once the path is known (`ServerProgram/Router.swift`), it has the route's
-/// operation. Merchant and domain stand in the body, so a route asks the client for them.
+/// Guaranteed here, before a byte of the body is read: the client is known by its bearer key or its certificate, its
+/// rate and its connections are within their limits, and, once the path is known (`ServerProgram/Router.swift`), it has
+/// the route's operation. Merchant and domain are in the body, so the route itself asks the client for them.
 struct MerchantRules: RouterRules {
     let clients: CurrentClients
     let rates: RequestRates
-    /// From a request's last byte to its answer.
+    /// The time from a request's last byte to its answer.
     let requestTimeout: Duration
 
     func sender(of head: RequestHead, from peer: NetworkRequests) -> GatewaySender {

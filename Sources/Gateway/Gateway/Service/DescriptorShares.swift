@@ -3,7 +3,8 @@ import OutgoingConnections
 import Payments
 
 extension GatewayConfiguration {
-    /// The part of `limits.max_connections` that fits under a limit of descriptors, with the connections that the gateway makes itself.
+    /// Returns the part of `limits.max_connections` that fits under a descriptor limit together with the connections
+    /// that the gateway makes.
     func connections(under limit: Int) -> Int {
         let toApple = ConnectionPoolLimits()
         var outgoing = paytokend.maxConnections + 1 + toApple.most + toApple.reserved + HostNames.Limits().lookUps

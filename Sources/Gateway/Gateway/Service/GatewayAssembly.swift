@@ -57,7 +57,7 @@ struct GatewayAssembly: Sendable {
             monitoring: monitoring, logger: logger)
     }
 
-    /// What `systemctl status` shows: whether clients are served and, if not, why, as `/readyz` says it.
+    /// Returns the text of `systemctl status`: ready or, as `/readyz` says it, why not.
     func status(of service: ServiceNotification) -> ServiceStatus {
         ServiceStatus(service: service) { [monitoring, live] in
             let reasons = await monitoring.notReady()
@@ -69,10 +69,10 @@ struct GatewayAssembly: Sendable {
         }
     }
 
-    /// The admin socket, by which a second gateway is found, and then the listener's.
+    /// Returns the admin socket, which reveals a second gateway, and then the listener's socket.
     ///
-    /// - Parameter inherited: the socket for merchants' backends where the service manager has opened it already; it must be what the
-    ///   configuration says, by which it was decided whether that needs TLS.
+    /// - Parameter inherited: the socket for merchants' backends if the service manager has opened it already. It must
+    ///   be the one in the configuration, which decided whether it needs TLS.
     func sockets(inherited: InheritedSocket? = nil) throws(ListenerError) -> [ListeningSocket] {
         let limits = configuration.limits
         let most = DescriptorLimit.connections(
@@ -129,7 +129,7 @@ extension GatewayListenerSettings.Address {
         }
     }
 
-    /// As the configuration has it.
+    /// The address as the configuration writes it.
     var text: String {
         switch self {
         case .unix(let path, _, _): "unix:\(path)"

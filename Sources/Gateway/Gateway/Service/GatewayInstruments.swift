@@ -4,7 +4,7 @@ import Telemetry
 
 /// The gateway's metrics, each under its public name, which is contract.
 ///
-/// To add one: a property here, or in a type with properties of this kind that is handed to ``exposition(with:)``.
+/// To add one: a property here, or in a type with properties of this kind that is passed to ``exposition(with:)``.
 struct GatewayInstruments: Sendable {
     /// `outcome` is `ok` or a refusal's code.
     let requests = Counter(
@@ -28,12 +28,12 @@ struct GatewayInstruments: Sendable {
         "paytoken_gateway_certificate_not_after_seconds",
         help: "When the server's own certificate ends, in seconds since 1970.", labels: ["certificate"])
 
-    /// From 1 ms to 30 s: what waits for Apple takes its time.
+    /// Bounds from 1 ms to 30 s, since a request that waits for Apple takes seconds.
     private static let latencies: [Double] = [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30,
     ]
 
-    /// Shows what is insecure in the configuration in force, and nothing else, and the end of the server's certificate.
+    /// Shows the insecure settings in force, and no others, and the end of the server's certificate.
     func show(_ configuration: GatewayConfiguration) {
         insecureSettings.replaceAll(
             configuration.warnings.filter(\.setting.isInsecure).map { ([$0.setting.rawValue], 1) })
@@ -42,9 +42,9 @@ struct GatewayInstruments: Sendable {
         }
     }
 
-    /// The body of `GET /metrics`, of content type `MetricsText.contentType`.
+    /// Returns the body of `GET /metrics`, of content type `MetricsText.contentType`.
     ///
-    /// - Parameter others: values whose properties are metrics, of parts of the gateway that have their own.
+    /// - Parameter others: values whose properties are metrics, from parts of the gateway that have their own.
     func exposition(with others: [any Sendable] = []) -> String {
         var text = MetricsText()
         for owner in [self as any Sendable] + others {

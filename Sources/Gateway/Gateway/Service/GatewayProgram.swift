@@ -4,7 +4,7 @@ import Logging
 import ProductVersion
 import ServerProgram
 
-/// What the program `paytoken-gateway` does, from its configuration file to its exit status.
+/// The program `paytoken-gateway`, from its configuration file to its exit status.
 package enum GatewayProgram {
     package static func check(configurationFile: String) -> ExitStatus {
         ServingGateway.check(configurationFile: configurationFile)
@@ -12,7 +12,8 @@ package enum GatewayProgram {
 
     /// Serves until SIGTERM or SIGINT.
     ///
-    /// - Parameter identities: another place of merchants' TLS keys than paytokend's tokens, to measure what these cost.
+    /// - Parameter identities: a source of merchants' TLS keys instead of paytokend's HSM tokens, to measure what these
+    ///   cost.
     package static func run(
         configurationFile: String, identities: (any MerchantIdentitySource)? = nil
     ) async -> ExitStatus {
@@ -22,10 +23,10 @@ package enum GatewayProgram {
     }
 }
 
-/// A gateway that serves: the listener, and what runs with it until it is stopped.
+/// A gateway that serves: the listener, and the parts that run with it until it is stopped.
 struct ServingGateway: ServingProgram {
     static let name = "paytoken-gateway"
-    /// As paytoken-gateway.socket calls the socket for merchants' backends.
+    /// The name of the socket for merchants' backends in paytoken-gateway.socket.
     static let socketNames = [name]
     static let firstStatus = "Asking paytokend."
 
@@ -36,7 +37,8 @@ struct ServingGateway: ServingProgram {
     private let paytokend: PaytokendCalls
     private let upkeep: Task<Void, Never>?
 
-    /// How long a stopping gateway lives at most, whatever hangs; what is left of it after the requests is for the log.
+    /// The longest time that a stopping gateway waits for requests, whatever hangs. The remainder of its 30 s is for
+    /// the log.
     private static let drainTime = Duration.seconds(28)
 
     static func start(
@@ -63,7 +65,7 @@ struct ServingGateway: ServingProgram {
             "serving",
             metadata: [
                 "version": "\(ProductVersion.current)", "admin_socket": "\(configuration.admin.socket)",
-                // With the port that the system chose, where the configuration says port 0.
+                // Shows the port that the system chose, if the configuration says port 0.
                 "address": "\(listener.networkAddresses.first?.text ?? configuration.listener.address.text)",
                 "tls": "\(assembly.tls != nil)", "clients": "\(configuration.clients.count)",
             ])

@@ -16,7 +16,7 @@ extension GatewayConfiguration {
     }
 
     mutating func takeWhatMayChange(from new: GatewayConfiguration) {
-        // All insecure settings but clients' are of sections that stay.
+        // Every insecure setting outside clients is in a section that stays.
         (clients, admin.access, log.level) = (new.clients, new.admin.access, new.log.level)
         if listener.tls != nil, let files = new.listener.tls { listener.tls = files }
     }
@@ -39,8 +39,8 @@ extension GatewayAssembly: ReloadableParts {
                 .configuration,
                 "\(client.name) proves itself by a certificate, which needs a restart with listener.tls.")
         }
-        // Nothing can fail from here on. A handshake between these lines is verified under authorities of one generation and
-        // asked for under the other, and its certificate counts for nothing then.
+        // Nothing can fail from here on. A handshake between these lines is verified under the authorities of one
+        // generation and checked under the other, so its certificate does not count.
         if let settings { tls?.replace(with: settings) }
         clients.replace(with: directory)
         let pending = live.takeWhatMayChange(from: new)

@@ -10,7 +10,7 @@ final class AppleConnection: KeptConnection {
     private let handshake: AppleHandshake
     private let host: String
 
-    /// Bytes of an answer's body; sessions have about 5,000.
+    /// The size limit of an answer's body; sessions have about 5,000 bytes.
     private static let mostBodyBytes = 64 << 10
 
     private init(_ http: HTTPConnection, _ handshake: AppleHandshake, host: String) {
@@ -48,7 +48,7 @@ final class AppleConnection: KeptConnection {
         }
     }
 
-    /// Sends one request, once. Nothing else may be under way on the connection.
+    /// Sends one request, once. No other request may be under way on the connection.
     func post(_ body: [UInt8], _ progress: SessionProgress) async throws(SessionFailure) -> HTTPResponse {
         let request = HTTPRequest(
             .POST, AppleEndpoint.path,
@@ -72,22 +72,22 @@ final class AppleConnection: KeptConnection {
 final class AppleHandshake: ChannelInboundHandler, Sendable {
     typealias InboundIn = Any
 
-    /// The session for which the connection is made, as far as it has come.
+    /// The progress of the session for which the connection is made.
     let progress: SessionProgress
     private let marks = Mutex((identityWasAsked: false, serverNameIsWrong: false))
 
     init(_ progress: SessionProgress) { self.progress = progress }
 
-    /// The server's certificate was verified, and the server asks for the merchant's.
+    /// Notes that the server's certificate was verified, and that the server asks for the merchant's.
     func identityIsAsked() {
         marks.withLock { $0.identityWasAsked = true }
         progress.reached(.tls)
     }
 
-    /// The server's certificate is trusted, and for another name.
+    /// Notes that the server's certificate is trusted, and is for another name.
     func serverNameIsWrong() { marks.withLock { $0.serverNameIsWrong = true } }
 
-    /// - Parameter progress: of the session that needs the connection now.
+    /// - Parameter progress: the progress of the session that needs the connection now.
     func failure(_ fault: HTTPFault, _ progress: SessionProgress) -> SessionFailure {
         let (identityWasAsked, serverNameIsWrong) = marks.withLock { $0 }
         switch fault.cause {
@@ -103,8 +103,8 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
         case .error(let error):
             let reason = Self.reason(error)
             if reason == "CERTIFICATE_VERIFY_FAILED" { return .serverUntrusted }
-            // In TLS 1.3 the client is ready before the server has checked its certificate (RFC 8446 §2): the server's verdict
-            // arrives while the request is on its way.
+            // In TLS 1.3 the client is ready before the server has checked its certificate (RFC 8446 §2): the server's
+            // refusal arrives while the request is on its way.
             if identityWasAsked, let reason, reason.contains("_ALERT_"), fault.phase != .answering {
                 return .identityRefusedInTLS(alert: reason)
             }
@@ -117,7 +117,8 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
         fault.phase > .securing ? .connectionLost : .handshakeFailed(reason: reason ?? "the connection ended")
     }
 
-    /// BoringSSL's name for the reason, out of `error:1000007d:SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED at …`.
+    /// Returns BoringSSL's name for the reason, from `error:1000007d:SSL
+    /// routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED at …`.
     private static func reason(_ error: any Error) -> String? {
         let stack: NIOBoringSSLErrorStack
         switch error {
@@ -132,7 +133,7 @@ final class AppleHandshake: ChannelInboundHandler, Sendable {
 }
 
 extension SessionProgress {
-    /// Measured by the clock that also counts while this host sleeps.
+    /// The deadline by the clock that also advances while this host sleeps.
     fileprivate var deadline: ContinuousClock.Instant {
         .now + .nanoseconds((origin.deadline - .now()).nanoseconds)
     }

@@ -3,28 +3,28 @@ import NIOSSL
 import OutgoingConnections
 import TLSHandshake
 
-/// Where merchant sessions are asked for, and by which way: the environment's exact host, never a name from a request.
+/// The host that gives merchant sessions, and the way to it: the environment's exact host, never a name from a request.
 struct AppleEndpoint: Sendable {
-    /// Its name stands in SNI and in the request, and the server's certificate must be for it.
+    /// Apple's host. Its name is in SNI and in the request, and the server's certificate must be for it.
     let host: ApplePayGatewayHost
-    /// Who may have issued the server's certificate; nil: the roots that the system trusts.
+    /// The roots of the server's certificate; nil means the roots that the system trusts.
     let trustRoots: [NIOSSLCertificate]?
     let route: Route
-    /// By which its name, or the proxy's, is resolved.
+    /// The resolver of the host's name, or the proxy's.
     var names = HostNames.shared
 
-    /// How the host is reached.
+    /// The way to the host.
     enum Route: Sendable, Equatable {
-        /// By its name, port 443.
+        /// Connects to the host's name, port 443.
         case direct
-        /// Through a proxy by CONNECT (RFC 9110 §9.3.6); TLS goes through it to Apple's host all the same.
+        /// Connects through a proxy by CONNECT (RFC 9110 §9.3.6); TLS still ends at Apple's host.
         case proxy(SessionSettings.Proxy)
-        /// Instead of Apple's host, for tests: a loopback address. The name stays Apple's, so the server there needs a
+        /// Connects to a loopback address instead, for tests. The name stays Apple's, so the server there needs a
         /// certificate for it that ``trustRoots`` has issued.
         case testServer(SocketAddress)
     }
 
-    /// - Throws: `NIOSSLError` where a file of `trust` cannot be read, or has no certificate.
+    /// - Throws: `NIOSSLError` if a file of `trust` cannot be read, or has no certificate.
     init(_ settings: SessionSettings) throws {
         host = settings.environment.host
         trustRoots =
@@ -36,6 +36,6 @@ struct AppleEndpoint: Sendable {
         }
     }
 
-    /// `POST` to it asks for a session.
+    /// The path to which a `POST` asks for a session.
     static let path = "/paymentservices/paymentSession"
 }

@@ -8,36 +8,37 @@ protocol KeptConnection: AnyObject, Sendable {
     func isAlive() async -> Bool
 }
 
-/// Bounds of a pool's connections, in number and time.
+/// Limits of a pool's connections, in number and time.
 struct ConnectionPoolLimits: Sendable {
-    /// Connections in all, those under way too; where they are counted (``ConnectionPool/reserve(for:)``).
+    /// All connections, those under way too, if they are counted (``ConnectionPool/reserve(for:)``).
     var most = 64
-    /// The most connections of one owner, so that no merchant has them all.
+    /// The connections of one owner, so that no merchant has all of them.
     var mostOfOwner = 32
-    /// Connections beyond both for a check by a person, who looks when sessions fail, for want of connections perhaps.
+    /// Connections beyond both limits for a check by a person, who checks when sessions fail, perhaps for lack of
+    /// connections.
     var reserved = 2
-    /// Idle ones of one owner: as many as one client may have under way, or some would be closed at each of its peaks and
-    /// cost a signature at the next.
+    /// Idle connections of one owner: as many as one client may have sessions under way. With fewer, some would be
+    /// closed after each of its peaks and cost a signature at the next.
     var mostIdle = SessionRoutes.mostOfClient
     /// The time that a connection waits for another request.
     var idle = Duration.seconds(30)
-    /// The time after its handshake in which a connection is used: for so long a key that was suspended or compromised since
-    /// could still speak.
+    /// The time after its handshake in which a connection is used. For that long a key that was suspended or
+    /// compromised meanwhile can still be used.
     var age = Duration.seconds(300)
 }
 
-/// Connections that wait for another request: to Apple's host, where a handshake costs the token a signature, and to paytokend,
-/// where a new connection costs half of a release.
+/// Connections that wait for another request: to Apple's host, where a handshake costs the HSM token a signature, and
+/// to paytokend, where a new connection costs half of a release.
 ///
-/// Each belongs to an owner and serves no other. To Apple's host that is one merchant and one of its keys: TLS has told Apple who
-/// speaks on it.
+/// Each belongs to an owner and serves no other. For Apple's host the owner is one merchant and one of its keys: TLS
+/// has told Apple the merchant of the connection.
 final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendable>: Sendable {
     private struct State {
         var idle: [Owner: [Connection]] = [:]
         var open = 0
         var openByOwner: [Owner: Int] = [:]
         var isClosed = false
-        /// A task closes what is idle for too long.
+        /// True while a task closes connections that were idle for too long.
         var isSwept = false
 
         mutating func count(_ owner: Owner) {
@@ -51,7 +52,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
 
     init(_ limits: ConnectionPoolLimits) { self.limits = limits }
 
-    /// An idle one, the last used first; nil when there is none.
+    /// Returns an idle connection, the last used first, or nil if there is none.
     func take(_ owner: Owner) async -> Connection? {
         while let connection = state.withLock({ $0.idle[owner]?.popLast() }) {
             if connection.http.began + limits.age > .now, await connection.isAlive() { return connection }
@@ -60,9 +61,9 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         return nil
     }
 
-    /// Counts a connection that is about to be opened; false when there are too many, in all or of this owner.
+    /// Counts a connection that is about to be opened. Returns false if there are too many, in all or of this owner.
     ///
-    /// - Parameter mayUseReserve: for one of those that are kept free.
+    /// - Parameter mayUseReserve: true for a connection that may take one of the reserved places.
     func reserve(for newcomer: Owner, mayUseReserve: Bool = false) -> Bool {
         let more = mayUseReserve ? limits.reserved : 0
         let (isFree, victim) = state.withLock { state -> (Bool, Connection?) in
@@ -71,7 +72,8 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
                 state.count(newcomer)
                 return (true, nil)
             }
-            // An idle one of another owner makes room: it counts until it is closed, and the newcomer from now on.
+            // An idle connection of another owner makes room. It counts until it is closed, and the new one from now
+            // on.
             guard let owner = state.idle.first(where: { !$0.value.isEmpty })?.key else { return (false, nil) }
             state.count(newcomer)
             return (true, state.idle[owner]?.removeFirst())
@@ -80,7 +82,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         return isFree
     }
 
-    /// A connection that was counted is closed.
+    /// Counts a connection as closed.
     func release(of owner: Owner) {
         state.withLock { state in
             state.open -= 1
@@ -109,9 +111,9 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         }
     }
 
-    /// Closes what was not used for too long.
+    /// Closes connections that were not used for too long.
     ///
-    /// - Returns: when the next one may be due; nil where none is idle.
+    /// - Returns: the time when the next one may be due, or nil if none is idle.
     private func sweep() -> ContinuousClock.Instant? {
         let (late, next) = state.withLock { state -> ([Connection], ContinuousClock.Instant?) in
             let late = state.idle.values.flatMap { $0 }.filter { $0.http.lastUse + limits.idle <= .now }
@@ -127,7 +129,7 @@ final class ConnectionPool<Connection: KeptConnection, Owner: Hashable & Sendabl
         return next
     }
 
-    /// Closes what is idle, and from now on whatever is given back.
+    /// Closes idle connections, and from now on each one that is given back.
     func close() {
         let idle = state.withLock { state in
             defer { state.idle = [:] }

@@ -3,10 +3,11 @@ import NIOSSL
 import Processors
 import TLSHandshake
 
-/// A TLS client's private key that is in paytokend's tokens: every signature is asked for, and only for what TLS hands over.
+/// A TLS client's private key in paytokend's HSM tokens. Every signature is asked of paytokend, and only for what TLS
+/// passes on.
 ///
-/// One connection's handshake has one signature, which its ``AppleHandshake`` notes. NIOSSL reports the error of one that failed, before
-/// the handshake's own.
+/// One connection's handshake has one signature, which its ``AppleHandshake`` notes. NIOSSL reports the error of a
+/// failed signature before the handshake's own.
 final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     private let identity: MerchantIdentity
     private let source: any MerchantIdentitySource
@@ -28,7 +29,8 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
             return signature.futureResult
         }
         let input = Array(data.readableBytesView)
-        // TLS asks on the connection's event loop; the connection is made for one session, and kept for others after it.
+        // TLS calls this on the connection's event loop. The connection is made for one session, and kept for others
+        // after it.
         let handshake = try? channel.pipeline.syncOperations.handler(type: AppleHandshake.self)
         handshake?.identityIsAsked()
         let origin = handshake?.progress.origin ?? SessionOrigin()
@@ -40,7 +42,7 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
         return signature.futureResult
     }
 
-    /// Without RSA key exchange nobody asks a client's key to decrypt; an identity key never does.
+    /// Fails: without RSA key exchange TLS never asks a client's key to decrypt, and an identity key never does.
     func decrypt(channel: any Channel, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
         channel.eventLoop.makeFailedFuture(IdentityFailure.unreadable)
     }
@@ -50,21 +52,21 @@ final class IdentityKey: NIOSSLCustomPrivateKey, Hashable {
     func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// TLS towards Apple's host as one merchant's identity.
+/// TLS settings towards Apple's host as one merchant's identity.
 struct IdentityTLS: Sendable {
     let context: NIOSSLContext
 
-    /// - Throws: `NIOSSLError` where BoringSSL does not take the certificates.
+    /// - Throws: `NIOSSLError` if BoringSSL refuses the certificates.
     init(_ identity: MerchantIdentity, source: any MerchantIdentitySource, endpoint: AppleEndpoint) throws {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .fullVerification
         configuration.trustRoots = endpoint.trustRoots.map { .certificates($0) } ?? .default
         configuration.restrictAlgorithms()
         configuration.cipherSuites = TLSFiles.cipherSuites
-        // TLS 1.3 takes no PKCS#1 signature (RFC 8446 §4.2.3): a token without PSS can sign for 1.2 only.
+        // TLS 1.3 accepts no PKCS#1 signature (RFC 8446 §4.2.3): an HSM token without PSS can sign for 1.2 only.
         configuration.maximumTLSVersion = identity.algorithms.contains(.pssSHA256) ? .tlsv13 : .tlsv12
         configuration.renegotiationSupport = .none
-        // A connection counts until it is closed; nobody waits long for the other side's word.
+        // Short, since a connection counts until it is closed.
         configuration.shutdownTimeout = .seconds(1)
         configuration.certificateChain = try identity.certificateChain.map {
             .certificate(try NIOSSLCertificate(bytes: $0, format: .der))

@@ -6,7 +6,7 @@ import Synchronization
 package import TLSHandshake
 import X509
 
-/// A merchant's certificate and what its key, which is in paytokend's tokens, signs with.
+/// A merchant's certificate, and the signature algorithms of its key, which is in paytokend's HSM tokens.
 package struct MerchantIdentity: Sendable, Hashable {
     /// Base64 of 32 bytes; names the key.
     package let publicKeyHash: String
@@ -14,10 +14,11 @@ package struct MerchantIdentity: Sendable, Hashable {
     package let certificateChain: [[UInt8]]
     package let notBefore: Date
     package let notAfter: Date
-    /// In the order of preference. Without ``TLSHandshake/TLSSignatureAlgorithm/pssSHA256`` there is no TLS 1.3.
+    /// The algorithms in the order of preference. Without ``TLSHandshake/TLSSignatureAlgorithm/pssSHA256`` there is no
+    /// TLS 1.3.
     package let algorithms: [TLSSignatureAlgorithm]
 
-    /// Nil when it has no certificate that can be read, or no algorithm that is known here.
+    /// Returns nil if there is no certificate that can be read, or no algorithm that is known here.
     package init?(_ identity: TLSIdentity) {
         let chain = identity.certificateChain.map { Base64.decode($0) }
         let known = identity.algorithms.compactMap(TLSSignatureAlgorithm.init(rawValue:))
@@ -32,37 +33,37 @@ package struct MerchantIdentity: Sendable, Hashable {
     }
 }
 
-/// Where merchants' certificates come from, and who signs with their keys.
+/// The source of merchants' certificates and of their keys' signatures.
 package protocol MerchantIdentitySource: Sendable {
-    /// The merchant's active identities, the newest first; empty when it has none.
+    /// Returns the merchant's active identities, the newest first, or an empty array if it has none.
     func identities(
         of merchantIdentifier: String, for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [MerchantIdentity]
 
-    /// A signature of 256 bytes over `input`, unhashed, as TLS hands it to a certificate's key.
+    /// Returns a signature of 256 bytes over `input`, which is not hashed yet, as TLS passes it to a certificate's key.
     func signature(
         by publicKeyHash: String, _ algorithm: TLSSignatureAlgorithm, over input: [UInt8], for origin: SessionOrigin
     ) async throws(IdentityFailure) -> [UInt8]
 }
 
-/// Why paytokend gave no identity or no signature.
+/// The reason why paytokend gave no identity or no signature.
 package enum IdentityFailure: Error, Sendable, Equatable {
     case unreachable(UnixSocketClientError)
-    /// It said no, with this code and sentence.
+    /// paytokend refused, with this code and sentence.
     case refused(code: String, message: String)
-    /// Its answer is none that this version reads.
+    /// This version cannot read paytokend's answer.
     case unreadable
-    /// The session's deadline came first.
+    /// The session's deadline passed first.
     case late
 
-    /// Whether it is the key that does not sign any more, so that another of the merchant's keys may.
+    /// Returns true if the key no longer signs, so that another of the merchant's keys may.
     var concernsKey: Bool {
         guard case .refused(let code, _) = self else { return false }
         return ["key_not_active", "unknown_public_key_hash", "key_not_found"].contains(code)
     }
 }
 
-/// paytokend over its payments socket, as an account with role `session`.
+/// paytokend as the source, over its payments socket, for an account with role `session`.
 struct PaytokendIdentities: MerchantIdentitySource {
     private let paytokend: PaytokendCalls
 
@@ -98,7 +99,7 @@ struct PaytokendIdentities: MerchantIdentitySource {
     ) async throws(IdentityFailure) -> Answer {
         var request = request
         request.traceparent = origin.traceparent
-        // No question outlives the session that it is for.
+        // No question lasts longer than the session that it is for.
         let left = Duration.nanoseconds((origin.deadline - .now()).nanoseconds)
         guard left > .zero else { throw .late }
         let deadline = ContinuousClock.now + left
@@ -119,8 +120,8 @@ struct PaytokendIdentities: MerchantIdentitySource {
     }
 }
 
-/// What was told of merchants' identities, for a few seconds: asking costs as much as a small request, and a key that was
-/// suspended since is refused when it is to sign.
+/// Keeps paytokend's answers about merchants' identities for a few seconds. Asking costs as much as a small request,
+/// and paytokend refuses to sign with a key that was suspended meanwhile.
 final class IdentityCache: Sendable {
     private struct Entry {
         let identities: [MerchantIdentity]
@@ -129,11 +130,12 @@ final class IdentityCache: Sendable {
 
     private let source: any MerchantIdentitySource
     private let lifetime: Duration
-    /// Short: somebody is about to activate one. But a client that asks again and again costs paytokend no question each time.
+    /// The lifetime of the answer that a merchant has no identity. It is short, since an operator may be about to
+    /// activate one. But a client that asks again and again does not cost paytokend a question each time.
     private let lifetimeOfNone: Duration
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// More merchants than this are not kept; which ones is up to chance.
+    /// The number of merchants that are kept; which ones is up to chance.
     private static let mostMerchants = 1024
 
     init(_ source: any MerchantIdentitySource, lifetime: Duration = .seconds(10), ofNone: Duration = .seconds(1)) {
@@ -151,7 +153,7 @@ final class IdentityCache: Sendable {
         entries.withLock { entries in
             if entries.count >= Self.mostMerchants {
                 entries = entries.filter { $0.value.until > now }
-                // Many made-up names drive nobody's certificates out.
+                // Many made-up names displace no merchant's certificates.
                 if entries.count >= Self.mostMerchants, identities.isEmpty { return }
                 if entries.count >= Self.mostMerchants, let any = entries.keys.first { entries[any] = nil }
             }

@@ -9,20 +9,20 @@ import Refusals
 ///
 /// Source: Apple, "Requesting an Apple Pay payment session".
 struct MerchantSessionRequest: StrictRequest {
-    /// As in the merchant identity certificate: 1 to 255 letters, digits, dots, hyphens and underscores.
+    /// The merchant as in its identity certificate: 1 to 255 letters, digits, dots, hyphens and underscores.
     var merchantIdentifier: String
-    /// What the payment sheet calls the shop: 1 to 64 characters (Unicode scalars).
+    /// The shop's name on the payment sheet: 1 to 64 characters (Unicode scalars).
     var displayName: String
     /// `web`, `messaging` or `in_app`.
     var initiative: String
-    /// For `web` a domain name, for `messaging` an `https` URL, for `in_app` a team identifier.
+    /// A domain name for `web`, an `https` URL for `messaging`, a team identifier for `in_app`.
     var initiativeContext: String
 
     enum CodingKeys: CodingKey, CaseIterable {
         case merchantIdentifier, displayName, initiative, initiativeContext
     }
 
-    /// - Throws: `malformed_request`, which names the member and repeats nothing of it.
+    /// - Throws: `malformed_request`, which names the member and repeats no part of it.
     func validate() throws(Refusal) {
         guard Self.isMerchantIdentifier(merchantIdentifier) else {
             throw Self.refusal(
@@ -37,7 +37,7 @@ struct MerchantSessionRequest: StrictRequest {
         _ = try context()
     }
 
-    /// What the session is for.
+    /// Returns the session's purpose.
     ///
     /// - Throws: `malformed_request`.
     func context() throws(Refusal) -> MerchantSessionContext {
@@ -89,7 +89,7 @@ struct MerchantSessionRequest: StrictRequest {
     }
 }
 
-/// What a session is asked for, and with it which domain the client must be allowed to use.
+/// The purpose of a session, and with it the domain that the client must be permitted to use.
 enum MerchantSessionContext: Sendable, Equatable {
     case web(DomainName)
     /// The host of the URL.
@@ -108,10 +108,10 @@ enum MerchantSessionContext: Sendable, Equatable {
 /// A fully qualified domain name in ASCII: at least two labels of letters, digits and inner hyphens (RFC 1123 §2.1), 253 bytes
 /// at most. An internationalised name is one in its A-label form (RFC 5890 §2.3.2.1).
 struct DomainName: Sendable, Hashable {
-    /// In lower case; names differ in nothing else.
+    /// The name in lower case; names differ in case alone.
     let name: String
 
-    /// Nil for everything else: IP addresses, a dot at the end, anything of a URL around it.
+    /// Returns nil for anything else: an IP address, a dot at the end, parts of a URL.
     init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         let labels = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -122,7 +122,8 @@ struct DomainName: Sendable, Hashable {
                 label.allSatisfy({ Self.isLetterOrDigit($0) || $0 == hyphen })
             else { return nil }
         }
-        // No name ends in a number: 10.0.0.1, and what else readers of addresses take for one (0x7f.1, 127.1).
+        // No name ends in a number: this refuses 10.0.0.1, and other forms that some parsers read as an address
+        // (0x7f.1, 127.1).
         guard let last = labels.last, let first = last.first, !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first)
         else { return nil }
         name = text.lowercased()
@@ -138,13 +139,13 @@ struct DomainName: Sendable, Hashable {
     }
 }
 
-/// A URL of Apple Messages for Business. It is sent to Apple as it is and never fetched.
+/// A URL of Apple Messages for Business. It is sent to Apple unchanged and never fetched.
 enum MessagingURL {
     static func host(of text: String) -> DomainName? {
         let scheme = "https://"
         guard text.utf8.count <= 1024, text.hasPrefix(scheme) else { return nil }
         let rest = text.dropFirst(scheme.count)
-        // Visible ASCII but what RFC 3986 has nowhere, and no fragment.
+        // Visible ASCII without the characters that RFC 3986 has nowhere, and without a fragment.
         let excluded = Array(#""<>\^`{|}#"#.utf8) + [UInt8(ascii: "#")]
         guard rest.utf8.allSatisfy({ (0x21...0x7E).contains($0) && !excluded.contains($0) }) else { return nil }
         return DomainName(rest.prefix { $0 != "/" && $0 != "?" })
@@ -163,7 +164,8 @@ enum DisplayName {
         return !first.properties.isWhitespace && !last.properties.isWhitespace
     }
 
-    /// Not control characters, line ends, noncharacters, or what turns the direction of text around (UAX #9).
+    /// Returns false for control characters, line ends, noncharacters, and characters that change the direction of text
+    /// (UAX #9).
     private static func isShown(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .lineSeparator, .paragraphSeparator, .surrogate: false

@@ -1,14 +1,14 @@
-// How a merchant session is had: the merchant's identity is asked of paytokend, a TLS connection is made (or one that stands
-// is taken) whose handshake paytokend's token signs, and Apple's answer goes to the caller byte for byte.
+// How the gateway gets a merchant session: it asks paytokend for the merchant's identity, takes an open TLS connection
+// or makes one, whose handshake paytokend's HSM token signs, and returns Apple's answer to the caller byte for byte.
 //
 // In the order of a request:
-//     MerchantSessionRequest.swift   what a caller may ask for
-//     MerchantSessions.swift         here: identity, connection, one attempt, what the answer means
+//     MerchantSessionRequest.swift   the request that a caller may send
+//     MerchantSessions.swift         this file: identity, connection, one attempt, the meaning of the answer
 //     MerchantIdentities.swift       paytokend's certificates and signatures
 //     IdentityKey.swift              the key as swift-nio-ssl sees it
-//     AppleEndpoint.swift            where sessions are asked for: never a name from a request
+//     AppleEndpoint.swift            the host that is asked: never a name from a request
 //     AppleConnection.swift, ProxyTunnel.swift, ConnectionPool.swift
-//     SessionFailure.swift           the one table of what can go wrong
+//     SessionFailure.swift           the one table of failures
 //     SessionCheck.swift             the same in steps, for a person
 //
 // Guaranteed: at most one request to Apple for one of a caller's; at most ten seconds; no redirect is followed; neither
@@ -21,7 +21,7 @@ import ServerProgram
 import StrictJSON
 import Synchronization
 
-/// Apple's answer, as it came.
+/// Apple's answer, unchanged.
 struct MerchantSession: Sendable, Equatable {
     /// At most 64 KiB, opaque, valid for five minutes and for one payment.
     let body: [UInt8]
@@ -43,12 +43,12 @@ final class MerchantSessions: Sendable {
     private let deadline: Duration
     private let observer: any SessionObserver
     private let now: @Sendable () -> Date
-    /// TLS's configuration costs the reading of all trusted roots.
+    /// The TLS settings of each identity, which are kept because making one reads all trusted roots.
     private let contexts = Mutex<[MerchantIdentity: IdentityTLS]>([:])
     private static let mostContexts = 256
 
     /// - Parameters:
-    ///   - deadline: for a session, all in all.
+    ///   - deadline: the time limit of a session, in total.
     ///   - now: the clock by which certificates are valid.
     init(
         endpoint: AppleEndpoint, identities: any MerchantIdentitySource, observer: any SessionObserver,
@@ -64,25 +64,25 @@ final class MerchantSessions: Sendable {
         self.now = now
     }
 
-    /// A session for a request that was validated. Whether the caller may have it is decided before.
+    /// Returns a session for a validated request. The caller's right to it was checked before.
     ///
     /// - Parameters:
     ///   - client: the caller's name, for its turns at paytokend.
-    ///   - traceparent: of the caller's request, for what paytokend is asked.
+    ///   - traceparent: the trace of the caller's request, for the requests to paytokend.
     func session(
         _ request: MerchantSessionRequest, for client: String? = nil, traceparent: String? = nil
     ) async throws(SessionFailure) -> MerchantSession {
         try await session(request, begin(for: client, traceparent: traceparent), reuses: true)
     }
 
-    /// From now on a session's time counts.
+    /// Begins a session, whose time counts from now on.
     func begin(for client: String? = nil, traceparent: String? = nil) -> SessionProgress {
         SessionProgress(
             SessionOrigin(
                 client: client, traceparent: traceparent, deadline: .now() + .nanoseconds(deadline.nanoseconds)))
     }
 
-    /// - Parameter reuses: false makes a connection of its own, so that every step is gone through.
+    /// - Parameter reuses: false to make a new connection, so that every step is passed.
     func session(
         _ request: MerchantSessionRequest, _ progress: SessionProgress, reuses: Bool
     ) async throws(SessionFailure) -> MerchantSession {
@@ -102,7 +102,7 @@ final class MerchantSessions: Sendable {
     ) async throws(SessionFailure) -> MerchantSession {
         let body = request.appleBody
         var refused: SessionFailure?
-        // A key that is no longer active does not sign; then nothing was sent, and the merchant's next key may.
+        // A key that is no longer active does not sign. Nothing was sent then, and the merchant's next key may sign.
         for identity in try await identities(of: request.merchantIdentifier, progress) {
             do {
                 let answer = try await post(
@@ -119,7 +119,7 @@ final class MerchantSessions: Sendable {
         throw refused ?? .noActiveIdentity
     }
 
-    /// Those of the merchant's identities whose certificates are valid now, the newest first.
+    /// Returns the merchant's identities whose certificates are valid now, the newest first.
     private func identities(
         of merchantIdentifier: String, _ progress: SessionProgress
     ) async throws(SessionFailure) -> [MerchantIdentity] {
@@ -190,7 +190,7 @@ final class MerchantSessions: Sendable {
         return made
     }
 
-    /// What Apple's answer means.
+    /// Returns the session in Apple's answer, or the failure that it means.
     private static func session(from answer: HTTPResponse) throws(SessionFailure) -> MerchantSession {
         switch answer.status {
         case 200: break
@@ -204,7 +204,7 @@ final class MerchantSessions: Sendable {
         case 500...: throw .appleUnavailable(status: answer.status)
         default: throw .unexpectedStatus(answer.status)
         }
-        // A session is opaque, but it is a JSON object; a proxy's page is none.
+        // A session is opaque, but it is a JSON object; a proxy's page is not.
         let (type, body) = (answer.head.headers.first(name: "content-type") ?? "", answer.bytes)
         let essence = type.prefix { $0 != ";" }.lowercased()
         let blanks: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D]
@@ -216,16 +216,16 @@ final class MerchantSessions: Sendable {
         return MerchantSession(body: body, contentType: type)
     }
 
-    /// Closes idle connections; those under way end with their requests.
+    /// Closes idle connections; the others end with their requests.
     func close() { pool.close() }
 
     var idleConnections: Int { pool.idleCount }
 }
 
 extension MerchantSessions {
-    /// As the configuration has it.
+    /// Returns the sessions that the configuration describes.
     ///
-    /// - Parameter identities: instead of paytokend's.
+    /// - Parameter identities: a source of identities instead of paytokend.
     static func made(
         _ configuration: GatewayConfiguration, paytokend: PaytokendCalls,
         identities: (any MerchantIdentitySource)? = nil, observer: any SessionObserver
@@ -238,13 +238,13 @@ extension MerchantSessions {
             endpoint: endpoint,
             identities: identities ?? PaytokendIdentities(paytokend),
             observer: observer,
-            // Nobody hears of what comes after the request's own time-out.
+            // An answer after the request's own time-out would reach no caller.
             deadline: min(.seconds(10), configuration.limits.requestTimeout))
     }
 }
 
 extension MerchantSessionRequest {
-    /// What Apple is sent: these four members and no other.
+    /// The body that Apple receives: these four members and no other.
     var appleBody: [UInt8] {
         var json = JSONWriter(capacity: 512)
         json.beginObject()
@@ -258,6 +258,6 @@ extension MerchantSessionRequest {
 }
 
 extension Duration {
-    /// Whole nanoseconds.
+    /// The duration in whole nanoseconds.
     fileprivate var nanoseconds: Int64 { components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000 }
 }

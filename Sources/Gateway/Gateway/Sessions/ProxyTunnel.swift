@@ -1,6 +1,6 @@
 import NIOCore
 
-/// Asks a proxy for a tunnel (RFC 9110 §9.3.6) and leaves the pipeline when there is one.
+/// Asks a proxy for a tunnel (RFC 9110 §9.3.6) and leaves the pipeline when the tunnel is open.
 final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -16,9 +16,9 @@ final class ProxyTunnel: ChannelInboundHandler, RemovableChannelHandler {
         self.made = made
     }
 
-    /// Has the proxy at the connection's other end make a tunnel to the host; on the connection's event loop.
+    /// Asks the proxy at the connection's other end for a tunnel to the host; on the connection's event loop.
     ///
-    /// - Returns: fails with ``SessionFailure``.
+    /// - Returns: a future that fails with ``SessionFailure``.
     static func made(to host: String, on channel: any Channel) -> EventLoopFuture<Void> {
         let made = channel.eventLoop.makePromise(of: Void.self)
         do {

@@ -3,7 +3,7 @@ import GatewayAPI
 import Refusals
 
 extension SessionCheckRequest {
-    /// What is asked for.
+    /// Returns the request for the session that is checked.
     ///
     /// - Throws: `malformed_request`.
     var session: MerchantSessionRequest {
@@ -25,9 +25,9 @@ extension SessionCheckRequest {
 }
 
 extension MerchantSessions {
-    /// Asks Apple for a session on a connection of its own, says how far that went, and throws the session away.
+    /// Asks Apple for a session on a connection of its own, reports how far that came, and discards the session.
     ///
-    /// - Throws: `malformed_request`; whatever Apple or paytokend says is in the answer.
+    /// - Throws: `malformed_request`; failures of Apple or paytokend are in the answer.
     func check(_ check: SessionCheckRequest, traceparent: String? = nil) async throws(Refusal) -> SessionCheckAnswer {
         let request = try check.session
         let progress = begin(traceparent: traceparent)

@@ -1,14 +1,15 @@
 import DaemonAPI
 import Refusals
 
-/// Why there is no merchant session. What it means to the caller, and what to do, is in ``SessionFailure/answer``.
+/// The reason why there is no merchant session. ``SessionFailure/answer`` has its meaning for the caller, and what to
+/// do.
 enum SessionFailure: Error, Sendable, Equatable {
     // paytokend and the merchant's identity.
     case noActiveIdentity
-    /// Its certificate begins later than this host's clock says.
+    /// The certificate begins later than this host's clock says.
     case identityNotYetValid
     case identityExpired
-    /// Asked for an identity or a signature.
+    /// paytokend gave no identity or no signature.
     case paytokend(IdentityFailure)
 
     // The way to Apple.
@@ -17,11 +18,12 @@ enum SessionFailure: Error, Sendable, Equatable {
     case proxyRefused(status: Int?)
     /// The server's certificate has no path to a trusted root, or is not valid now.
     case serverUntrusted
-    /// It is for another name.
+    /// The server's certificate is for another name.
     case serverNameWrong
-    /// TLS failed otherwise, before the merchant's certificate came into it; BoringSSL's name of the reason.
+    /// TLS failed for another reason, before the merchant's certificate was used; the value is BoringSSL's name of the
+    /// reason.
     case handshakeFailed(reason: String)
-    /// The server ended TLS with this alert after it was shown the merchant's certificate.
+    /// The server ended TLS with this alert after it received the merchant's certificate.
     case identityRefusedInTLS(alert: String)
     case tooManyConnections
 
@@ -34,32 +36,32 @@ enum SessionFailure: Error, Sendable, Equatable {
     case redirected(status: Int)
     /// Apple's 417: merchant, domain and certificate do not fit together.
     case mismatch
-    /// 401 or 403.
+    /// Apple answered 401 or 403.
     case identityRefused(status: Int)
-    /// Another 4xx.
+    /// Apple answered another 4xx.
     case requestRefused(status: Int)
-    /// 429, with the seconds of its Retry-After.
+    /// Apple answered 429, with the seconds of its Retry-After.
     case tooManyRequests(retryAfter: Int?)
     case appleUnavailable(status: Int)
-    /// A success that is no JSON object, or without a length.
+    /// Apple's success is not a JSON object, or has no length.
     case unexpectedContent
-    /// A status that is none of the above.
+    /// Apple answered a status that is none of the above.
     case unexpectedStatus(Int)
 }
 
-/// The steps by which a session is had, in their order.
+/// The steps of getting a session, in their order.
 enum SessionStep: String, Sendable, CaseIterable, Codable {
-    /// paytokend is asked for the merchant's certificates.
+    /// The gateway asks paytokend for the merchant's certificates.
     case identity
-    /// The host's name is resolved.
+    /// The gateway resolves the host's name.
     case name
-    /// TCP, and the proxy where there is one.
+    /// TCP, and the proxy if there is one.
     case connection
     /// TLS, and the server's certificate.
     case tls
-    /// The handshake is signed with the merchant's key.
+    /// paytokend signs the handshake with the merchant's key.
     case signature
-    /// The server takes the merchant's certificate and answers the request.
+    /// The server accepts the merchant's certificate and answers the request.
     case answer
 }
 
@@ -81,7 +83,7 @@ enum SessionCode: String, CaseIterable, Sendable {
     case paytokendForbids = "paytokend_forbids"
     case appleTimeout = "apple_timeout"
 
-    /// HTTP status, and seconds for Retry-After where waiting helps.
+    /// The HTTP status, and the seconds for Retry-After if waiting helps.
     var row: (status: Int, retryAfter: Int?) {
         switch self {
         case .merchantNotAccepted, .noActiveIdentity, .identityNotValid: (422, nil)
@@ -97,7 +99,7 @@ enum SessionCode: String, CaseIterable, Sendable {
 }
 
 extension SessionFailure {
-    /// The one table of what can go wrong: status, code, what it means and what to do.
+    /// The one table of failures: status, code, meaning, and what to do.
     var answer: GatewayRefusal {
         switch self {
         case .noActiveIdentity:
@@ -236,7 +238,8 @@ extension SessionFailure {
                 .session(.noActiveIdentity),
                 "No identity key of this merchant signs any more; paytokend has their states.",
                 details: code)
-        // What passes by itself passes through with paytokend's code; its sentence is for its own callers and stays out.
+        // A temporary fault passes through with paytokend's code. Its sentence is for paytokend's own callers and is
+        // left out.
         case .refused(let code, _):
             if let known = RefusalCode(rawValue: code), ErrorTable.row(for: known).status == 503 {
                 GatewayRefusal(
@@ -251,7 +254,7 @@ extension SessionFailure {
         }
     }
 
-    /// - Parameter step: that was under way.
+    /// - Parameter step: the step that was under way.
     init(_ failure: IdentityFailure, during step: SessionStep) {
         self = failure == .late ? .deadlineExceeded(step: step) : .paytokend(failure)
     }
@@ -261,7 +264,7 @@ extension SessionFailure {
 }
 
 extension UnixSocketClientError {
-    /// Without the path.
+    /// The kind of error, without the path.
     fileprivate var kind: String {
         switch self {
         case .notThere: "there is no socket"

@@ -3,7 +3,7 @@ import Logging
 import Synchronization
 import Telemetry
 
-/// How merchant sessions go, as metrics and, where somebody has to do something, in the log.
+/// The metrics of merchant sessions, and the log's warnings if an operator has to act.
 final class SessionMetrics: SessionObserver {
     /// `outcome` is `ok` or the refusal's code.
     private let sessions = Counter(
@@ -28,10 +28,10 @@ final class SessionMetrics: SessionObserver {
 
     private let logger: Logger
     private let warnsBefore: TimeInterval
-    /// When a merchant's certificate was last warned about.
+    /// The time of the last warning about a merchant's certificate.
     private let warned = Mutex<[String: Date]>([:])
 
-    /// - Parameter warningDays: how many days before a certificate's end the log warns, once a day.
+    /// - Parameter warningDays: the days before a certificate's end from which on the log warns, once a day.
     init(logger: Logger, warningDays: Int = 30) {
         self.logger = logger
         warnsBefore = TimeInterval(warningDays) * Self.day
@@ -70,6 +70,6 @@ final class SessionMetrics: SessionObserver {
 
     private static let day: TimeInterval = 86_400
 
-    /// From a request on a standing connection to the deadline of a session, 10 s.
+    /// Bounds from a request on an open connection to the deadline of a session, 10 s.
     private static let latencies: [Double] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 }

@@ -1,19 +1,19 @@
 import Foundation
 import TLSHandshake
 
-/// Hears how sessions go, for metrics and the log. Nothing that it is told is secret.
+/// Receives the course of sessions, for metrics and the log. It receives no secret.
 protocol SessionObserver: Sendable {
     /// - Parameter outcome: `ok`, or the code of the refusal.
     func sessionEnded(outcome: String, after: Duration)
     func handshakeEnded(outcome: String)
-    /// paytokend was asked for a signature.
+    /// Reports that paytokend was asked for a signature.
     func signatureEnded(outcome: String, after: Duration)
     func connectionTaken(isNew: Bool)
-    /// A session was had with an identity whose certificate ends then.
+    /// Reports a session with an identity whose certificate ends at this time.
     func identityUsed(merchantIdentifier: String, ends: Date, now: Date)
 }
 
-/// Tells an observer of every signature.
+/// Reports every signature to an observer.
 struct ObservedIdentities: MerchantIdentitySource {
     private let source: any MerchantIdentitySource
     private let observer: any SessionObserver
@@ -38,7 +38,7 @@ struct ObservedIdentities: MerchantIdentitySource {
             observer.signatureEnded(outcome: "ok", after: .now - began)
             return signature
         } catch {
-            // Too late is paytokend's matter here, and not Apple's.
+            // The delay is paytokend's here, and not Apple's.
             let outcome = error == .late ? "deadline_exceeded" : SessionFailure.paytokend(error).outcome
             observer.signatureEnded(outcome: outcome, after: .now - began)
             throw error

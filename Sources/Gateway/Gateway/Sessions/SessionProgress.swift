@@ -1,13 +1,13 @@
 package import NIOCore
 import Synchronization
 
-/// For whose sake paytokend is asked, and until when an answer is of use.
+/// The client on whose behalf paytokend is asked, and the time until which an answer is of use.
 package struct SessionOrigin: Sendable {
     /// The client of the gateway; nil for the gateway's own questions.
     package let client: String?
-    /// Passed on with each question (W3C Trace Context §3.2); nil for none.
+    /// The trace that each question continues (W3C Trace Context §3.2); nil for none.
     package let traceparent: String?
-    /// Of the session.
+    /// The session's deadline.
     package let deadline: NIODeadline
 
     package init(client: String? = nil, traceparent: String? = nil, deadline: NIODeadline = .distantFuture) {
@@ -17,7 +17,7 @@ package struct SessionOrigin: Sendable {
     }
 }
 
-/// One session's origin, and how far it has come: for the words of a failure and of a check.
+/// One session's origin and progress: for the words of a failure and of a check.
 final class SessionProgress: Sendable {
     let origin: SessionOrigin
     private let last = Mutex<SessionStep?>(nil)
@@ -30,7 +30,7 @@ final class SessionProgress: Sendable {
         }
     }
 
-    /// The last step that was done.
+    /// The last step that was completed.
     var done: SessionStep? { last.withLock { $0 } }
 
     /// The step that is under way.
@@ -45,7 +45,7 @@ extension SessionStep {
 }
 
 extension SessionFailure {
-    /// The step at which it happened, where that is certain whatever was reached.
+    /// The step at which the failure happened, if the failure alone says so.
     var step: SessionStep? {
         switch self {
         case .noActiveIdentity, .identityNotYetValid, .identityExpired: .identity

@@ -9,14 +9,14 @@ struct SessionRoutes: Sendable {
     private let places = ClientPlaces(mostOfClient)
     private let bodyLimit: Int
 
-    /// Sessions of one client under way: a quarter of the connections to Apple's host; at a third of a second for each, about
-    /// fifty sessions a second.
+    /// The sessions of one client under way: a quarter of the connections to Apple's host. With a third of a second for
+    /// each, that is about fifty sessions a second.
     static let mostOfClient = 16
 
     /// Bodies have about 200 bytes; a URL and a name of four-byte characters fit.
     static let bodyLimit = 4 << 10
 
-    /// - Parameter maxRequestBytes: `listener.max_request_bytes`; a smaller one than the usual limit is kept.
+    /// - Parameter maxRequestBytes: `listener.max_request_bytes`; a value below the usual limit is kept.
     init(sessions: MerchantSessions, maxRequestBytes: Int) {
         self.sessions = sessions
         bodyLimit = min(Self.bodyLimit, maxRequestBytes)
