@@ -3,28 +3,28 @@ import Encodings
 public import Payments
 public import SecretMemory
 
-/// A gateway's key for digests of account numbers: by the digest that is stored with a submitted payment, the card's account number is
-/// recognised in what the processor says later, when no one here knows the number itself any more.
+/// A gateway's key for digests of account numbers. A digest is stored with a submitted payment. It recognises the
+/// card's account number in the processor's later answers, when the number itself is no longer in memory.
 ///
-/// The key is never in the store. Without it a digest says nothing; with it and the store the few unknown digits of a number can be
-/// guessed, so a digest is removed as soon as the payment's fate is known.
+/// The key is never in the store. Without the key a digest reveals nothing. With the key and the store the few unknown
+/// digits of a number can be guessed, so a digest is removed as soon as the payment's result is known.
 public final class AccountNumberKey: Sendable {
     public static let byteCount = 32
     private let secret: SecretBytes
 
-    /// - Parameter secret: of 32 bytes.
+    /// - Parameter secret: the key, of 32 bytes.
     public init(_ secret: consuming SecretBytes) {
         precondition(secret.count == Self.byteCount)
         self.secret = secret
     }
 
-    /// A name for logs, by which two gateways' keys can be compared: 8 hex digits.
+    /// A name for logs, with which two gateways' keys can be compared: 8 hex digits.
     public var name: String {
         Hexadecimal.encode(Array(HMAC<SHA256>.authenticationCode(for: Array("name".utf8), using: key).prefix(4)))
     }
 
-    /// The number of digits, and HMAC-SHA256 over the transaction's identifier and the digits: two payments with one card have
-    /// digests that have nothing in common.
+    /// Returns the number of digits, and HMAC-SHA256 over the transaction's identifier and the digits. Digests of two
+    /// payments with one card have nothing in common.
     public func digest(of accountNumber: borrowing SecretBytes, in transaction: [UInt8]) -> [UInt8] {
         var code = HMAC<SHA256>(key: key)
         code.update(data: transaction)
@@ -32,7 +32,8 @@ public final class AccountNumberKey: Sendable {
         return [UInt8(clamping: accountNumber.count)] + Array(code.finalize())
     }
 
-    /// The outcome with those texts masked that contain the payment's account number, whatever separates or surrounds its digits.
+    /// Returns the outcome with each text masked that contains the payment's account number, whatever separates or
+    /// surrounds its digits.
     public func masked(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) -> PaymentOutcome {
         guard let digest = transaction.accountDigest, let count = digest.first.map(Int.init), count > 0 else {
             return outcome

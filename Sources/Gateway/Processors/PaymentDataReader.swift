@@ -4,20 +4,20 @@ public import StrictJSON
 
 /// Reads the decrypted dictionary.
 ///
-/// The JSON's strings are ordinary memory until the reader has copied what is secret; a process that handles them is not
-/// dumpable.
+/// The JSON's strings are ordinary memory until the reader has copied the secret ones; a process that handles them is
+/// not dumpable.
 public enum PaymentDataReader {
-    /// Why the payment data cannot be submitted.
+    /// The reason why the payment data cannot be submitted.
     public enum Fault: Error, Sendable, Equatable {
         /// A member is absent, or of another form than Apple documents.
         case member(String)
-        /// `paymentDataType` is none that is known here.
+        /// `paymentDataType` is not known here.
         case unknownType
     }
 
     /// - Parameters:
     ///   - json: the dictionary.
-    ///   - bytes: the same, as it was decrypted.
+    ///   - bytes: the dictionary as it was decrypted.
     public static func credential(_ json: JSONObject, bytes: [UInt8]) throws(Fault) -> PaymentCredential {
         let number = try text("applicationPrimaryAccountNumber", in: json)
         guard (8...19).contains(number.utf8.count), number.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
@@ -56,9 +56,10 @@ public enum PaymentDataReader {
             merchantTokenMetadata: SecretBytes(copying: metadata), dictionary: SecretBytes(copying: bytes))
     }
 
-    /// What is to be paid: nil where there is no amount. `transactionAmount` counts the minor unit (``Amount``).
+    /// Returns the amount to be paid, or nil if there is none. `transactionAmount` counts the minor unit (``Amount``).
     ///
-    /// - Throws: an amount that is not a whole number of minor units, and one in a currency that is not in the table.
+    /// - Throws: a fault for an amount that is not a whole number of minor units, and for a currency that is not in the
+    ///   table.
     public static func amount(_ json: JSONObject) throws(Fault) -> Amount? {
         guard let value = json["transactionAmount"], !value.isNull else { return nil }
         guard let number = value.numberValue?.int else { throw .member("transactionAmount") }

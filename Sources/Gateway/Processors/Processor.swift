@@ -1,35 +1,38 @@
 public import Payments
 
-/// A payment processor, as the gateway sees it: submit once, and perhaps ask what became of it.
+/// A payment processor, as the gateway sees it: submits a payment once, and perhaps tells its result later.
 ///
-/// To add one, write a type in a file of its own that says what it takes and needs (``capabilities``) and how a submission is
-/// put to it (``authorize(_:before:late:)``), by ``ProcessorExchange`` if it speaks HTTP, and name its kind in the gateway's
-/// `ProcessorDirectory`. ``SimulatorProcessor`` is the example.
+/// To add one, write a type in a file of its own that says what it takes and needs (``capabilities``) and how a
+/// submission is put to it (``authorize(_:before:late:)``), by ``ProcessorExchange`` if it speaks HTTP, and name its
+/// kind in the gateway's `ProcessorDirectory`. ``SimulatorProcessor`` is the example.
 ///
-/// The store of payments has written `submitting` durably before ``authorize(_:before:late:)`` is called, and calls it once. What it
-/// answers decides whether the payment may ever be tried again, so that in doubt it is ``SubmissionOutcome/unknown(_:)``.
+/// The store of payments has written `submitting` durably before ``authorize(_:before:late:)`` is called, and the
+/// gateway calls it once. Its outcome decides whether the payment may ever be tried again, so in doubt it must be
+/// ``SubmissionOutcome/unknown(_:)``.
 public protocol Processor: Sendable {
     var capabilities: ProcessorCapabilities { get }
 
-    /// What of a request does not suit this processor: a city that is too long, say. Asked before the token is touched, and for
-    /// requests that have all that ``ProcessorCapabilities/needs`` names.
+    /// Returns the elements of a request that do not suit this processor, for example a city that is too long. Called
+    /// before the payment token is decrypted, and for requests that have all that ``ProcessorCapabilities/needs``
+    /// names.
     func unsuitable(_ customer: Customer, orderId: String?) -> [UnsuitableElement]
 
-    /// Why a submission cannot be put to this processor, in a few words without a value of it; nil where it can. Asked before
-    /// the payment is `submitting`, for what can be known only of a decrypted token.
+    /// Returns the reason why a submission cannot be put to this processor, in a few words without a value of it, or
+    /// nil if it can. Called before the payment is `submitting`, for conditions that only a decrypted payment token
+    /// reveals.
     func objection(to submission: Submission) -> String?
 
-    /// Submits, once: on a connection of its own, so that a failure before the first byte is known for what it is. No retry,
-    /// no redirect.
+    /// Submits a payment once, on a connection of its own, so that a failure before the first byte is recognised as
+    /// such. No retry, no redirect.
     ///
     /// - Parameters:
-    ///   - deadline: nothing is sent after it, and no answer waited for.
-    ///   - late: gets an answer that comes after the deadline, at most once. The outcome was unknown then.
+    ///   - deadline: the time after which nothing is sent and no answer awaited.
+    ///   - late: receives an answer that comes after the deadline, at most once. The outcome was unknown then.
     func authorize(
         _ submission: Submission, before deadline: ContinuousClock.Instant, late: @escaping LateOutcome
     ) async -> SubmissionOutcome
 
-    /// What became of a payment whose answer was lost. Called only where ``ProcessorCapabilities/tellsStatus``.
+    /// Returns the result of a payment whose answer was lost. Called only with ``ProcessorCapabilities/tellsStatus``.
     func status(of payment: SubmittedPayment, before deadline: ContinuousClock.Instant) async -> ProcessorStatus
 }
 
@@ -44,17 +47,17 @@ extension Processor {
     }
 }
 
-/// What a processor takes of what Apple's payment data may hold, and what a request must have for it.
+/// The kinds of Apple's payment data that a processor takes, and the elements that a request must have for it.
 public struct ProcessorCapabilities: Sendable, Equatable {
-    /// Values of `paymentDataType`.
+    /// The values of `paymentDataType` that it takes.
     public var paymentData: Set<PaymentDataType>
-    /// `authenticationResponses`: one authorization for several merchants.
+    /// True if it takes `authenticationResponses`: one authorization for several merchants.
     public var takesSeveralMerchants: Bool
-    /// An amount of zero, or none, as Apple's token for a later or recurring payment may have.
+    /// True if it takes an amount of zero, or none, as Apple's payment token for a later or recurring payment may have.
     public var takesNoAmount: Bool
-    /// What must stand in the request.
+    /// The elements that a request must have.
     public var needs: [RequiredElement]
-    /// Whether ``Processor/status(of:before:)`` can tell what became of a payment after its answer was lost.
+    /// True if ``Processor/status(of:before:)`` can tell a payment's result after its answer was lost.
     public var tellsStatus: Bool
 
     public init(
@@ -73,11 +76,11 @@ public struct ProcessorCapabilities: Sendable, Equatable {
 public enum RequiredElement: Sendable, Hashable {
     case orderId
     case customerIPAddress
-    /// `phoneNumber` and `emailAddress` are taken from shippingContact where billingContact has none.
+    /// `phoneNumber` and `emailAddress` are taken from shippingContact if billingContact has none.
     case billing(ContactElement)
     case shipping(ContactElement)
 
-    /// As the request names it: `billingContact.locality`.
+    /// The element's name in a request: `billingContact.locality`.
     public var name: String {
         switch self {
         case .orderId: "orderId"
@@ -91,7 +94,7 @@ public enum RequiredElement: Sendable, Hashable {
 /// An element of a payment request that a processor cannot take as it is.
 public struct UnsuitableElement: Sendable, Equatable {
     public let element: RequiredElement
-    /// What it must be, in a few words. Never its value.
+    /// The requirement that the element breaks, in a few words. Never its value.
     public let reason: String
 
     public init(_ element: RequiredElement, _ reason: String) {
@@ -105,32 +108,33 @@ public enum ContactElement: String, Sendable, CaseIterable {
         countryCode
 }
 
-/// How a submission ended.
+/// The end of a submission.
 public enum SubmissionOutcome: Sendable, Equatable {
     case answered(ProcessorAnswer)
-    /// For certain, no byte of the payment has left this host.
+    /// Certainly no byte of the payment has left this host.
     case notSent(ExchangeFault)
-    /// It may have arrived. It is never sent again.
+    /// The payment may have arrived. It is never sent again.
     case unknown(ExchangeFault)
 }
 
-/// Takes what came of a submission after its deadline.
+/// Receives a submission's outcome after its deadline.
 public typealias LateOutcome = @Sendable (SubmissionOutcome) async -> Void
 
-/// What a processor says became of a payment.
+/// A processor's statement about a payment's result.
 public struct ProcessorAnswer: Sendable, Equatable {
-    /// `authorized`, `captured`, `declined`, `error`; `pending` where the processor itself does not know yet.
+    /// `authorized`, `captured`, `declined`, `error`; `pending` if the processor itself does not know yet.
     public let state: PaymentState
     public let outcome: PaymentOutcome
 
-    /// - Parameter state: anything but those becomes `pending`: what is not understood is not known.
+    /// - Parameter state: the state. Any other than those becomes `pending`, since a result that is not understood is
+    ///   not known.
     public init(_ state: PaymentState, _ outcome: PaymentOutcome) {
         self.state = [.authorized, .captured, .declined, .error].contains(state) ? state : .pending
         self.outcome = outcome
     }
 }
 
-/// What a question about a payment gave.
+/// The answer to a question about a payment.
 public enum ProcessorStatus: Sendable, Equatable {
     case known(ProcessorAnswer)
     /// The processor has no trace of it. That does not make it sendable: the submission may still be on its way.
@@ -138,13 +142,13 @@ public enum ProcessorStatus: Sendable, Equatable {
     case notAnswered(String)
 }
 
-/// A payment that was submitted, as far as the store knows it.
+/// A submitted payment, as far as the store knows it.
 public struct SubmittedPayment: Sendable {
     /// The transaction identifier, 64 lower-case hex digits.
     public let transactionId: String
     public let amount: Amount?
     public let orderId: String?
-    /// What the processor called it, where it said.
+    /// The processor's name for the payment, if it gave one.
     public let processorReference: String?
 
     public init(transactionId: String, amount: Amount?, orderId: String?, processorReference: String?) {

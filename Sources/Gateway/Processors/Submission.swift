@@ -1,13 +1,14 @@
 public import Payments
 public import SecretMemory
 
-/// One payment for a processor. It lives in memory, between paytokend's answer and the processor's, and nowhere else.
+/// One payment for a processor. It is in memory, between paytokend's answer and the processor's, and nowhere else.
 public struct Submission: Sendable {
-    /// The payment's name: the token's transaction identifier, 64 lower-case hex digits. Fit for an idempotency key.
+    /// The payment's name: the payment token's transaction identifier, 64 lower-case hex digits. Suitable as an
+    /// idempotency key.
     public let transactionId: String
     public let merchantIdentifier: String
     public let orderId: String?
-    /// What the token says is to be paid. Nil and zero come only to processors that take them.
+    /// The amount that the payment token states. Nil and zero come only to processors that take them.
     public let amount: Amount?
     public let credential: PaymentCredential
     public let customer: Customer
@@ -31,27 +32,28 @@ public enum PaymentDataType: String, Sendable, CaseIterable {
     case emv = "EMV"
 }
 
-/// The decrypted payment data ("Payment token format reference", *Payment data keys*), typed for whoever implements a processor.
+/// The decrypted payment data ("Payment token format reference", *Payment data keys*), typed for implementations of
+/// processors.
 ///
-/// Secrets are in memory that is wiped. What Apple adds to the dictionary is in ``dictionary``.
+/// Secrets are in memory that is wiped. Members that Apple adds to the dictionary are in ``dictionary``.
 public final class PaymentCredential: Sendable {
     /// `applicationPrimaryAccountNumber`, digits.
     public let accountNumber: SecretBytes
     /// `applicationExpirationDate`.
     public let expirationDate: ExpirationDate
-    /// `cardholderName`, UTF-8; empty where there is none.
+    /// `cardholderName`, UTF-8; empty if there is none.
     public let cardholderName: SecretBytes
     /// `deviceManufacturerIdentifier`, hexadecimal.
     public let deviceManufacturerIdentifier: String?
-    /// What the card proves itself by.
+    /// The proof of the card.
     public let proof: PaymentProof
     /// `authenticationResponses`: a proof for each of several merchants.
     public let merchantResponses: [MerchantResponse]
     /// `merchantTokenIdentifier`, for later payments of the same customer.
     public let merchantTokenIdentifier: String?
-    /// `merchantTokenMetadata`, as JSON; empty where there is none.
+    /// `merchantTokenMetadata`, as JSON; empty if there is none.
     public let merchantTokenMetadata: SecretBytes
-    /// All of it, as JSON: members, texts and numbers as Apple wrote them, without blanks between them.
+    /// The whole dictionary, as JSON: members, texts and numbers as Apple wrote them, without blanks between them.
     public let dictionary: SecretBytes
 
     public init(
@@ -73,7 +75,8 @@ public final class PaymentCredential: Sendable {
 }
 
 extension PaymentOutcome {
-    /// The outcome with those texts masked that contain the account number, whatever separates or surrounds its digits.
+    /// Returns the outcome with each text masked that contains the account number, whatever separates or surrounds its
+    /// digits.
     public func masked(_ accountNumber: borrowing SecretBytes) -> PaymentOutcome {
         let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
         return masked { digits in !number.isEmpty && digits.contains(number) }
@@ -108,7 +111,7 @@ public final class ThreeDSecureProof: Sendable {
 public final class EMVProof: Sendable {
     /// `emvData`, base64 as Apple wrote it.
     public let data: SecretBytes
-    /// `encryptedPINData`, hexadecimal; empty where there is none.
+    /// `encryptedPINData`, hexadecimal; empty if there is none.
     public let encryptedPIN: SecretBytes
 
     public init(data: consuming SecretBytes, encryptedPIN: consuming SecretBytes) {
@@ -139,7 +142,7 @@ public struct ExpirationDate: Sendable, Equatable {
     /// Two digits each.
     public let year: String, month: String, day: String
 
-    /// Nil unless it is six digits with a month from 01 to 12 and a day from 01 to 31.
+    /// Returns nil unless the text has six digits with a month from 01 to 12 and a day from 01 to 31.
     public init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 6, digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
@@ -153,7 +156,7 @@ public struct ExpirationDate: Sendable, Equatable {
     }
 }
 
-/// Who pays, as the request says: passed to the processor, stored nowhere.
+/// The customer, as the request describes it: passed to the processor, stored nowhere.
 public struct Customer: Sendable, Equatable {
     public var billing: PaymentContact?
     public var shipping: PaymentContact?
@@ -166,11 +169,11 @@ public struct Customer: Sendable, Equatable {
         self.ipAddress = ipAddress
     }
 
-    /// billingContact's, or shippingContact's: Apple Pay often has them there only.
+    /// The number in billingContact, or else in shippingContact: Apple Pay often has it only there.
     public var phoneNumber: String? { billing?.phoneNumber ?? shipping?.phoneNumber }
     public var emailAddress: String? { billing?.emailAddress ?? shipping?.emailAddress }
 
-    /// Which of `elements` are absent, empty or blank.
+    /// Returns those of `elements` that are absent, empty or blank.
     public func missing(_ elements: [RequiredElement], orderId: String?) -> [RequiredElement] {
         elements.filter { element in
             let value: String? =

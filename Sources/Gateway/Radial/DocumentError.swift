@@ -1,54 +1,56 @@
-/// Why one of Radial's documents was not taken: what was wrong, and with which element. Never a value or a name from the document.
+/// The reason why one of Radial's documents was refused, and the element at fault. Never a value or a name from the
+/// document.
 public struct DocumentError: Error, Sendable, Equatable {
     public enum Reason: Sendable, Equatable {
-        /// Not a document at all.
+        /// The text is not an XML document.
         case notXML(XMLReadError.Reason)
         /// The root is another element than this one, or in another namespace.
         case otherRoot
-        /// A required element or attribute is not there.
+        /// A required element or attribute is absent.
         case missing
-        /// It is required, or must not be empty if it is there, and has nothing but white space.
+        /// The element is required, or must not be empty if present, and has nothing but white space.
         case blank
-        /// It is there twice.
+        /// The element is there twice.
         case repeated
-        /// It has an element that the documents do not describe.
+        /// The element has a child that the documents do not describe.
         case unknownElement
-        /// It has an attribute that the documents do not describe.
+        /// The element has an attribute that the documents do not describe.
         case unknownAttribute
-        /// It has text where only elements may stand.
+        /// The element has text, and only child elements are permitted.
         case unexpectedText
-        /// It has elements where only text may stand.
+        /// The element has child elements, and only text is permitted.
         case unexpectedElements
-        /// So many characters it has to have, and has not.
+        /// The text's number of characters is outside this range.
         case length(ClosedRange<Int>)
         case notAnIPv4Address
-        /// Neither `true` nor `false`.
+        /// The text is neither `true` nor `false`.
         case notABoolean
-        /// Not numbers with points between them, such as `1.2`.
+        /// The text is not a list of numbers separated by points, such as `1.2`.
         case notASchemaVersion
-        /// Not base64 (RFC 4648 §4).
+        /// The text is not base64 (RFC 4648 §4).
         case notBase64
-        /// Not base64 of so many bytes.
+        /// The text is not base64 of this many bytes.
         case notBase64OfBytes(Int)
-        /// Not so many hexadecimal digits.
+        /// The text is not this many hexadecimal digits.
         case notHexadecimal(digits: Int)
-        /// RSA tokens have a wrappedKey, for which there is no element.
+        /// The payment token is an RSA one. It has a wrappedKey, for which there is no element.
         case formatWithoutElements
-        /// No format of payment tokens that is known.
+        /// The payment token's format is not known.
         case unknownFormat
-        /// No decimal in the amount's currency.
+        /// The text is not a decimal in the amount's currency.
         case notAnAmount
-        /// No three letters of ISO 4217.
+        /// The text is not three letters of ISO 4217.
         case notACurrency
-        /// `isToken` is not `true`, or the element has what looks like a card's account number all the same. It is not kept.
+        /// `isToken` is not `true`, or the element has what looks like a card's account number all the same. It is not
+        /// kept.
         case accountNumberNotTokenized
     }
 
     public let reason: Reason
-    /// The element's path from the root, such as `CreditCardAuthRequest/BillingAddress/City`; an attribute's name stands behind
-    /// an `@`. Of what is unknown, the element that it stands in.
+    /// The element's path from the root, such as `CreditCardAuthRequest/BillingAddress/City`; an attribute's name
+    /// follows an `@`. For an unknown element or attribute, the path of its parent.
     public let element: String
-    /// Where it is in the document, from 1; nil where it is nowhere.
+    /// The line in the document, from 1; nil if the element is absent.
     public let line: Int?
 
     public init(_ reason: Reason, _ element: String, line: Int? = nil) {

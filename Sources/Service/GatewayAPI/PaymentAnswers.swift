@@ -6,7 +6,7 @@ public struct PaymentSummary: Codable, Sendable, Equatable {
     public struct Change: Codable, Sendable, Equatable {
         public var state: String
         public var at: Date
-        /// A gateway's name, or a person's.
+        /// The name of a gateway or of a person.
         public var by: String
         /// 16 hex digits.
         public var attempt: String
@@ -21,7 +21,7 @@ public struct PaymentSummary: Codable, Sendable, Equatable {
         }
     }
 
-    /// 64 hex digits; null until paytokend has released the token.
+    /// 64 hex digits; null until paytokend has released the payment token.
     @Nullable public var transactionId: String?
     public var client: String
     /// `payment` or `release`.
@@ -37,11 +37,11 @@ public struct PaymentSummary: Codable, Sendable, Equatable {
     @Nullable public var authorizationCode: String?
     @Nullable public var processorReference: String?
     @Nullable public var reason: String?
-    /// Which gateway had it last.
+    /// The gateway that changed it last.
     public var gateway: String
     public var receivedAt: Date
     public var changedAt: Date
-    /// In the order in which it happened; absent in lists.
+    /// The changes in the order in which they happened; absent in lists.
     public var history: [Change]?
 
     public init(

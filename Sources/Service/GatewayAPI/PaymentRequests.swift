@@ -5,11 +5,11 @@ public import Refusals
 /// The body of `POST /v1/payments/list` on the gateway's admin socket.
 public struct PaymentListRequest: StrictRequest {
     public var client: String?
-    /// States, with commas between them.
+    /// The states, separated by commas.
     public var states: String?
-    /// Received at this time or later.
+    /// The time at or after which the payments were received.
     public var since: Date?
-    /// 1 to 1000, in digits.
+    /// The largest number of payments, 1 to 1000, in digits.
     public var limit: String?
 
     public enum CodingKeys: CodingKey, CaseIterable {
@@ -32,12 +32,12 @@ public struct PaymentListRequest: StrictRequest {
 
 /// The body of `POST /v1/payments/{transactionId}/resolve` on the gateway's admin socket.
 public struct PaymentResolution: StrictRequest {
-    /// ``statuses``.
+    /// One of ``statuses``.
     public var status: String
-    /// Why: 1 to 200 characters, for the record.
+    /// The reason, 1 to 200 characters, for the record.
     public var reason: String
 
-    /// What can be said of a pending payment.
+    /// The results that a pending payment can be resolved to.
     public static let statuses = ["authorized", "captured", "declined", "error"]
 
     public enum CodingKeys: CodingKey, CaseIterable {

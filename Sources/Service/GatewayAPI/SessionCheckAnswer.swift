@@ -1,6 +1,7 @@
 public import DaemonAPI
 
-/// The 200 answer of the gateway's `POST /v1/session-check`: how far asking Apple for a merchant session went.
+/// The 200 answer of the gateway's `POST /v1/session-check`: the steps of asking Apple for a merchant session, with
+/// their outcomes.
 public struct SessionCheckAnswer: Codable, Sendable, Equatable {
     public enum Outcome: String, Codable, Sendable {
         case ok
@@ -19,11 +20,11 @@ public struct SessionCheckAnswer: Codable, Sendable, Equatable {
         }
     }
 
-    /// In their order.
+    /// The steps in their order.
     public var steps: [Step]
-    /// What `POST /merchant-sessions` would have refused with; null when Apple gave a session.
+    /// The code with which `POST /merchant-sessions` would have refused; null if Apple gave a session.
     @Nullable public var code: String?
-    /// What is wrong and what to do.
+    /// The cause, and what to do.
     @Nullable public var message: String?
     @Nullable public var details: String?
 

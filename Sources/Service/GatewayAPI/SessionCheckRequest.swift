@@ -1,6 +1,6 @@
 public import DaemonAPI
 
-/// The body of the gateway's `POST /v1/session-check`: a merchant session is asked for and thrown away.
+/// The body of the gateway's `POST /v1/session-check`, which asks for a merchant session and discards it.
 public struct SessionCheckRequest: StrictRequest {
     public var merchantIdentifier: String
     /// A domain that is registered for the merchant with Apple.

@@ -38,7 +38,7 @@ struct ProcessorSettings: Sendable, Equatable {
     let merchants: [MerchantPattern]
     /// Absolute paths of PEM files with the roots at which the server's chain may end; empty means the system's.
     var trust: [String] = []
-    /// Returns true if this simulator may be configured together with a processor that moves money.
+    /// True if this simulator may be configured together with a processor that moves money.
     var mayStandBesideReal = false
 
     struct Header: Sendable, Equatable {

@@ -8,7 +8,7 @@ final class TLSTermination: Sendable {
     struct Settings: Sendable {
         fileprivate(set) var context: NIOSSLContext
         fileprivate let configuration: TLSConfiguration
-        /// Returns true if clients are asked for certificates.
+        /// True if clients are asked for certificates.
         let requestsCertificates: Bool
         let authorities: ClientCertificateAuthorities
         /// The certificates that were verified in this context's handshakes.

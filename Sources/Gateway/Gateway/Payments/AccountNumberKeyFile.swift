@@ -10,7 +10,7 @@ import ServerProgram
 struct AccountNumberKeyFile: Sendable, Equatable {
     /// The file's absolute path.
     let path: String
-    /// Returns true for the key of a store in a file, which the gateway makes if there is none.
+    /// True for the key of a store in a file, which the gateway makes if there is none.
     let isMadeIfMissing: Bool
 
     enum Fault: Error, CustomStringConvertible {

@@ -1,16 +1,16 @@
-/// Where a processor is.
+/// The address of a processor.
 public struct ProcessorEndpoint: Sendable, Equatable {
     public enum Place: Sendable, Equatable {
-        /// TLS to this host.
+        /// A host over TLS.
         case https(host: String, port: Int)
-        /// Without TLS; this host's own addresses only.
+        /// One of this host's own addresses, without TLS.
         case loopback(host: String, port: Int)
         /// A Unix socket's absolute path.
         case unix(path: String)
     }
 
     public let place: Place
-    /// In front of what a processor asks for, without a slash at its end: empty, or `/v1`.
+    /// The path before a processor's own paths, without a slash at its end: empty, or `/v1`.
     public let basePath: String
 
     public init(place: Place, basePath: String = "") {
@@ -18,7 +18,8 @@ public struct ProcessorEndpoint: Sendable, Equatable {
         self.basePath = basePath
     }
 
-    /// `https://HOST[:PORT][/PATH]`, `http://` with 127.0.0.1, [::1] or localhost, or `unix:/PATH`. No user, query or fragment.
+    /// Parses `https://HOST[:PORT][/PATH]`, `http://` with 127.0.0.1, [::1] or localhost, or `unix:/PATH`. No user,
+    /// query or fragment.
     public init?(_ text: String) {
         guard text.utf8.count <= 512, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
         if text.hasPrefix("unix:") {
@@ -52,10 +53,10 @@ public struct ProcessorEndpoint: Sendable, Equatable {
         }
     }
 
-    /// Whether it is reached over TLS.
+    /// Returns true if the connection uses TLS.
     public var isEncrypted: Bool { if case .https = place { true } else { false } }
 
-    /// For the Host header and for TLS.
+    /// The name for the Host header and for TLS.
     var hostHeader: String {
         switch place {
         case .https(let host, let port): (host.contains(":") ? "[\(host)]" : host) + (port == 443 ? "" : ":\(port)")

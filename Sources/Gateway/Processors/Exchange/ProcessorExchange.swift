@@ -5,7 +5,7 @@ import OutgoingConnections
 public import SecretMemory
 import Synchronization
 
-/// What went wrong between the gateway and a processor; a fixed word for records and metrics.
+/// A fault between the gateway and a processor; a fixed word for records and metrics.
 public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     // Before the first byte.
     case nameNotResolved = "name_not_resolved"
@@ -13,7 +13,7 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     /// TLS failed, or the server's certificate is not trusted for its name.
     case handshakeFailed = "handshake_failed"
     case tooLate = "too_late"
-    /// The request could not be put together: a defect, or what the processor cannot be told.
+    /// The request could not be written: a defect, or a value that the processor cannot receive.
     case notWritten = "not_written"
 
     // After it.
@@ -23,22 +23,24 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     case notHTTP = "not_http"
     /// A status or a body that the processor does not document.
     case answerNotUnderstood = "answer_not_understood"
-    /// The answer has a card's account number where its documents promise a token. It is not kept.
+    /// The answer has a card's account number where the processor's documents promise a token of its own. The number is
+    /// not kept.
     case accountNumberNotTokenized = "account_number_not_tokenized"
 }
 
-/// An answer, whole.
+/// A complete answer.
 public struct ExchangeAnswer: Sendable {
     public let status: Int
     public let contentType: String?
-    /// At most ``ProcessorExchange/mostAnswerBytes``.
+    /// The body; at most ``ProcessorExchange/mostAnswerBytes``.
     public let body: [UInt8]
 }
 
-/// One request on one new connection: no retry, no redirect, no reuse, so that it is certain whether a byte of it was sent.
+/// One request on one new connection: no retry, no redirect, no reuse, so that it is certain whether a byte of it was
+/// sent.
 public struct ProcessorExchange: Sendable {
     public static let mostAnswerBytes = 64 << 10
-    /// The time for which an answer is listened for after its deadline.
+    /// The time after its deadline in which an answer is still received.
     static let listening = Duration.seconds(60)
 
     public enum Result: Sendable {
@@ -49,14 +51,14 @@ public struct ProcessorExchange: Sendable {
     }
 
     public let endpoint: ProcessorEndpoint
-    /// With each request; may be secret.
+    /// The headers of each request; may be secret.
     public let headers: [(name: String, value: String)]
     private let tls: NIOSSLContext?
-    /// By which the endpoint's name is resolved.
+    /// The resolver of the endpoint's name.
     var names = HostNames.shared
 
     /// - Parameter trust: DER certificates of the roots instead of the system's.
-    /// - Throws: NIOSSL's errors, where the roots cannot be read.
+    /// - Throws: NIOSSL's errors, if the roots cannot be read.
     public init(
         to endpoint: ProcessorEndpoint, headers: [(name: String, value: String)] = [], trust: [[UInt8]] = []
     ) throws {
@@ -68,7 +70,7 @@ public struct ProcessorExchange: Sendable {
         }
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.restrictAlgorithms()
-        // A server that goes on sending is not listened to for long.
+        // A server that continues to send does not delay the close for long.
         configuration.shutdownTimeout = .seconds(1)
         if !trust.isEmpty {
             configuration.trustRoots = .certificates(try trust.map { try NIOSSLCertificate(bytes: $0, format: .der) })
@@ -76,7 +78,7 @@ public struct ProcessorExchange: Sendable {
         tls = try NIOSSLContext(configuration: configuration)
     }
 
-    /// Asks something that submits nothing.
+    /// Sends a request that submits nothing.
     public func get(_ path: String, before deadline: ContinuousClock.Instant) async -> Result {
         await send(request(.GET, path, "application/json", body: nil), before: deadline)
     }
@@ -84,11 +86,12 @@ public struct ProcessorExchange: Sendable {
     /// Submits a payment.
     ///
     /// - Parameters:
-    ///   - path: after the endpoint's base path.
-    ///   - deadline: nothing is written after it. Where the answer has not come by then, the outcome is unknown; it is listened for a
-    ///     minute more.
-    ///   - late: gets what comes in that minute, at most once.
-    ///   - read: tells what an answer means.
+    ///   - path: the path after the endpoint's base path.
+    ///   - deadline: the time after which nothing is written. If the answer has not come by then, the outcome is
+    ///     unknown, and the answer is
+    ///     awaited for another minute.
+    ///   - late: receives the answer of that minute, at most once.
+    ///   - read: returns the meaning of an answer.
     public func submit(
         to path: String, contentType: String = "application/json", body: borrowing SecretBytes,
         before deadline: ContinuousClock.Instant, late: @escaping LateOutcome,
@@ -152,7 +155,7 @@ public struct ProcessorExchange: Sendable {
         var destination = HTTPDestination(place, mostBodyBytes: Self.mostAnswerBytes)
         destination.names = names
         if let tls, case .https(let host, _) = endpoint.place {
-            // An IP address is verified as such, and sent as no name (RFC 6066 §3).
+            // An IP address is verified as such, and not sent as a name (RFC 6066 §3).
             let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
             destination.tls = { [try NIOSSLClientHandler(context: tls, serverHostname: isAddress ? nil : host)] }
         }
@@ -176,13 +179,13 @@ public struct ProcessorExchange: Sendable {
     }
 }
 
-/// The outcome that a caller waits for: the first one that is given.
+/// The outcome that a caller waits for: the first one given.
 private final class FirstOutcome: Sendable {
     private let waiting: Mutex<CheckedContinuation<SubmissionOutcome, Never>?>
 
     init(_ continuation: CheckedContinuation<SubmissionOutcome, Never>) { waiting = Mutex(continuation) }
 
-    /// - Returns: false where one was given before.
+    /// - Returns: false if one was given before.
     @discardableResult
     func give(_ outcome: SubmissionOutcome) -> Bool {
         let continuation = waiting.withLock { waiting in
@@ -194,7 +197,7 @@ private final class FirstOutcome: Sendable {
     }
 }
 
-/// Bounds the connections on which late answers are awaited, each with a descriptor and a payment's data in memory.
+/// Limits the connections on which late answers are awaited, each with a descriptor and a payment's data in memory.
 private final class LateAnswerConnections: Sendable {
     static let shared = LateAnswerConnections()
     private static let most = 1000

@@ -2,8 +2,8 @@ public import NIOSSL
 
 /// The algorithms of TLS on all sides of the gateway: towards its clients, Apple and processors.
 public enum TLSAlgorithms {
-    /// By which either side may sign in a handshake, the preferred first. Neither SHA-1 nor MD5, which TLS 1.2 would allow
-    /// (RFC 9155 §2, §3).
+    /// The algorithms with which either side may sign in a handshake, the preferred first. Neither SHA-1 nor MD5, which
+    /// TLS 1.2 would permit (RFC 9155 §2, §3).
     public static let signatures: [SignatureAlgorithm] = [
         .ecdsaSecp256R1Sha256, .rsaPssRsaeSha256, .rsaPkcs1Sha256,
         .ecdsaSecp384R1Sha384, .rsaPssRsaeSha384, .rsaPkcs1Sha384,

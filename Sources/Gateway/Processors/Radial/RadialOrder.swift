@@ -2,11 +2,11 @@ import Payments
 import Radial
 
 extension OrderDetails {
-    /// What a payment's request says, as Radial wants it.
+    /// Takes the order from a payment's request, in Radial's terms.
     init(_ customer: Customer, orderId: String?) {
         var billing = Party(customer.billing ?? PaymentContact())
         billing.phoneNumber = customer.phoneNumber
-        // Apple gives a shippingContact with nothing but a telephone number or an e-mail address where nothing is shipped.
+        // Apple gives a shippingContact with only a telephone number or an e-mail address if nothing is shipped.
         let shipTo = customer.shipping.flatMap { $0.hasPlace ? Party($0) : nil }
         self.init(
             orderId: orderId, billing: billing, shipTo: shipTo, customerEmail: customer.emailAddress,
@@ -24,7 +24,7 @@ extension OrderDetails.Party {
 }
 
 extension PaymentContact {
-    /// Whether a parcel could go there.
+    /// Returns true if the contact has a postal address.
     fileprivate var hasPlace: Bool {
         let place = addressLines + [locality, administrativeArea, postalCode, countryCode].compactMap(\.self)
         return place.contains { $0.contains { !$0.isWhitespace } }
@@ -32,7 +32,7 @@ extension PaymentContact {
 }
 
 extension RequiredElement {
-    /// The member of a payment's request that Radial's element is taken from.
+    /// The member of a payment's request from which Radial's element is taken.
     init(_ element: UnsuitableOrder.Element) {
         self =
             switch element {

@@ -6,10 +6,10 @@ import SecretMemory
 /// Radial's Payment Service, by its XML over HTTPS: one CreditCardAuthRequest with the decrypted data for each payment.
 /// **Never tried against Radial.**
 ///
-/// By public sources: Radial's page "Credit Card Authorization (card not present)" (the URI with the tender type, the codes), and
-/// eBayEnterprise/RetailOrderManagement-SDK (the schemas, and in Api/HttpConfig.php and Api/HttpApi.php the content type and the
-/// header `apikey`, which the processor's `headers_file` holds). The endpoint is the address of the store's payments,
-/// `https://HOST/v1.0/stores/STORE/payments`. There is no call that tells what became of a payment.
+/// Public sources: Radial's page "Credit Card Authorization (card not present)" (the URI with the tender type, the
+/// codes), and eBayEnterprise/RetailOrderManagement-SDK (the schemas, and in Api/HttpConfig.php and Api/HttpApi.php the
+/// content type and the header `apikey`, which the processor's `headers_file` holds). The endpoint is the address of
+/// the store's payments, `https://HOST/v1.0/stores/STORE/payments`. There is no call that tells a payment's result.
 public struct RadialProcessor: Processor {
     public let capabilities = ProcessorCapabilities(
         paymentData: [.threeDSecure],
@@ -20,8 +20,8 @@ public struct RadialProcessor: Processor {
     private let exchange: ProcessorExchange
     private let leastTime: Duration
 
-    /// How long an answer must have, so that a payment is sent: one that is cut off for want of time needs a person, as nobody
-    /// tells what became of it.
+    /// The time that must be left for an answer; otherwise nothing is sent. A payment whose answer comes too late needs
+    /// a person, since Radial has no call that tells its result.
     public static let leastTime = Duration.seconds(3)
 
     public init(_ exchange: ProcessorExchange) { self.init(exchange, leastTime: Self.leastTime) }
@@ -57,12 +57,14 @@ public struct RadialProcessor: Processor {
         ) { Self.outcome($0, of: submission) }
     }
 
-    /// What is certain after an answer. Everything else is `pending`: it is not sent again, and a person asks Radial.
+    /// Returns the result that an answer proves. Any other answer is `pending`: the payment is not sent again, and a
+    /// person asks Radial.
     ///
-    /// A reply whose account number is no token is not passed on, and no value of it is kept. It is unknown and not `error`,
-    /// since the bank may have authorized the payment: after `error` the merchant would have the customer pay again. It is
-    /// unknown, too, where its codes are those of a decline: a reply that breaks what Radial's table promises of every reply
-    /// proves nothing, and a payment that is looked at for nothing costs less than one that is made twice.
+    /// A reply with an account number instead of an account token is not passed on, and none of its values is kept. It
+    /// is unknown and not `error`, since the bank may have authorized the payment: after `error` the merchant would
+    /// have the customer pay again. It is unknown even if its codes are those of a decline: a reply that breaks what
+    /// Radial's table promises for every reply proves nothing, and a needless check by a person costs less than a
+    /// payment made twice.
     private static func outcome(_ answer: ExchangeAnswer, of submission: Submission) -> SubmissionOutcome {
         let document: RadialReply
         do {
@@ -72,7 +74,7 @@ public struct RadialProcessor: Processor {
                 error.reason == .accountNumberNotTokenized ? .accountNumberNotTokenized : .answerNotUnderstood)
         }
         switch document {
-        // A Fault says that the request was not processed, or that a time-out occurred; which of them its codes do not tell.
+        // A Fault means that the request was not processed, or that a time-out occurred; its codes do not tell which.
         case .fault(let fault): return pending(reason: fault.code ?? "Fault")
         case .reply(let reply):
             guard answer.status == 200, reply.orderId == submission.orderId else {
@@ -91,7 +93,7 @@ public struct RadialProcessor: Processor {
     private static func outcome(_ reply: CreditCardAuthReply, of submission: Submission) -> SubmissionOutcome {
         let codes = ReplyCodes(reply).text
         let bankCode = reply.bankAuthorizationCode.isEmpty ? nil : reply.bankAuthorizationCode
-        // Radial's token of the account is what a merchant captures and cancels by, so it is kept as Radial's reference.
+        // A merchant captures and cancels by Radial's account token, so it is kept as Radial's reference.
         let token = reply.accountToken
         switch reply.outcome {
         case .approved:
@@ -114,7 +116,7 @@ public struct RadialProcessor: Processor {
         }
     }
 
-    /// Whether the account number is in the text, whatever stands between its digits.
+    /// Returns true if the account number is in the text, whatever separates its digits.
     private static func has(_ accountNumber: borrowing SecretBytes, _ text: String) -> Bool {
         let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
         return text.utf8.filter { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.contains(number)
@@ -128,12 +130,12 @@ public struct RadialProcessor: Processor {
     }
 }
 
-/// The document for one submission, and where it goes.
+/// The document for one submission, and its path.
 private struct RadialRequest: ~Copyable {
     let path: String
     let document: SecretBytes
 
-    /// Why there is none: words without a value.
+    /// The reason why there is none: words without a value.
     struct Objection: Error {
         let reason: String
     }
@@ -147,7 +149,7 @@ private struct RadialRequest: ~Copyable {
         guard let amount = submission.amount else { throw Objection(reason: "no amount") }
         let expiration = credential.expirationDate
         do {
-            // The same payment always has the same requestId, by which Radial tells repeated requests.
+            // The same payment always has the same requestId, by which Radial recognises repeated requests.
             let message = try CreditCardAuthMessage(
                 requestId: String(submission.transactionId.prefix(40)),
                 OrderDetails(submission.customer, orderId: submission.orderId))

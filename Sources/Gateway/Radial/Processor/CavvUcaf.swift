@@ -1,12 +1,13 @@
 internal import Encodings
 import SecretMemory
 
-/// The cryptogram in the form of CavvUcaf (Payment-Datatypes-1.0.xsd, SecureVerificationDataType): hexadecimal digits in upper case
-/// for Visa, base64 for Mastercard, at most 64 characters. Of other cards the schema says nothing; they get base64.
+/// The cryptogram in the form of CavvUcaf (Payment-Datatypes-1.0.xsd, SecureVerificationDataType): hexadecimal digits
+/// in upper case for Visa, base64 for Mastercard, at most 64 characters. The schema does not mention other cards; they
+/// get base64.
 enum CavvUcaf {
     static let most = 64
 
-    /// Nil where `cryptogram` is not base64 of one byte or more, or is too long.
+    /// Returns nil if `cryptogram` is not base64 of one byte or more, or is too long.
     static func text(_ cryptogram: borrowing SecretBytes, _ tender: TenderType) -> SecretBytes? {
         guard (1...most).contains(cryptogram.count), let bytes = decoded(cryptogram), bytes.count > 0 else {
             return nil
@@ -15,7 +16,7 @@ enum CavvUcaf {
         return bytes.count * 2 <= most ? hexadecimal(bytes) : nil
     }
 
-    /// Base64 (RFC 4648 §4) with or without padding, decoded in secret memory.
+    /// Decodes base64 (RFC 4648 §4) with or without padding in secret memory.
     private static func decoded(_ text: borrowing SecretBytes) -> SecretBytes? {
         var characters = text.count
         while characters > 0, text[characters - 1] == UInt8(ascii: "=") { characters -= 1 }

@@ -3,21 +3,23 @@ public import SecretMemory
 
 /// The CreditCardAuthRequest with decrypted data that goes to Radial. **Never tried against Radial.**
 ///
-/// Where each element comes from, in eBayEnterprise/RetailOrderManagement-SDK, Schemas/checkout/1.0, unless said otherwise:
+/// The source of each element, in eBayEnterprise/RetailOrderManagement-SDK, Schemas/checkout/1.0, unless stated
+/// otherwise:
 ///
-/// - `Payment-Service-CreditCardAuth-1.0.xsd`: the root with requestId, and the sequence PaymentContext, ExpirationDate, Amount,
-///   names, telephone numbers and addresses, CustomerEmail, CustomerIPAddress, isRequestToCorrectCVVOrAVSError,
-///   SecureVerificationData. CardSecurityCode may be left out: a payment token has none.
-/// - `Payment-Datatypes-1.0.xsd`: PaymentContext (OrderId, PaymentAccountUniqueId with isToken), Amount's currencyCode, and
-///   SecureVerificationData. It describes 3-D Secure, of which a token's cryptogram and ECI take the place: CavvUcaf, ECI;
-///   AuthenticationAvailable and AuthenticationStatus are `Y`; TransactionId (3-D Secure's XID) and
-///   PayerAuthenticationResponse are required there, and empty here, as a token has neither.
-/// - `Checkout-Datatypes-1.0.xsd`: the address's parts, lengths of e-mail addresses and requestId, IPv4 addresses, and that an
-///   amount has at most two decimals.
-/// - SchemaVersion stands in no published schema. Radial's page "Credit Card Authorization (card not present)" has it behind
-///   isRequestToCorrectCVVOrAVSError, in an example without SecureVerificationData; without it a reply has no ResponseCode.
-///   But for this element, and cities of 36 to 40 characters, which the newer page allows, the document is valid by the
-///   published schemas.
+/// - `Payment-Service-CreditCardAuth-1.0.xsd`: the root with requestId, and the sequence PaymentContext,
+///   ExpirationDate, Amount, names, telephone numbers and addresses, CustomerEmail, CustomerIPAddress,
+///   isRequestToCorrectCVVOrAVSError, SecureVerificationData. CardSecurityCode may be left out: a payment token has
+///   none.
+/// - `Payment-Datatypes-1.0.xsd`: PaymentContext (OrderId, PaymentAccountUniqueId with isToken), Amount's currencyCode,
+///   and SecureVerificationData. It describes 3-D Secure, whose place the payment token's cryptogram and ECI take:
+///   CavvUcaf, ECI; AuthenticationAvailable and AuthenticationStatus are `Y`; TransactionId (3-D Secure's XID) and
+///   PayerAuthenticationResponse are required there, and empty here, as a payment token has neither.
+/// - `Checkout-Datatypes-1.0.xsd`: the address's parts, lengths of e-mail addresses and requestId, IPv4 addresses, and
+///   the rule that an amount has at most two decimals.
+/// - SchemaVersion is in no published schema. Radial's page "Credit Card Authorization (card not present)" has it after
+///   isRequestToCorrectCVVOrAVSError, in an example without SecureVerificationData; without it a reply has no
+///   ResponseCode. But for this element, and cities of 36 to 40 characters, which the newer page permits, the document
+///   is valid by the published schemas.
 public struct CreditCardAuthMessage: Sendable, Equatable {
     /// 1 to 40 characters.
     public let requestId: String
@@ -27,12 +29,12 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
     public let customerEmail: String
     public let customerIPAddress: String
 
-    /// The version that the message asks its reply to be of.
+    /// The version that the message requests for its reply.
     public static let schemaVersion = "1.2"
 
-    /// Checks everything but the payment data, so that it can be done before a token is decrypted.
+    /// Checks everything but the payment data, so that it can be done before a payment token is decrypted.
     ///
-    /// - Parameter requestId: 1 to 40 characters of the caller's own making; Radial tells repeated requests by it.
+    /// - Parameter requestId: 1 to 40 characters of the caller's choice; Radial recognises repeated requests by it.
     /// - Throws: ``UnsuitableOrder`` with all that is missing or does not fit.
     public init(requestId: String, _ order: OrderDetails) throws(UnsuitableOrder) {
         precondition(Length.requestId.contains(requestId.unicodeScalars.count), "a requestId has 1 to 40 characters")
@@ -41,7 +43,7 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
         let billing = check.party(order.billing, .billing)
         let email = check.value(order.customerEmail, .customerEmail, Length.email)
         let address = check.ipv4Address(order.customerIPAddress, .customerIPAddress)
-        // What is wrong with a billing party that stands in for the shipping party is said once.
+        // A fault of a billing party that is also the shipping party is reported once.
         let shipTo = order.shipTo.map { check.party($0, .shipping) } ?? billing
         guard check.faults.isEmpty, let orderId, let billing, let email, let address, let shipTo else {
             throw UnsuitableOrder(faults: check.faults)
@@ -54,31 +56,31 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
         customerIPAddress = address
     }
 
-    /// Why the decrypted data cannot be written into a message. Of the data nothing is told.
+    /// The reason why the decrypted data cannot be written into a message. It contains no part of the data.
     public enum PaymentDataError: Error, Sendable, Equatable {
-        /// Not 12 to 19 digits.
+        /// The account number is not 12 to 19 digits.
         case accountNumber
-        /// A card that is neither of Visa, nor Mastercard, nor American Express.
+        /// The card is neither of Visa, nor Mastercard, nor American Express.
         case unknownTender
-        /// Not six digits of year, month and day.
+        /// The date is not six digits of year, month and day.
         case expirationDate
-        /// Not base64, or too long for CavvUcaf.
+        /// The cryptogram is not base64, or too long for CavvUcaf.
         case cryptogram
-        /// Not one or two digits.
+        /// The ECI is not one or two digits.
         case eciIndicator
-        /// More than two decimals.
+        /// The currency has more than two decimals.
         case currency
-        /// Zero.
+        /// The amount is zero.
         case amount
     }
 
-    /// The document, in secret memory.
+    /// Returns the document, in secret memory.
     ///
     /// - Parameters:
     ///   - accountNumber: applicationPrimaryAccountNumber, 12 to 19 digits in ASCII.
     ///   - expirationDate: applicationExpirationDate, `YYMMDD`; Radial gets `20YY-MM`.
     ///   - cryptogram: onlinePaymentCryptogram, base64 in ASCII.
-    ///   - eciIndicator: one or two digits; nil where Apple gave none.
+    ///   - eciIndicator: one or two digits; nil if Apple gave none.
     public func document(
         amount: Amount, accountNumber: borrowing SecretBytes, expirationDate: String, cryptogram: borrowing SecretBytes,
         eciIndicator: String?
@@ -111,7 +113,7 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
         xml.element("CustomerIPAddress", customerIPAddress)
         xml.element("ShipToFirstName", shipTo.firstName)
         xml.element("ShipToLastName", shipTo.lastName)
-        // Required by the schema, which allows it to be empty.
+        // Required by the schema, which permits it to be empty.
         xml.element("ShipToPhoneNo", shipTo.phoneNumber ?? "")
         xml.begin("ShippingAddress")
         xml.address(shipTo.address)
@@ -137,7 +139,7 @@ public struct CreditCardAuthMessage: Sendable, Equatable {
         (12...19).contains(number.count) && number.areDigits
     }
 
-    /// `2031-12` of `311231`: xsd:gYearMonth.
+    /// Returns `2031-12` for `311231`: xsd:gYearMonth.
     private static func yearAndMonth(_ date: String) -> String? {
         guard date.utf8.count == 6, areDigits(date) else { return nil }
         let month = date.dropFirst(2).prefix(2)

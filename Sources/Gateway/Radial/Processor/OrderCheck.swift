@@ -1,8 +1,8 @@
-/// Goes through an order by Radial's table and gathers every fault.
+/// Checks an order by Radial's table and collects every fault.
 struct OrderCheck {
     private(set) var faults: [UnsuitableOrder.Fault] = []
 
-    /// A value of `length`, or nil with a fault where it has another length, or is required and blank.
+    /// Returns a value of `length`. Returns nil with a fault if it has another length, or is required and blank.
     mutating func value(
         _ text: String?, _ element: UnsuitableOrder.Element, _ length: ClosedRange<Int>, isRequired: Bool = true
     ) -> String? {
@@ -45,7 +45,7 @@ struct OrderCheck {
             postalCode: .shippingPostalCode, needsPhone: false)
     }
 
-    /// Nil with the faults that say why.
+    /// Returns nil and adds faults if the party does not fit.
     mutating func party(_ party: OrderDetails.Party, _ elements: PartyElements) -> CreditCardAuthRequest.Party? {
         let firstName = value(party.firstName, elements.firstName, Length.name)
         let lastName = value(party.lastName, elements.lastName, Length.name)

@@ -1,8 +1,10 @@
-/// What Radial wants to know about an order beside the card: gathered from whatever request there was, then checked as a whole.
+/// The order that Radial requires in addition to the card: collected from a request of either form, then checked as a
+/// whole.
 public struct OrderDetails: Sendable, Equatable {
     public var orderId: String?
     public var billing: Party
-    /// Nil for an order that is not shipped: its billing party stands there instead, as Radial asks for.
+    /// The shipping party; nil for an order that is not shipped. The billing party then takes its place, as Radial
+    /// asks.
     public var shipTo: Party?
     public var customerEmail: String?
     public var customerIPAddress: String?
@@ -18,12 +20,12 @@ public struct OrderDetails: Sendable, Equatable {
         self.customerIPAddress = customerIPAddress
     }
 
-    /// Whom a bill or a parcel goes to; nil and blank are the same.
+    /// The receiver of a bill or a parcel; nil and blank are the same.
     public struct Party: Sendable, Equatable {
         public var firstName: String?
         public var lastName: String?
         public var phoneNumber: String?
-        /// One to four; blank ones are passed over.
+        /// One to four lines; blank ones are left out.
         public var addressLines: [String]
         public var city: String?
         public var mainDivision: String?
@@ -40,7 +42,7 @@ public struct OrderDetails: Sendable, Equatable {
         }
     }
 
-    /// An order that came as Radial's own request.
+    /// Takes an order from Radial's own request.
     public init(_ request: CreditCardAuthRequest) {
         self.init(
             orderId: request.orderId, billing: Party(request.billing), shipTo: Party(request.shipTo),
@@ -59,12 +61,12 @@ extension OrderDetails.Party {
     }
 }
 
-/// What an order lacks for Radial, all of it at once. Never a value.
+/// All faults of an order for Radial. Never a value.
 public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertible {
-    /// In the order of Radial's table; at least one.
+    /// The faults in the order of Radial's table; at least one.
     public let faults: [Fault]
 
-    /// One line: the faults with semicolons between them.
+    /// The faults on one line, separated by semicolons.
     public var description: String { faults.map(\.description).joined(separator: "; ") }
 
     public struct Fault: Sendable, Equatable, CustomStringConvertible {
@@ -81,15 +83,15 @@ public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertib
 
     public enum Reason: Sendable, Equatable, CustomStringConvertible {
         case missing
-        /// So many characters it has to have, and has not.
+        /// The text's number of characters is outside this range.
         case length(ClosedRange<Int>)
         case notAnIPv4Address
         /// A character that XML does not have, such as a control character.
         case character
-        /// More than four lines.
+        /// The address has more than four lines.
         case tooManyLines
 
-        /// What to do, in a few words.
+        /// The instruction, in a few words.
         public var description: String {
             switch self {
             case .missing: "required, and not there"
@@ -101,7 +103,7 @@ public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertib
         }
     }
 
-    /// The raw value is the element's path in Radial's CreditCardAuthRequest.
+    /// An element of an order. The raw value is its path in Radial's CreditCardAuthRequest.
     public enum Element: String, Sendable, CaseIterable {
         case orderId = "OrderId"
         case billingFirstName = "BillingFirstName"

@@ -7,11 +7,12 @@ public enum TenderType: String, Sendable, CaseIterable {
     case masterCard = "MC"
     case americanExpress = "AM"
 
-    /// Where an authorization goes, behind the address of the store's payments (`…/v1.0/stores/STORE/payments/`): the page
-    /// "Credit Card Authorization (card not present)", URI example.
+    /// The path of an authorization below the address of the store's payments (`…/v1.0/stores/STORE/payments/`): the
+    /// page "Credit Card Authorization (card not present)", URI example.
     public var authorizationPath: String { "creditcard/auth/\(rawValue).xml" }
 
-    /// By the account number's first digits (ISO/IEC 7812): 4; 51 to 55 and 2221 to 2720; 34 and 37. Nil for others.
+    /// Chooses by the account number's first digits (ISO/IEC 7812): 4; 51 to 55 and 2221 to 2720; 34 and 37. Returns
+    /// nil for others.
     public init?(accountNumber: borrowing SecretBytes) {
         guard accountNumber.count >= 4 else { return nil }
         var prefix = 0

@@ -1,27 +1,29 @@
-/// What an authorization has come to, as far as a reply's codes say so for certain.
+/// The outcome of an authorization, as far as a reply's codes are certain.
 public enum AuthorizationOutcome: Sendable, Equatable {
     /// The bank has authorized the payment.
     case approved
-    /// Radial or the card's processor waited in vain. Whether the bank has authorized is not known.
+    /// Radial or the card's processor got no answer in time. It is not known whether the bank has authorized the
+    /// payment.
     case timeout
     case declined(Decline)
-    /// Anything else: codes that are not known, an approval beside another code than an approval's, codes that contradict each
-    /// other, or that leave open whether the bank has authorized (`AVS`, `CSC`, `AVSCSC` and `AcceptOrderWithException` stand
-    /// beside approvals and are no declines). A person decides.
+    /// Any other outcome: unknown codes, an approval with another code than an approval's, codes that contradict each
+    /// other, or codes that leave open whether the bank has authorized (`AVS`, `CSC`, `AVSCSC` and
+    /// `AcceptOrderWithException` occur with approvals and are no declines). A person decides.
     case other
 
     /// Radial's codes of declines.
     public enum Decline: String, Sendable, CaseIterable {
         case declined = "DECL"
-        /// For lack of funds or credit.
+        /// The account lacks funds or credit.
         case funds = "DECLF"
-        /// The issuer wants to be asked, by telephone.
+        /// The issuer asks for a telephone call.
         case referral = "DECLR"
     }
 
     /// - Parameters:
-    ///   - responseCode: ResponseCode, by Radial's page "Credit Card Authorization Response Codes" and the published schema
-    ///     (Order-Datatypes-Common-1.0.xsd, CreditCardAuthorization); nil where the request's SchemaVersion has none.
+    ///   - responseCode: ResponseCode, by Radial's page "Credit Card Authorization Response Codes" and the published
+    ///     schema
+    ///     (Order-Datatypes-Common-1.0.xsd, CreditCardAuthorization); nil if the request's SchemaVersion has none.
     ///   - authorizationResponseCode: AuthorizationResponseCode, of which the SDK names three (ICreditCardAuth.php).
     init(responseCode: String?, authorizationResponseCode: String) {
         let stated = Self(authorizationResponseCode: authorizationResponseCode)
@@ -30,7 +32,7 @@ public enum AuthorizationOutcome: Sendable, Equatable {
             return
         }
         let outcome = Self(responseCode: responseCode)
-        // The SDK has one code of approvals, so that another one beside an approval may be that of a decline.
+        // The SDK has one code of approvals, so an approval with another code may be a decline.
         self = stated == outcome || stated == nil && outcome != .approved ? outcome : .other
     }
 

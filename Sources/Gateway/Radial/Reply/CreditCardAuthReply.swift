@@ -1,20 +1,20 @@
 public import Payments
 
-/// CreditCardAuthReply: what Radial answers to an authorization, and what a merchant's backend gets.
+/// CreditCardAuthReply: Radial's answer to an authorization, and the gateway's answer to a merchant's backend.
 public struct CreditCardAuthReply: Sendable, Equatable {
     /// PaymentContext/OrderId, 1 to 20 characters.
     public var orderId: String
-    /// PaymentContext/PaymentAccountUniqueId, 1 to 22 characters: a token in place of the account number, never the number, nor
-    /// anything of its form (``AccountNumberForm``).
+    /// PaymentContext/PaymentAccountUniqueId, 1 to 22 characters: an account token in place of the account number.
+    /// Never the number itself, nor a text of its form (``AccountNumberForm``).
     public var accountToken: String
-    /// From SchemaVersion 1.1 on. At most ``mostCodeCharacters`` characters, as all codes here.
+    /// ResponseCode, from SchemaVersion 1.1 on. At most ``mostCodeCharacters`` characters, as all codes here.
     public var responseCode: String?
     public var authorizationResponseCode: String
-    /// The bank's; empty where it has not authorized.
+    /// The bank's code; empty if the bank has not authorized.
     public var bankAuthorizationCode: String
     public var cvv2ResponseCode: String
     public var avsResponseCode: String
-    /// American Express alone, as the two below.
+    /// The code of American Express alone, as the two below.
     public var phoneResponseCode: String?
     public var nameResponseCode: String?
     public var emailResponseCode: String?
@@ -27,7 +27,7 @@ public struct CreditCardAuthReply: Sendable, Equatable {
     public struct PaymentAccountInformation: Sendable, Equatable {
         public var binPrefix: String?
         public var panSuffix: String?
-        /// Of the card that stands behind a device's account number.
+        /// The last digits of the card that a device's account number represents.
         public var originalPanSuffix: String?
 
         public init(binPrefix: String? = nil, panSuffix: String? = nil, originalPanSuffix: String? = nil) {
@@ -60,7 +60,8 @@ public struct CreditCardAuthReply: Sendable, Equatable {
         self.paymentAccountInformation = paymentAccountInformation
     }
 
-    /// What its codes say. An approval without the bank's code is none: Radial takes no order without it.
+    /// The meaning of the reply's codes. An approval without the bank's code does not count: Radial takes no order
+    /// without it.
     public var outcome: AuthorizationOutcome {
         let outcome = AuthorizationOutcome(
             responseCode: responseCode, authorizationResponseCode: authorizationResponseCode)
@@ -69,11 +70,11 @@ public struct CreditCardAuthReply: Sendable, Equatable {
 }
 
 extension CreditCardAuthReply {
-    /// The document for a caller.
+    /// Returns the document for a caller.
     ///
     /// - Parameters:
-    ///   - version: of the request: without 1.1 the reply has no ResponseCode, without 1.2 no TenderType.
-    ///   - withAccountInformation: whether the request asked for PaymentAccountInformation.
+    ///   - version: the request's version: without 1.1 the reply has no ResponseCode, without 1.2 no TenderType.
+    ///   - withAccountInformation: true if the request asked for PaymentAccountInformation.
     public func document(for version: SchemaVersion, withAccountInformation: Bool) -> [UInt8] {
         var xml = XMLWriter()
         xml.begin("CreditCardAuthReply", ["xmlns": radialNamespace])
@@ -149,7 +150,8 @@ extension CreditCardAuthReply {
         }
     }
 
-    /// Nil where it is not as documented, too: whether a payment was authorized does not hang on what a reply need not have.
+    /// Returns nil for a value that is not as documented, too: an optional element does not decide whether a payment
+    /// was authorized.
     private static func optional(_ name: String, _ length: ClosedRange<Int>, _ fields: ElementFields) -> String? {
         guard let text = (try? fields.text(name, atMost: length.upperBound)) ?? nil,
             text.unicodeScalars.count >= length.lowerBound
@@ -161,7 +163,7 @@ extension CreditCardAuthReply {
         try fields.text(name, atMost: mostCodeCharacters)?.trimmingXMLWhiteSpace
     }
 
-    /// It must be there, but may be empty: a declined payment has no bank's code.
+    /// Returns a code that must be present, but may be empty: a declined payment has no bank's code.
     private static func requiredCode(_ name: String, _ fields: ElementFields) throws(DocumentError) -> String {
         guard let code = try code(name, fields) else { throw fields.fault(.missing, name) }
         return code
@@ -174,8 +176,8 @@ extension CreditCardAuthReply {
             throw DocumentError(
                 .notACurrency, "\(fields.path(name))/@currencyCode", line: fields.element(name)?.line)
         }
-        // The schema writes every amount with two decimals, 1000.00 yen too. The currency stands beside it, so zeros that it
-        // does not have mean nothing else.
+        // The schema writes every amount with two decimals, 1000.00 yen too. The currency is next to it, so zeros
+        // beyond its decimals mean nothing else.
         if decimal.hasSuffix(".00") { decimal.removeLast(3) }
         guard let amount = Amount(decimal: decimal, currency: currency) else { throw fields.fault(.notAnAmount, name) }
         return amount

@@ -1,20 +1,20 @@
 internal import Encodings
 
-/// What a caller gets instead of a reply: Radial's Fault document (Checkout-Service-Fault-1.0.xsd) with CreateTimestamp, Code and
-/// Description, and, where the schema leaves room for more, Element.
+/// Radial's Fault document, which a caller gets instead of a reply (Checkout-Service-Fault-1.0.xsd), with
+/// CreateTimestamp, Code and Description, and Element, for which the schema leaves room.
 public struct ErrorReply: Sendable, Equatable {
-    /// A code of the gateway's, such as `malformed_request`.
+    /// A code of the gateway, such as `malformed_request`.
     public var code: String
     /// One sentence for a person.
     public var message: String
-    /// The path of the element that is wrong, if it is one.
+    /// The path of the wrong element, if one is wrong.
     public var element: String?
 
     public init(code: String, message: String, element: String? = nil) {
         (self.code, self.message, self.element) = (code, message, element)
     }
 
-    /// That a request is wrong.
+    /// Makes the answer to a wrong request.
     public init(code: String, _ error: DocumentError) {
         self.init(code: code, message: error.description, element: error.element)
     }
@@ -30,15 +30,15 @@ public struct ErrorReply: Sendable, Equatable {
     }
 }
 
-/// What Radial answers to an authorization.
+/// Radial's answer to an authorization.
 public enum RadialReply: Sendable, Equatable {
     case reply(CreditCardAuthReply)
     /// A Fault document: the request was not processed, or a time-out occurred.
     case fault(ProcessorFault)
 
-    /// Reads either document. Elements and attributes that are not known are passed over, as the schema's `xsd:any` asks for.
+    /// Reads either document. Unknown elements and attributes are skipped, as the schema's `xsd:any` requires.
     ///
-    /// - Throws: ``DocumentError``, for ``DocumentError/Reason/accountNumberNotTokenized`` too.
+    /// - Throws: ``DocumentError``, also for ``DocumentError/Reason/accountNumberNotTokenized``.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
         let root = try ElementFields.document(bytes, CreditCardAuthReply.name, limits)
         switch (root.name, root.namespace) {
@@ -49,9 +49,10 @@ public enum RadialReply: Sendable, Equatable {
     }
 }
 
-/// A Fault of Radial's. Its description is not kept: it may repeat what was sent.
+/// A Fault from Radial. Its description is not kept: it may repeat the request.
 public struct ProcessorFault: Sendable, Equatable {
-    /// Such as `PanFailsLuhnCheckException`: at most 64 letters, none else, so that no number hides in it. Nil for any other.
+    /// A code such as `PanFailsLuhnCheckException`: at most 64 letters and nothing else, so that it can contain no
+    /// number. Nil for any other.
     public let code: String?
 
     init(_ root: XMLElement) throws(DocumentError) {

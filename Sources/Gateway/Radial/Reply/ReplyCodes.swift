@@ -1,10 +1,10 @@
-/// A reply's codes in one line of at most 100 printable characters, such as `Code=APPROVED Auth=AP01 CVV2=0 AVS=E Tender=VC`: what
-/// a store of payments, which knows nothing of Radial, keeps as a payment's reason.
+/// A reply's codes in one line of at most 100 printable characters, such as `Code=APPROVED Auth=AP01 CVV2=0 AVS=E
+/// Tender=VC`. The store of payments, which is independent of Radial, keeps the line as a payment's reason.
 ///
-/// A merchant's backend must see CVV2ResponseCode and AVSResponseCode before it ships, also when it asks again for a reply
-/// that it has lost. Of a card the line has nothing but its tender type.
+/// A merchant's backend must see CVV2ResponseCode and AVSResponseCode before it ships, also when it asks again for a
+/// lost reply. The line contains no data of a card but its tender type.
 public struct ReplyCodes: Sendable, Equatable {
-    /// The elements in the line's order, by their names there.
+    /// The elements in the line's order, by their names in the line.
     private enum Field: String, CaseIterable {
         case response = "Code"
         case authorization = "Auth"
@@ -15,8 +15,8 @@ public struct ReplyCodes: Sendable, Equatable {
         case email = "Email"
         case tenderType = "Tender"
 
-        /// How many letters and digits a value has at most. `AcceptOrderWithException` has 24, other codes are documented with
-        /// four at most; no account number is as short as those that may have digits alone.
+        /// The largest number of letters and digits of a value. `AcceptOrderWithException` has 24, other codes are
+        /// documented with four at most; no account number is as short as the values that may have digits alone.
         var mostCharacters: Int {
             switch self {
             case .response: 24
@@ -26,7 +26,7 @@ public struct ReplyCodes: Sendable, Equatable {
             }
         }
 
-        /// The element in CreditCardAuthReply.
+        /// The element's name in CreditCardAuthReply.
         var element: String {
             switch self {
             case .response: "ResponseCode"
@@ -63,12 +63,13 @@ public struct ReplyCodes: Sendable, Equatable {
     public var emailResponseCode: String? { values[.email] }
     public var tenderType: String? { values[.tenderType] }
 
-    /// Those that are known, by CreditCardAuthReply's elements, in the line's order.
+    /// The known codes, by the names of CreditCardAuthReply's elements, in the line's order.
     public var elements: [(name: String, value: String)] {
         Field.allCases.compactMap { field in values[field].map { (name: field.element, value: $0) } }
     }
 
-    /// Without those that are empty, longer than any that is documented, or no word of letters and digits.
+    /// Takes a reply's codes, without those that are empty, longer than any documented one, or not a word of letters
+    /// and digits.
     public init(_ reply: CreditCardAuthReply) {
         let stated: [(Field, String?)] = [
             (.response, reply.responseCode), (.authorization, reply.authorizationResponseCode),
@@ -81,7 +82,7 @@ public struct ReplyCodes: Sendable, Equatable {
         }
     }
 
-    /// Reads ``text`` back. Nil for any other text, such as a reason that is not Radial's.
+    /// Reads ``text`` back. Returns nil for any other text, such as a reason that is not Radial's.
     public init?(text: String) {
         for part in text.split(separator: " ", omittingEmptySubsequences: false) {
             let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -91,7 +92,7 @@ public struct ReplyCodes: Sendable, Equatable {
         }
     }
 
-    /// Empty where no code is known.
+    /// The line; empty if no code is known.
     public var text: String {
         Field.allCases.compactMap { field in values[field].map { "\(field.rawValue)=\($0)" } }.joined(separator: " ")
     }

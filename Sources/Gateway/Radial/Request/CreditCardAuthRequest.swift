@@ -1,9 +1,11 @@
-/// What a merchant's backend sends to have an encrypted token paid: CreditCardAuthRequest of Radial's single-request flow.
+/// A backend's request to pay with an encrypted payment token: CreditCardAuthRequest of Radial's single-request flow.
 ///
-/// Read by the page's table of request elements, each restriction of it. Required values must not be blank; what the table and
-/// the schema do not name is refused. Nothing in it says how much is to be paid: that stands in the token.
+/// Read by the page's table of request elements, with each of its restrictions. Required values must not be blank;
+/// elements that neither the table nor the schema names are refused. The amount is not in the document, but in the
+/// payment token.
 public struct CreditCardAuthRequest: Sendable, Equatable {
-    /// The attribute requestId, 1 to 40 characters. The schema requires it, the table does not name it: so it may be left out.
+    /// The attribute requestId, 1 to 40 characters. The schema requires it and the table does not name it, so it may be
+    /// left out.
     public let requestId: String?
     public let wallet: WalletPaymentInformation
     /// 1 to 20 characters.
@@ -14,16 +16,16 @@ public struct CreditCardAuthRequest: Sendable, Equatable {
     /// A dotted quad.
     public let customerIPAddress: String
     public let shipTo: Party
-    /// ``SchemaVersion/absent`` where the request states none, as the page's own example does.
+    /// ``SchemaVersion/absent`` if the request states none, as the page's own example does.
     public let schemaVersion: SchemaVersion
-    /// Features/IncludePaymentAccountInformation: whether the reply is to have bin prefix and pan suffixes.
+    /// Features/IncludePaymentAccountInformation: true if the reply is to have bin prefix and pan suffixes.
     public let includesPaymentAccountInformation: Bool
 
-    /// Whom a bill or a parcel goes to.
+    /// The receiver of a bill or a parcel.
     public struct Party: Sendable, Equatable {
         public var firstName: String
         public var lastName: String
-        /// Required of a billing party; nil where a shipping party's is left out or empty.
+        /// The telephone number. Required for a billing party; nil if a shipping party's is left out or empty.
         public var phoneNumber: String?
         public var address: PhysicalAddress
 

@@ -1,4 +1,4 @@
-/// The schema's IPv4Address: four numbers from 0 to 255 with points between them, none with a leading zero.
+/// The schema's IPv4Address: four numbers from 0 to 255 separated by points, none with a leading zero.
 enum IPv4Address {
     static func isDottedQuad(_ text: String) -> Bool {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

@@ -2,7 +2,7 @@
 public struct PhysicalAddress: Sendable, Equatable {
     /// 1 to 70 characters.
     public var line1: String
-    /// Lines 2 to 4, each 1 to 70 characters; nil where it is left out.
+    /// Lines 2 to 4, each 1 to 70 characters; nil if left out.
     public var line2: String?
     public var line3: String?
     public var line4: String?
@@ -41,18 +41,18 @@ public struct PhysicalAddress: Sendable, Equatable {
     }
 }
 
-/// How many characters a value has, by Radial's table.
+/// The numbers of characters that values may have, by Radial's table.
 enum Length {
     static let orderId = 1...20
     static let addressLine = 1...70
-    /// 35 in the published schema, which is older than the table.
+    /// The published schema, which is older than the table, has 35.
     static let city = 1...40
     static let mainDivision = 1...35
     static let countryCode = 2...40
     static let postalCode = 1...15
     static let email = 1...70
-    /// Of the schema (RequestId).
+    /// The limit in the schema (RequestId).
     static let requestId = 1...40
-    /// Names and telephone numbers have no limit in the table; nobody's is longer.
+    /// The limit for names and telephone numbers, which have none in the table; no real one is longer.
     static let name = 1...256
 }

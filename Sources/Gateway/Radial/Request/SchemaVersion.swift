@@ -1,16 +1,16 @@
-/// The version of Radial's schema that a request states, such as `1.2`; it decides what the reply has.
+/// The version of Radial's schema that a request states, such as `1.2`; it decides which elements the reply has.
 ///
-/// Compared number by number: 1.10 is newer than 1.2, and 1 equals 1.0.
+/// Versions are compared number by number: 1.10 is newer than 1.2, and 1 equals 1.0.
 public struct SchemaVersion: Sendable, Comparable {
     /// Each number's digits without leading zeros, and no zeros at the end.
     private let numbers: [String]
 
-    /// What a request without SchemaVersion has. The schema calls the element optional.
+    /// The version of a request without SchemaVersion. The schema calls the element optional.
     public static let absent = SchemaVersion(numbers: ["1"])
 
     private init(numbers: [String]) { self.numbers = numbers }
 
-    /// Nil unless it is of the pattern `([0-9]+\.)*[0-9]+`.
+    /// Returns nil unless the text matches the pattern `([0-9]+\.)*[0-9]+`.
     public init?(_ text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
@@ -31,9 +31,9 @@ public struct SchemaVersion: Sendable, Comparable {
         return false
     }
 
-    /// Whether a reply has ResponseCode: from 1.1 on.
+    /// Returns true if a reply has ResponseCode: from 1.1 on.
     public var hasResponseCode: Bool { self >= SchemaVersion(numbers: ["1", "1"]) }
 
-    /// Whether a reply has TenderType: from 1.2 on.
+    /// Returns true if a reply has TenderType: from 1.2 on.
     public var hasTenderType: Bool { self >= SchemaVersion(numbers: ["1", "2"]) }
 }

@@ -1,19 +1,19 @@
 internal import Encodings
 internal import StrictJSON
 
-/// An Apple payment token in Radial's elements: part of a ``CreditCardAuthRequest``, and a document by itself where a token is to
-/// be decrypted only.
+/// An Apple payment token in Radial's elements: part of a ``CreditCardAuthRequest``, and a document of its own for a
+/// payment token that is only decrypted.
 ///
-/// It has EC_v1 tokens alone: a token of an RSA key has a wrappedKey, and no element is described for it. Radial's own examples
-/// break base64 and the transaction identifier into lines, so white space in them is passed over. Whether the parts are a genuine
-/// token is not asked here.
+/// It takes EC_v1 alone: a payment token for an RSA key has a wrappedKey, for which no element is described. Radial's
+/// own examples break base64 and the transaction identifier into lines, so white space in them is skipped. The type
+/// does not check whether the parts are a genuine payment token.
 public struct WalletPaymentInformation: Sendable, Equatable {
     /// ApplePayTransactionId: 64 hexadecimal digits, here in lower case.
     public let transactionId: String
     /// Base64 of a SubjectPublicKeyInfo in DER.
     public let ephemeralPublicKey: String
-    /// Base64 of 32 bytes: SHA-256 of the merchant key's SubjectPublicKeyInfo. (Radial's table describes EphemeralPublicKey in
-    /// these words, by mistake.)
+    /// Base64 of 32 bytes: SHA-256 of the merchant key's SubjectPublicKeyInfo. (Radial's table describes
+    /// EphemeralPublicKey in these words, by mistake.)
     public let publicKeyHash: String
     /// `EC_v1`.
     public let version: String
@@ -21,16 +21,17 @@ public struct WalletPaymentInformation: Sendable, Equatable {
     public let data: String
     /// A detached CMS signature in base64.
     public let signature: String
-    /// ApplicationData: 64 hexadecimal digits, here in lower case, the token header's SHA-256 of the payment request's
-    /// applicationData. Not an element of Radial's but an extension: without it such a token's signature cannot be verified.
+    /// ApplicationData: 64 hexadecimal digits, here in lower case: the SHA-256 of the payment request's
+    /// applicationData, as in the payment token's header. Not an element of Radial's but an extension: without it such
+    /// a payment token's signature cannot be verified.
     public let applicationData: String?
 
     static let name = "WalletPaymentInformation"
 
-    /// Base64 of ``CreditCardAuthRequest``'s largest document could not be longer.
+    /// The range of lengths of base64; the largest document of ``CreditCardAuthRequest`` could not contain more.
     private static let mostBase64 = 1...(128 << 10)
 
-    /// Reads a document whose root it is.
+    /// Reads a document with this root.
     public init(parsing bytes: [UInt8], limits: XMLLimits = XMLLimits()) throws(DocumentError) {
         try self.init(ElementFields.root(bytes, Self.name, limits: limits), path: Self.name)
     }
@@ -42,7 +43,7 @@ public struct WalletPaymentInformation: Sendable, Equatable {
                 "ApplePayTransactionId", "EphemeralPublicKey", "PublicKeyHash", "Version", "Data", "Signature",
                 "ApplicationData",
             ], unknown: .refused)
-        // Another format has other elements, so it is looked at before they are missed.
+        // Another format has other elements, so the version is checked before they are missed.
         version = try fields.requiredText("Version", 1...32).trimmingXMLWhiteSpace
         if version == "RSA_v1" || version == "RSA_v2" { throw fields.fault(.formatWithoutElements, "Version") }
         guard version == "EC_v1" else { throw fields.fault(.unknownFormat, "Version") }
@@ -75,7 +76,7 @@ public struct WalletPaymentInformation: Sendable, Equatable {
         return Hexadecimal.encode(bytes)
     }
 
-    /// The token's paymentData as Apple writes it, in JSON: `version`, `data`, `signature`, and `header` with
+    /// The payment token's paymentData as Apple writes it, in JSON: `version`, `data`, `signature`, and `header` with
     /// `ephemeralPublicKey`, `publicKeyHash`, `transactionId` and, if there is one, `applicationData`.
     public var paymentData: [UInt8] {
         var json = JSONWriter(capacity: data.utf8.count + signature.utf8.count + 512)

@@ -1,18 +1,19 @@
-/// What is in an element whose children are known: each at most once, in any order, all in Radial's namespace.
+/// The content of an element whose children are known: each at most once, in any order, all in Radial's namespace.
 ///
-/// Any order, although the published schema has a sequence: that schema is older than WalletPaymentInformation, SchemaVersion and
-/// Features, and where in the sequence they stand is published nowhere. As each name stands once, the order says nothing.
+/// The order is free, although the published schema has a sequence: that schema is older than WalletPaymentInformation,
+/// SchemaVersion and Features, and their place in the sequence is published nowhere. As each name occurs once, the
+/// order has no meaning.
 struct ElementFields {
-    /// From the root.
+    /// The path from the root.
     let path: String
     private let element: XMLElement
     private let children: [String: XMLElement]
     private let unknown: Unknown
 
-    /// What becomes of elements and attributes that are not known.
+    /// The handling of unknown elements and attributes.
     enum Unknown {
         case refused
-        /// For what a service answers: its schema announces elements that are not in it yet (`xsd:any`).
+        /// Skipped, in a service's answer: its schema announces elements that are not in it yet (`xsd:any`).
         case passedOver
     }
 
@@ -40,7 +41,7 @@ struct ElementFields {
         self.unknown = unknown
     }
 
-    /// The root of a document, by its name.
+    /// Returns the root of a document, checked by its name.
     static func root(
         _ bytes: [UInt8], _ name: String, limits: XMLLimits
     ) throws(DocumentError) -> XMLElement {
@@ -51,7 +52,7 @@ struct ElementFields {
         return root
     }
 
-    /// - Parameter name: the element that a fault is told of.
+    /// - Parameter name: the element that an error names.
     static func document(_ bytes: [UInt8], _ name: String, _ limits: XMLLimits) throws(DocumentError) -> XMLElement {
         do {
             return try XMLElement(parsing: bytes, limits: limits)
@@ -62,7 +63,7 @@ struct ElementFields {
 
     func path(_ name: String) -> String { "\(path)/\(name)" }
 
-    /// The element of that name, if it is there.
+    /// Returns the child of that name, if there is one.
     func element(_ name: String) -> XMLElement? { children[name] }
 
     func required(_ name: String) throws(DocumentError) -> XMLElement {
@@ -74,7 +75,7 @@ struct ElementFields {
         DocumentError(reason, path(name), line: children[name]?.line ?? element.line)
     }
 
-    /// An element's text as it stands (xsd:string keeps white space), or nil where there is no such element.
+    /// Returns an element's text unchanged (xsd:string keeps white space), or nil if there is no such element.
     func text(
         _ name: String, atMost most: Int, attributes: Set<String> = []
     ) throws(DocumentError) -> String? {
@@ -86,14 +87,14 @@ struct ElementFields {
         return child.text
     }
 
-    /// The text of an element that must be there and must say something.
+    /// Returns the text of an element that must be present and not blank.
     func requiredText(_ name: String, _ length: ClosedRange<Int>) throws(DocumentError) -> String {
         _ = try required(name)
         guard let text = try filledText(name, length) else { throw fault(.missing, name) }
         return text
     }
 
-    /// The text of an element that may be left out, but must say something if it is there.
+    /// Returns the text of an element that may be left out, but must not be blank if present.
     func filledText(_ name: String, _ length: ClosedRange<Int>) throws(DocumentError) -> String? {
         guard let text = try text(name, atMost: .max) else { return nil }
         guard !text.isXMLBlank else { throw fault(.blank, name) }
@@ -101,7 +102,7 @@ struct ElementFields {
         return text
     }
 
-    /// `true` or `false`; nil where there is no such element.
+    /// Returns `true` or `false`, or nil if there is no such element.
     func boolean(_ name: String) throws(DocumentError) -> Bool? {
         guard let text = try text(name, atMost: .max) else { return nil }
         switch text.trimmingXMLWhiteSpace {
@@ -111,13 +112,14 @@ struct ElementFields {
         }
     }
 
-    /// An attribute of this element, or of its child `name`, in no namespace.
+    /// Returns an attribute of this element, or of its child `name`, in no namespace.
     func attribute(_ attribute: String, of name: String? = nil) -> String? {
         let element = name.map { children[$0] } ?? element
         return element?.attributes.first { $0.name == attribute && $0.namespace == nil }?.value
     }
 
-    /// A hint where a schema is (XML Schema Part 1 §2.6.3) may stand on every element, and is passed over.
+    /// Checks attributes. A hint at the place of a schema (XML Schema Part 1 §2.6.3) is permitted on every element and
+    /// skipped.
     private static func checkAttributes(
         of element: XMLElement, _ path: String, _ names: Set<String>
     ) throws(DocumentError) {

@@ -1,4 +1,4 @@
-/// Why a text was not taken as an XML document. Never a piece of the text.
+/// The reason why a text was refused as an XML document. Never a part of the text.
 public struct XMLReadError: Error, Sendable, Equatable {
     public enum Reason: Sendable, Equatable {
         /// No bytes.
@@ -15,7 +15,7 @@ public struct XMLReadError: Error, Sendable, Equatable {
         case entity
         /// A processing instruction (XML 1.0 §2.6).
         case processingInstruction
-        /// More elements within each other than the limit.
+        /// More nested elements than the limit.
         case tooDeep(limit: Int)
         /// More elements than the limit.
         case tooManyElements(limit: Int)
@@ -26,7 +26,7 @@ public struct XMLReadError: Error, Sendable, Equatable {
     }
 
     public let reason: Reason
-    /// From 1; nil where the fault is in no one line.
+    /// The line, from 1; nil if the fault has no single line.
     public let line: Int?
 
     init(_ reason: Reason, line: Int? = nil) {
@@ -55,13 +55,13 @@ extension XMLReadError: CustomStringConvertible {
     }
 }
 
-/// What an XML document may cost.
+/// The limits of an XML document.
 public struct XMLLimits: Sendable, Equatable {
     /// The document's length.
     public var bytes: Int
-    /// Elements within each other, the root too; at most 64.
+    /// Nested elements, the root too; at most 64.
     public var depth: Int
-    /// Elements in all.
+    /// All elements.
     public var elements: Int
     /// Attributes of one element, with its declarations of namespaces.
     public var attributes: Int
@@ -69,7 +69,7 @@ public struct XMLLimits: Sendable, Equatable {
     /// The defaults fit Radial's documents, which have a depth of 4 and about 40 elements.
     public init(bytes: Int = 128 << 10, depth: Int = 16, elements: Int = 512, attributes: Int = 16) {
         self.bytes = bytes
-        // A tree is taken down by recursion, so its depth is bounded whatever is asked for.
+        // A tree is released by recursion, so its depth is limited whatever the caller asks for.
         self.depth = min(depth, 64)
         self.elements = elements
         self.attributes = attributes

@@ -9,14 +9,15 @@ public import SecretMemory
 ///     writer.end()
 ///     let document = writer.finish()
 ///
-/// Names are literals of the program; values are escaped. What XML 1.0 §2.2 does not allow in a document at all, such as most
-/// control characters, is written as U+FFFD: whoever minds has looked before (``isAllowed(_:)``).
+/// Names are literals of the program; values are escaped. A character that XML 1.0 §2.2 does not permit in a document
+/// at all, such as most control characters, is written as U+FFFD. A caller that must not lose one checks first
+/// (``isAllowed(_:)``).
 public struct XMLWriter: ~Copyable {
     private var memory: SecretBytes
     private var count = 0
     private var open: [StaticString] = []
 
-    /// Begins with the XML declaration.
+    /// Begins the document with the XML declaration.
     public init() {
         memory = SecretBytes(count: 2048)
         append(#"<?xml version="1.0" encoding="UTF-8"?>"#)
@@ -36,7 +37,7 @@ public struct XMLWriter: ~Copyable {
         open.append(name)
     }
 
-    /// Ends what was begun last.
+    /// Ends the element that was begun last.
     public mutating func end() {
         guard let name = open.popLast() else { return }
         append("</")
@@ -52,7 +53,7 @@ public struct XMLWriter: ~Copyable {
         end()
     }
 
-    /// Nothing at all for nil.
+    /// Writes an element, or nothing for nil.
     public mutating func element(_ name: StaticString, ifPresent text: String?) {
         if let text { element(name, text) }
     }
@@ -66,19 +67,19 @@ public struct XMLWriter: ~Copyable {
         end()
     }
 
-    /// The whole document; what is open is ended.
+    /// Returns the whole document; open elements are ended.
     public consuming func finish() -> SecretBytes {
         while !open.isEmpty { end() }
         memory.shrink(to: count)
         return memory
     }
 
-    /// The whole document, where nothing in it is a secret.
+    /// Returns the whole document, for one without a secret.
     public consuming func finishWithoutSecrets() -> [UInt8] {
         finish().withBytes { document in unsafe document.withUnsafeBytes { unsafe Array($0) } }
     }
 
-    /// Whether all of `text` may stand in a document (XML 1.0 §2.2: Char).
+    /// Returns true if XML permits all of `text` in a document (XML 1.0 §2.2: Char).
     public static func isAllowed(_ text: String) -> Bool { text.unicodeScalars.allSatisfy(isAllowed) }
 
     private static func isAllowed(_ scalar: Unicode.Scalar) -> Bool {
@@ -103,10 +104,11 @@ public struct XMLWriter: ~Copyable {
         switch byte {
         case UInt8(ascii: "&"): append("&amp;")
         case UInt8(ascii: "<"): append("&lt;")
-        // Needed in `]]>` alone (§2.4), and right everywhere.
+        // Required in `]]>` alone (§2.4), and correct everywhere.
         case UInt8(ascii: ">"): append("&gt;")
         case UInt8(ascii: "\""): append("&quot;")
-        // A reader makes a line feed of them in text, and spaces in an attribute (§2.11, §3.3.3), unless they are references.
+        // A reader turns them into a line feed in text, and into spaces in an attribute (§2.11, §3.3.3), unless they
+        // are references.
         case 0x09: append("&#9;")
         case 0x0A: append("&#10;")
         case 0x0D: append("&#13;")
