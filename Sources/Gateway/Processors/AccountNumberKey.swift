@@ -32,8 +32,8 @@ public final class AccountNumberKey: Sendable {
         return [UInt8(clamping: accountNumber.count)] + Array(code.finalize())
     }
 
-    /// Returns the outcome with each text masked that contains the payment's account number, whatever separates or
-    /// surrounds its digits.
+    /// Returns the outcome with each text masked that contains the payment's account number,
+    /// with any separators between its digits and any text around them.
     public func masked(_ outcome: PaymentOutcome, of transaction: PaymentTransaction) -> PaymentOutcome {
         guard let digest = transaction.accountDigest, let count = digest.first.map(Int.init), count > 0 else {
             return outcome

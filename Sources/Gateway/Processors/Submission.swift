@@ -75,8 +75,8 @@ public final class PaymentCredential: Sendable {
 }
 
 extension PaymentOutcome {
-    /// Returns the outcome with each text masked that contains the account number, whatever separates or surrounds its
-    /// digits.
+    /// Returns the outcome with each text masked that contains the account number,
+    /// with any separators between its digits and any text around them.
     public func masked(_ accountNumber: borrowing SecretBytes) -> PaymentOutcome {
         let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
         return masked { digits in !number.isEmpty && digits.contains(number) }

@@ -13,8 +13,8 @@ struct ClientDirectory: Sendable {
         self.generation = generation
     }
 
-    /// Returns the client that sent a request. If there is a bearer key, it alone decides, whatever certificate the
-    /// connection has: a backend that sends a wrong key then learns so.
+    /// Returns the client that sent a request. If there is a bearer key, it alone decides, and the connection's
+    /// certificate is ignored: a backend that sends a wrong key then learns so.
     func client(for authorization: Authorization, certificate: PresentedCertificate?, at time: Date) -> GatewayClient? {
         switch authorization {
         case .bearer(let sha256): client(bearerKey: sha256)

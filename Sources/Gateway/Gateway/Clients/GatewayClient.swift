@@ -23,7 +23,7 @@ struct GatewayClient: Sendable, Equatable {
     /// changed.
     let credentials: [ClientCredential]
     let operations: Set<ClientOperation>
-    /// Patterns in which `*` stands for any characters.
+    /// Patterns in which `*` matches any characters.
     let merchants: [MerchantPattern]
     /// Host names in lower case; `*.` at the beginning matches one or more labels.
     let domains: [String]

@@ -20,8 +20,8 @@ final class RequestRates: Sendable {
         self.rate = rate
     }
 
-    /// Takes one token for a request. Returns nil if the request may be served, else the whole seconds until another
-    /// try makes sense.
+    /// Counts one request against the client's bucket. Returns nil if the request may be served, else the whole seconds
+    /// until another try makes sense.
     func secondsToWait(_ client: String, now: ContinuousClock.Instant = .now) -> Int? {
         buckets.withLock { buckets in
             var bucket = buckets[client]?.filled(now) ?? TokenBucket(full: rate, now)
@@ -35,7 +35,7 @@ final class RequestRates: Sendable {
     }
 }
 
-/// The remainder of a rate, with one token for each event.
+/// The remainder of a rate (a token bucket): each event takes one unit.
 struct TokenBucket {
     private let rate: RequestRates.Rate
     private var filledAt: ContinuousClock.Instant
@@ -49,7 +49,7 @@ struct TokenBucket {
 
     var isFull: Bool { tokens >= Double(rate.burst) }
 
-    /// Returns the bucket with the tokens added since it was last filled.
+    /// Returns the bucket with the units added since it was last filled.
     func filled(_ now: ContinuousClock.Instant) -> TokenBucket {
         var bucket = self
         let gained = (now - filledAt).inSeconds * Double(rate.perSecond)

@@ -2,8 +2,8 @@ import HTTPListener
 import Synchronization
 
 /// Limits the TLS handshakes of unknown clients for each address and network: a handshake costs its sender little, and
-/// this host a signature. Each source has a token bucket. A client that turns out to be known gets its token back, so
-/// only handshakes that led to no client count.
+/// this host a signature. Each source has a token bucket. The handshake of a client that turns out to be known is given
+/// back, so only handshakes that led to no client count.
 final class HandshakeRates: Sendable {
     /// The number of sources that have a bucket of their own; all others share one.
     static let mostSources = 16_384
@@ -21,14 +21,14 @@ final class HandshakeRates: Sendable {
     /// - Parameter rate: the rate of the narrowest source; each wider one has twice as much.
     init(_ rate: RequestRates.Rate) { self.rate = rate }
 
-    /// Takes a token from each source.
+    /// Counts one handshake against each source.
     ///
     /// - Parameter sources: the narrowest first.
-    /// - Returns: false, without taking any, if one source has none left.
+    /// - Returns: false, without counting it, if one source has none left.
     func take(_ sources: [ConnectionSource], now: ContinuousClock.Instant = .now) -> Bool {
         state.withLock { state in
             clear(&state, now)
-            // The widest first: a source from which no token is taken gets no bucket.
+            // The widest first: a source against which nothing is counted gets no bucket.
             for source in sources.reversed() {
                 guard let bucket = state.buckets[key(of: source, in: state)] else { continue }
                 guard bucket.filled(now).tokens >= 1 else { return false }
@@ -43,7 +43,7 @@ final class HandshakeRates: Sendable {
         }
     }
 
-    /// Returns the tokens of a handshake that was a known client's.
+    /// Gives back the handshake of a known client.
     func giveBack(_ sources: [ConnectionSource]) {
         state.withLock { state in
             for source in sources { state.buckets[key(of: source, in: state)]?.tokens += 1 }

@@ -84,7 +84,7 @@ struct DecryptionFailure: Error, Sendable {
     let refusal: GatewayRefusal
     /// True if the attempt ends as `refused`; else it ends as `not_sent`, since a later try may succeed.
     let isFinal: Bool
-    /// For the log alone: the setting that the operator has to change, and the details.
+    /// The setting that the operator has to change, with details; for the log alone.
     let operatorFault: (message: String, details: String?)?
 
     /// Translates a refusal by paytokend.

@@ -6,8 +6,8 @@ import Synchronization
 /// Changes of payments that this gateway could not store. It stores them as soon as the store takes changes again.
 ///
 /// Without this type the store would not know that a payment was certainly not sent, so its payment token could not be
-/// tried again. And a result that the processor has told would be asked for once more, or a person would have to find
-/// it.
+/// tried again. And the gateway would ask again for a result that the processor has told already, or a person would
+/// have to find it.
 final class UnstoredChanges: Sendable {
     private struct Change {
         let payment: Payment

@@ -94,8 +94,8 @@ extension CreditCardAuthReply {
     /// The payment's result in Radial's terms, for `declined`, `pending` (``tells(_:)``) and the two states of success
     /// only.
     ///
-    /// If the payment's processor has not given a value, it is left out if Radial's table calls the element optional,
-    /// and empty if it is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId without a
+    /// A value that the payment's processor has not given is left out if Radial's table calls the element optional. It
+    /// is empty if the element is required: CVV2ResponseCode and AVSResponseCode, and PaymentAccountUniqueId without a
     /// reference from the processor.
     init(_ payment: Payment, orderId: String) throws(GatewayRefusal) {
         guard let amount = payment.transaction?.amount else { throw .defect }

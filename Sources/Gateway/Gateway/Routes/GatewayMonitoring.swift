@@ -44,8 +44,8 @@ struct GatewayMonitoring: Sendable {
         return answer
     }
 
-    /// The time limit of a scrape's question to paytokend, whatever `paytokend.timeout` is: Prometheus gives up after
-    /// 10 s.
+    /// The time limit of a scrape's question to paytokend, even if `paytokend.timeout` is longer: Prometheus gives up
+    /// after 10 s.
     private static let longestQuestion = Duration.seconds(4)
 
     private func metrics(_: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {

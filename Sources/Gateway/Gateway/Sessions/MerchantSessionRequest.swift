@@ -2,10 +2,10 @@ import DaemonAPI
 import Encodings
 import Refusals
 
-/// The body of `POST /merchant-sessions`, and, in its order of members, what Apple is sent.
+/// The body of `POST /merchant-sessions`, and, in the order of its members, the body that Apple receives.
 ///
-/// There is no URL in it on purpose: where a session is asked for is the configured environment's host, whatever a page or
-/// a caller says.
+/// It has no URL on purpose: the configured environment's host gives the session, and neither a page nor a caller can
+/// name another.
 ///
 /// Source: Apple, "Requesting an Apple Pay payment session".
 struct MerchantSessionRequest: StrictRequest {

@@ -7,7 +7,7 @@ import Synchronization
 
 /// A fault between the gateway and a processor; a fixed word for records and metrics.
 public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
-    // Before the first byte.
+    // Faults before the first byte.
     case nameNotResolved = "name_not_resolved"
     case notConnected = "not_connected"
     /// TLS failed, or the server's certificate is not trusted for its name.
@@ -16,7 +16,7 @@ public enum ExchangeFault: String, Error, Sendable, Equatable, CaseIterable {
     /// The request could not be written: a defect, or a value that the processor cannot receive.
     case notWritten = "not_written"
 
-    // After it.
+    // Faults after it.
     case connectionLost = "connection_lost"
     case noAnswerInTime = "no_answer_in_time"
     case answerTooLarge = "answer_too_large"

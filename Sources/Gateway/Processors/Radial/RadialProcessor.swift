@@ -116,7 +116,7 @@ public struct RadialProcessor: Processor {
         }
     }
 
-    /// Returns true if the account number is in the text, whatever separates its digits.
+    /// Returns true if the account number is in the text, with any separators between its digits.
     private static func has(_ accountNumber: borrowing SecretBytes, _ text: String) -> Bool {
         let number = unsafe accountNumber.withUnsafeBytes { unsafe Array($0) }
         return text.utf8.filter { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.contains(number)

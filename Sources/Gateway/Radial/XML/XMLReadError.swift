@@ -69,7 +69,7 @@ public struct XMLLimits: Sendable, Equatable {
     /// The defaults fit Radial's documents, which have a depth of 4 and about 40 elements.
     public init(bytes: Int = 128 << 10, depth: Int = 16, elements: Int = 512, attributes: Int = 16) {
         self.bytes = bytes
-        // A tree is released by recursion, so its depth is limited whatever the caller asks for.
+        // A tree is freed by recursion, so its depth is limited even if the caller asks for more.
         self.depth = min(depth, 64)
         self.elements = elements
         self.attributes = attributes
