@@ -1,7 +1,7 @@
 import ConfigurationFile
 import Encodings
 
-/// `limits`: what one client, one address and all together may take.
+/// `limits`: the limits of one client, of one address and of all together.
 struct LimitSettings: Sendable, Equatable {
     /// Open connections of the listener; kept below the descriptor limit at start.
     var maxConnections: Int

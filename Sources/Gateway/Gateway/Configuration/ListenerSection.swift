@@ -3,7 +3,7 @@ import Foundation
 import HTTPListener
 import HostSystem
 
-/// `listener`: where merchants' backends connect.
+/// `listener`: the address to which merchants' backends connect.
 struct GatewayListenerSettings: Sendable, Equatable {
     enum Address: Sendable, Equatable {
         /// An IPv4 or IPv6 address and a port. With port 0 the system chooses one, which the log shows.

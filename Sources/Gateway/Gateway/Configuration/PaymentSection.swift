@@ -4,7 +4,7 @@ import Payments
 import Processors
 import SecretMemory
 
-/// `store`, `deadline` and `processors`: what payments need.
+/// `store`, `deadline` and `processors`: the settings of payments.
 struct PaymentSettings: Sendable, Equatable {
     enum Store: Sendable, Equatable {
         /// The absolute path of one gateway's file.
