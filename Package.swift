@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// Every Swift target: Swift 6 language mode (from the tools version), strict memory safety, and no
-/// warning is let pass. What is unsafe is then written `unsafe` and lives next to a C target only.
+/// The settings of every Swift target: Swift 6 language mode (from the tools version), strict memory safety, and
+/// warnings as errors. Unsafe code is then written `unsafe`, and appears next to a C target only.
 let house: [SwiftSetting] = [
     .strictMemorySafety(),
     .treatAllWarnings(as: .error),
@@ -34,8 +34,8 @@ let languageC: Set = [
     "CLinux", "CLibcrypto", "CLibxml2", "CLibpq", "CPKCS11", "CEpoll", "ScriptedPKCS11", "HangingResolver",
 ]
 
-/// The targets of a folder: each in a folder of its own name there, under the rules of the house. The line above a target
-/// describes it, in Architecture.md too.
+/// The targets of a folder, each in a subfolder of its own name and with the settings of `house`. The line above a target
+/// describes it, and scripts/check-structure copies it into Architecture.md.
 func folder(_ path: String, _ targets: [Target]) -> [Target] {
     for target in targets {
         target.path = target.path ?? "\(path)/\(target.name)"
@@ -44,35 +44,35 @@ func folder(_ path: String, _ targets: [Target]) -> [Target] {
     return targets
 }
 
-// A folder, and a target of it, depends only on what is above it (scripts/check-structure).
+// A folder, and each of its targets, depends only on those above it (scripts/check-structure).
 let folders: [[Target]] = [
     folder(
         "Sources/Support",
         [
-            /// The C headers of Linux that Swift cannot import, and the few lines that only C can write.
+            /// Linux headers that Swift cannot import, and the few lines that only C can express.
             .target(name: "CLinux"),
             /// OpenSSL's libcrypto: OAEP in constant time, PKCS#12 and encrypted PKCS#8.
             .target(name: "CLibcrypto", linkerSettings: [.linkedLibrary("crypto")]),
-            /// The XML parser that distributions maintain, for Radial alone.
-            // Not Foundation's XMLParser, which is libxml2 too but lets no limit be set and no document type be refused before it is read.
+            /// libxml2, the XML parser that distributions maintain; for Radial alone.
+            // Not Foundation's XMLParser: it is libxml2 too, but has no limits and cannot refuse a document type before reading it.
             .systemLibrary(name: "CLibxml2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
-            /// One constant.
+            /// The version, one constant.
             .target(name: "ProductVersion"),
-            /// Bytes that are locked, kept out of dumps, and wiped.
+            /// Bytes that are locked in memory, excluded from core dumps, and wiped.
             .target(name: "SecretMemory"),
-            /// The closed set of codes.
+            /// The closed set of refusal codes.
             .target(name: "Refusals"),
             /// Bounded JSON, read and written.
             .target(name: "StrictJSON"),
-            /// Hexadecimal, base64, times, durations, names of keys, public keys, fields of certificates: each rule of writing them, once.
+            /// Hexadecimal, base64, times, durations, key names, public keys, certificate fields: one encoder and decoder each.
             .target(name: "Encodings", dependencies: [crypto, asn1]),
-            /// The queue in which owners take turns, and inside an owner's turn the names that it works for; a lock for asynchronous work.
+            /// A queue in which owners take turns, and within an owner the names that it works for; a lock for asynchronous work.
             .target(name: "FairShares", dependencies: [nioCore]),
-            /// What a program asks of Linux: small files, accounts, systemd's notifications.
+            /// Services of Linux: small files, accounts, systemd notifications.
             .target(name: "HostSystem", dependencies: ["CLinux", logging]),
-            /// The log on standard error, metrics in Prometheus' text format.
+            /// The log on standard error, and metrics in Prometheus' text format.
             .target(name: "Telemetry", dependencies: ["Encodings", "StrictJSON", logging]),
-            /// A YAML file of sections with a closed set of keys, and every problem with its line.
+            /// YAML configuration: sections with a closed set of keys; each problem is reported with its line.
             .target(
                 name: "ConfigurationFile",
                 dependencies: ["Encodings", "HostSystem", "SecretMemory", "Telemetry", yams]),
@@ -81,22 +81,22 @@ let folders: [[Target]] = [
         "Sources/HSM",
         [
             /// The PKCS#11 header.
-            // Without pkg-config, whose -lp11-kit would have the worker load a library of which it needs the header alone.
+            // Without pkg-config: its -lp11-kit would make the worker load a library of which it needs the header alone.
             .systemLibrary(name: "CPKCS11", providers: [.apt(["libp11-kit-dev"])]),
-            /// Modules, slots, sessions, objects, mechanisms: the specification's nouns, nothing of payments.
+            /// Modules, slots, sessions, objects, mechanisms: the specification's nouns, independent of payments.
             .target(name: "PKCS11", dependencies: ["CPKCS11", "Encodings", "SecretMemory"]),
-            /// A private key on its way to the worker: sealed by the command line, opened by the worker.
+            /// The sealing of a private key for the worker: paytokenctl seals, the worker opens.
             .target(name: "KeySealing", dependencies: ["SecretMemory", crypto]),
             /// The one-step KDF, OAEP and GCM of tier C.
             .target(
                 name: "KeyRestoration", dependencies: ["CLibcrypto", "SecretMemory", crypto]),
-            /// What the key of a TLS client's certificate signs, read strictly; Apple's session hosts.
+            /// A strict parser of the data that the key of a TLS client's certificate signs; Apple's session hosts.
             .target(name: "TLSHandshake", dependencies: ["Encodings"]),
             /// A merchant key's algorithm and use, and the protection tiers.
             .target(name: "KeyTypes"),
             /// The frames between the daemon and its workers.
             .target(name: "WorkerProtocol", dependencies: ["KeyTypes", "TLSHandshake"]),
-            /// What the worker does with them: everything that paytokend-hsm links.
+            /// The worker's operations on those frames: all that paytokend-hsm links.
             .target(
                 name: "HSMWorker",
                 dependencies: [
@@ -113,7 +113,7 @@ let folders: [[Target]] = [
             .target(
                 name: "PaymentToken",
                 dependencies: ["Encodings", "Refusals", "StrictJSON", crypto, cryptoExtras, x509, asn1]),
-            /// The index from hash to key, states, certificates, rotations.
+            /// The index from public key hash to merchant key; states, certificates, rotations.
             .target(
                 name: "MerchantKeys",
                 dependencies: [
@@ -127,32 +127,31 @@ let folders: [[Target]] = [
     folder(
         "Sources/Service",
         [
-            /// The peer of a Unix socket, its person, and the rules of a configuration that match it, for both daemons.
+            /// The peer of a Unix socket, its person, and the access rules that match it; for daemon and gateway.
             .target(
                 name: "AccessControl", dependencies: ["CLinux", "ConfigurationFile", "HostSystem"]),
-            /// The HTTP/1.1 client, for every connection that a program makes: one attempt, bounds of an answer, addresses of host names without
-            /// waiting for those of others.
+            /// The HTTP/1.1 client of all programs: one attempt, bounded answers, and no wait for another host's name resolution.
             .target(name: "OutgoingConnections", dependencies: [nioCore, nioPosix, nioHTTP1, nioTLS]),
-            /// HTTP/1.1 from untrusted peers: bounded requests, limits of connections, socket files, the end. The daemon's and the gateway's.
-            // Not Hummingbird: that drains an unread body without limit after an early refusal, has no idle time-out by default,
-            // answers what is not HTTP with an empty 400, and past its limit of connections stops accepting, so that idle peers
-            // starve everyone.
+            /// The HTTP/1.1 server for untrusted peers, of daemon and gateway: bounded requests, connection limits, socket files, shutdown.
+            // Not Hummingbird: it drains an unread body without limit after an early refusal, has no idle timeout by default,
+            // answers bytes that are not HTTP with an empty 400, and stops accepting at its connection limit, so that idle
+            // peers starve all others.
             .target(
                 name: "HTTPListener",
                 dependencies: [
                     "AccessControl", "CLinux", "Encodings", "FairShares", "HostSystem", nioCore, nioPosix, nioHTTP1,
                     logging,
                 ]),
-            /// The API's types, the one table from code to status, the client; openapi.json.
+            /// The daemon's API: types, the one table from code to status, the client; openapi.json.
             .target(
                 name: "DaemonAPI",
                 dependencies: [
                     "Encodings", "OutgoingConnections", "Refusals", "StrictJSON", "TLSHandshake", nioCore, nioHTTP1,
                 ],
                 exclude: ["openapi.json"]),
-            /// The gateway's admin socket, as its command lines see it too: the requests and answers of people.
+            /// Requests and answers of the gateway's admin socket, shared with its command lines.
             .target(name: "GatewayAPI", dependencies: ["DaemonAPI", "Refusals"]),
-            /// The frame of the daemon and the gateway: start, signals, reload and end; router, request log, refusals.
+            /// The common part of daemon and gateway: start, signals, reload and shutdown; router, request log, refusals.
             .target(
                 name: "ServerProgram",
                 dependencies: [
@@ -164,10 +163,10 @@ let folders: [[Target]] = [
     folder(
         "Sources/Records",
         [
-            /// The key-usage record: lines, hash chain, checkpoints, and their verification. No database.
+            /// The key-usage record: lines, hash chain, audit checkpoints, and their verification. No database.
             .target(
                 name: "AuditChain", dependencies: ["Encodings", "Refusals", "StrictJSON", crypto]),
-            /// The assessor's page: what an export counts, and its HTML.
+            /// The assessor's report: totals of an export, and their HTML page.
             .target(
                 name: "AuditReport", dependencies: ["Encodings", "AuditChain", "DaemonAPI", "StrictJSON"]),
         ]),
@@ -176,16 +175,16 @@ let folders: [[Target]] = [
         [
             /// PostgreSQL's client library.
             .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
-            /// What both engines of a store have in common: the queue of writes, deadlines, statements and rows. No database.
+            /// The common part of both database engines: the queue of writes, deadlines, statements and rows. No database.
             .target(name: "DatabaseKit"),
-            /// Sessions with a PostgreSQL server through libpq: bounded waits, statements in pipelines, typed rows, no table of its own.
+            /// Sessions with a PostgreSQL server through libpq: bounded waits, pipelined statements, typed rows; no tables.
             .target(name: "PostgreSQLClient", dependencies: ["CLibpq", "DatabaseKit", "SecretMemory"]),
-            /// The PostgreSQL database that a section of a configuration names.
+            /// The configuration of a PostgreSQL database.
             .target(
                 name: "DatabaseSettings", dependencies: ["ConfigurationFile", "PostgreSQLClient"]),
-            /// Private, durable SQLite files: place, lock, the settings on which durability depends, one commit for many writes.
+            /// Private, durable SQLite files: location, lock, durability settings, one commit for many writes.
             .target(name: "SQLiteFiles", dependencies: ["DatabaseKit", grdb, sqlite]),
-            /// Claims, key records, the record, one commit for many requests; SQLite and PostgreSQL, and the move from one into the other.
+            /// Claims, key records and audit records in one commit for many requests; SQLite, PostgreSQL, and the move from one to the other.
             .target(
                 name: "Ledger",
                 dependencies: [
@@ -195,7 +194,7 @@ let folders: [[Target]] = [
                     "Refusals",
                     "SQLiteFiles", crypto, grdb, sqlite,
                 ]),
-            /// Amounts, currencies, the states of a payment and the store of payments (SQLite; PostgreSQL for several gateways), without card data.
+            /// Amounts, currencies, payment states and the store of payments (SQLite; PostgreSQL for several gateways), without card data.
             .target(
                 name: "Payments", dependencies: ["DatabaseKit", "Encodings", "PostgreSQLClient", "SQLiteFiles", grdb]
             ),
@@ -203,7 +202,7 @@ let folders: [[Target]] = [
     folder(
         "Sources/Daemon",
         [
-            /// Calls to the HSM tokens' worker processes: who waits, which worker is asked, and when one is started or replaced.
+            /// Calls to the HSM tokens' worker processes: queue, choice of the worker, start and replacement of workers.
             .target(
                 name: "WorkerSupervision",
                 dependencies: [
@@ -211,7 +210,7 @@ let folders: [[Target]] = [
                     "TLSHandshake",
                     "Telemetry", "WorkerProtocol", nioCore, nioPosix, logging, crypto,
                 ]),
-            /// Everything above but the HSM's side, put together.
+            /// The daemon: all of the above except the HSM's side.
             .target(
                 name: "Daemon",
                 dependencies: [
@@ -231,17 +230,17 @@ let folders: [[Target]] = [
     folder(
         "Sources/Gateway",
         [
-            /// Radial's XML: requests and replies read within bounds, replies and the message to the processor written; no network.
+            /// Radial's XML: reads requests and replies within bounds, writes replies and the message to the processor; no network.
             .target(
                 name: "Radial", dependencies: ["CLibxml2", "Encodings", "Payments", "SecretMemory", "StrictJSON"]),
-            /// What the gateway asks of a payment processor, and those that it knows (a simulator; Radial, never tried); add one in a file of its own.
+            /// The interface to payment processors, and those known (a simulator; Radial, never tried). A new one is a file of its own.
             .target(
                 name: "Processors",
                 dependencies: [
                     "Encodings", "OutgoingConnections", "Payments", "Radial", "SecretMemory", "StrictJSON", nioCore,
                     nioHTTP1, nioSSL, crypto,
                 ]),
-            /// The merchant server, a program of its own that calls the daemon like any other backend.
+            /// The merchant server: a separate program that calls the daemon like any other backend.
             .target(
                 name: "Gateway",
                 dependencies: [
@@ -257,7 +256,7 @@ let folders: [[Target]] = [
     folder(
         "Sources/Programs",
         [
-            /// For the command lines: tables, text that is safe for a terminal, how a program ends.
+            /// For the command lines: tables, text that is safe for a terminal, exit statuses.
             .target(
                 name: "CommandOutput",
                 dependencies: ["SecretMemory", "PostgreSQLClient", "DaemonAPI", "Encodings", arguments]),
@@ -265,10 +264,10 @@ let folders: [[Target]] = [
             .executableTarget(
                 name: "paytokend",
                 dependencies: ["HostSystem", "CommandOutput", "Daemon", "DaemonAPI", "ProductVersion", arguments]),
-            /// The worker's.
+            /// The worker's command line.
             .executableTarget(
                 name: "paytokend-hsm", dependencies: ["HSMWorker", "ProductVersion", arguments]),
-            /// The security team's and the auditor's.
+            /// The command line of the security team and the auditor.
             .executableTarget(
                 name: "paytokenctl",
                 dependencies: [
@@ -280,7 +279,7 @@ let folders: [[Target]] = [
                     "StrictJSON",
                     "Telemetry", arguments, crypto, logging, nioCore, nioPosix, signals,
                 ]),
-            /// The merchant server's.
+            /// The merchant server's command line.
             .executableTarget(
                 name: "paytoken-gateway",
                 dependencies: [
@@ -297,16 +296,16 @@ let folders: [[Target]] = [
             /// Plays Apple and the Secure Element; shares no code with what it tests.
             .target(
                 name: "TokenForge", dependencies: [crypto, cryptoExtras, x509, asn1]),
-            /// Plays a payment processor, and keeps a durable log of what was submitted to it.
+            /// Plays a payment processor, and keeps a durable log of all submissions.
             .target(
                 name: "ProcessorSimulator",
                 dependencies: [
                     "Encodings", "HTTPListener", "HostSystem", "Payments", "StrictJSON", nioCore, nioPosix, nioHTTP1,
                 ]),
-            /// Its command line.
+            /// TokenForge's command line.
             .executableTarget(
                 name: "token-forge", dependencies: ["TokenForge", "ProductVersion", arguments]),
-            /// Its command line.
+            /// ProcessorSimulator's command line.
             .executableTarget(
                 name: "processor-simulator",
                 dependencies: ["HTTPListener", "ProcessorSimulator", "ProductVersion", arguments, signals]),
@@ -329,7 +328,7 @@ let folders: [[Target]] = [
             .target(
                 name: "ScriptedPKCS11", dependencies: ["CPKCS11"],
                 linkerSettings: [.linkedLibrary("crypto")]),
-            /// A resolver that a test can have hang, preloaded into a program.
+            /// A resolver that a test can make hang; preloaded into a program.
             .target(name: "HangingResolver"),
         ]),
     folder(
@@ -486,7 +485,7 @@ let folders: [[Target]] = [
                 path: "Tests/Measuring/LoadGenerator"),
             .testTarget(
                 name: "LoadGeneratorTests", dependencies: ["load-generator", "TestSupport", nioCore, nioPosix]),
-            /// What verifying a payment token costs.
+            /// The cost of verifying a payment token.
             .executableTarget(
                 name: "verification-price", dependencies: ["PaymentToken", "StrictJSON", histogram],
                 path: "Tests/Measuring/VerificationPrice"),
@@ -505,19 +504,19 @@ let folders: [[Target]] = [
                 name: "ledger-filler",
                 dependencies: ["AuditChain", "Ledger", "PKCS11", "PostgreSQLClient", "SecretMemory", crypto],
                 path: "Tests/Measuring/LedgerFiller"),
-            /// What the worker's boundary costs.
+            /// The cost of the worker's process boundary.
             .executableTarget(
                 name: "boundary-price",
                 dependencies: ["CLinux", "HSMWorker", "ProductVersion", "TestSupport", "WorkerProtocol"],
                 path: "Tests/Measuring/BoundaryPrice"),
-            /// A token and a ledger with many keys.
+            /// An HSM token and a ledger with many keys.
             .executableTarget(
                 name: "key-filler",
                 dependencies: [
                     "Ledger", "MerchantKeys", "PaymentToken", "PKCS11", "SecretMemory", "TokenForge", crypto,
                 ],
                 path: "Tests/Measuring/KeyFiller"),
-            /// A simulated year of the key-usage record, for what reads such records.
+            /// A simulated year of the key-usage record, for programs that read such records.
             .executableTarget(
                 name: "paytokend-year", dependencies: ["AuditChain", "Refusals", arguments, crypto],
                 path: "Tests/Measuring/YearOfRecords"),
@@ -560,9 +559,9 @@ let package = Package(
         .library(name: "ScriptedPKCS11", type: .dynamic, targets: ["ScriptedPKCS11"]),
         .library(name: "HangingResolver", type: .dynamic, targets: ["HangingResolver"]),
     ],
-    // Versions are exact: an upgrade is a commit that was tested.
+    // Versions of direct dependencies are exact: an upgrade is a commit that was tested.
     dependencies: [
-        // Hashes, ECDSA, ECDH, AES-GCM, RSA: BoringSSL behind Swift types.
+        // Hashes, ECDSA, ECDH, AES-GCM, RSA: BoringSSL with Swift types.
         .package(url: "https://github.com/apple/swift-crypto.git", exact: "4.5.2"),
         // X.509 certificates and the chain Verifier.
         .package(url: "https://github.com/apple/swift-certificates.git", exact: "1.21.1"),
@@ -570,7 +569,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-asn1.git", exact: "1.7.4"),
         // Sockets, event loops and HTTP/1.1.
         .package(url: "https://github.com/apple/swift-nio.git", exact: "2.101.2"),
-        // TLS for the gateway, with private keys that are elsewhere (NIOSSLCustomPrivateKey): BoringSSL behind Swift types.
+        // TLS for the gateway, with private keys outside the process (NIOSSLCustomPrivateKey): BoringSSL with Swift types.
         .package(url: "https://github.com/apple/swift-nio-ssl.git", exact: "2.37.6"),
         // SQLite for the ledger.
         .package(url: "https://github.com/groue/GRDB.swift.git", exact: "7.10.0"),
@@ -582,7 +581,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", exact: "2.13.0"),
         // Command lines, their help and completions.
         .package(url: "https://github.com/apple/swift-argument-parser.git", exact: "1.8.2"),
-        // Latencies of every size in little memory, for scripts/bench; nothing that is installed links it.
+        // Histograms of latencies, for scripts/bench; no installed program links it.
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", exact: "0.2.0"),
     ],
     targets: folders.flatMap { $0 }
