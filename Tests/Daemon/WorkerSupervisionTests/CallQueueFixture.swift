@@ -4,7 +4,7 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// A worker that only writes down what it was sent.
+/// A worker that only records the calls it receives.
 final class FakeWorker: Sendable {
     private struct State {
         var frames: [[UInt8]] = []
@@ -61,7 +61,7 @@ extension CallQueue {
         return worker
     }
 
-    /// Makes a call as the daemon does, without waiting for the answer: a second time where a worker is lost.
+    /// Makes a call as the daemon does, with a second attempt after a lost worker, and does not wait for the answer.
     func start(_ request: WorkerRequest, _ terms: CallTerms = CallTerms()) -> Task<CallResult, Never> {
         Task { await call(request, terms: terms) { $0 }.result }
     }
@@ -73,7 +73,7 @@ extension CallQueue {
 }
 
 extension WorkerRequest {
-    /// A decryption, told from others by its number.
+    /// A decryption, distinguished from others by its number.
     static func input(_ number: UInt8) -> WorkerRequest {
         .decrypt(
             Decryption(

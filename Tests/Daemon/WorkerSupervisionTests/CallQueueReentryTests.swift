@@ -4,7 +4,8 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Resumes tasks inside `enqueue`, as an executor may: a caller then goes on before the queue's function has returned.
+/// Resumes tasks inside `enqueue`, as an executor may: a caller then continues before the queue's function has
+/// returned.
 private final class InlineExecutor: TaskExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
@@ -12,13 +13,14 @@ private final class InlineExecutor: TaskExecutor {
     }
 }
 
-/// A queue that is called again by what it resumes and ends, on the same thread: with its lock taken that would stop the process.
+/// A queue called again on the same thread by the callers it resumes and the workers it ends. A queue that kept its
+/// lock meanwhile would deadlock.
 @Suite struct CallQueueReentryTests {
     enum Answer: CaseIterable {
         case answered, failed, workerEnded, refused, givenUp, expired, callerLeft
     }
 
-    @Test("a caller that is answered may call the queue at once", arguments: Answer.allCases)
+    @Test("lets an answered caller call the queue at once", arguments: Answer.allCases)
     func answeredCaller(_ answer: Answer) async throws {
         let queue = CallQueue.forTest()
         let worker = FakeWorker(1)
@@ -52,7 +54,7 @@ private final class InlineExecutor: TaskExecutor {
         #expect(isIdle == ![.givenUp, .expired].contains(answer))
     }
 
-    @Test("a worker that is ended may end at once")
+    @Test("lets an ended worker end at once")
     func endedWorker() async throws {
         let queue = CallQueue.forTest(callTimeout: .seconds(1))
         for number: UInt64 in [1, 2] {

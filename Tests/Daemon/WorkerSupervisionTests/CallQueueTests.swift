@@ -5,9 +5,9 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// The queue between the daemon's calls and its workers, with workers that only write down what they were sent.
+/// The queue between the daemon's calls and its workers, with workers that only record the calls they receive.
 @Suite struct CallQueueTests {
-    @Test("a worker holds no more than its window, and answers may come in any order")
+    @Test("limits a worker to its window, and accepts answers in any order")
     func window() async throws {
         let (queue, worker) = (CallQueue.forTest(window: 2), FakeWorker(1))
         queue.add(worker.connected)
@@ -26,7 +26,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("one call more than may wait is overloaded, at once")
+    @Test("refuses one call more than may wait as overloaded, at once")
     func overloaded() async throws {
         let queue = CallQueue.forTest(waiting: 4)
         let refused = Shared(0)
@@ -37,7 +37,7 @@ import WorkerProtocol
                 return kind
             }
         }
-        // Without a worker two wait, whichever came first: a caller alone has half of the room.
+        // Without a worker two calls wait, whichever came first: a single caller may use half of the room.
         try await wait { refused.current == 3 }
         queue.refuse(WorkerFailure(.hsmTokenUnavailable, "gone"))
         var kinds: [WorkerFailure.Kind?] = []
@@ -45,7 +45,7 @@ import WorkerProtocol
         #expect(kinds.filter { $0 == .hsmTokenUnavailable }.count == 2)
     }
 
-    @Test("a worker that could not open its token is let go at its answer: its end is then no death")
+    @Test("closes a worker that could not open its HSM token at its answer, and does not count its end as a death")
     func refusedOpening() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -61,7 +61,7 @@ import WorkerProtocol
         #expect(await call.value.kind == .loginRefused)
     }
 
-    @Test("what a worker holds beyond its sessions is still waiting: the token's time begins when its turn comes")
+    @Test("counts calls that a worker holds beyond its sessions as waiting, and starts their HSM token time later")
     func waitingWithWorker() async throws {
         let (waits, calls) = (Shared(0), Shared([Double]()))
         let events = WorkerEvents(
@@ -74,7 +74,7 @@ import WorkerProtocol
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
         let all = (0..<5).map { _ in queue.start(.probe) }
-        // One more than the sessions work on is handed over before anything is known of the token's speed.
+        // The worker receives one call more than its sessions before the HSM token's speed is known.
         try await wait { worker.count == 3 && queue.load == 5 }
         #expect(waits.current == 2)
         for number in 0..<5 {
@@ -86,7 +86,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("a call past its limit ends the worker")
+    @Test("ends a worker with a call past its limit")
     func timeout() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -102,7 +102,7 @@ import WorkerProtocol
         #expect(await call.value.kind == .hsmTokenUnavailable)
     }
 
-    @Test("a call that waited too long fails: overloaded beside a worker, hsmTokenUnavailable without one")
+    @Test("fails a call that waited too long: as overloaded with a worker, as hsmTokenUnavailable without one")
     func waitedTooLong() async throws {
         let (queue, worker) = (CallQueue.forTest(window: 1), FakeWorker(1))
         let early = queue.start(.input(1))
@@ -120,7 +120,7 @@ import WorkerProtocol
         for call in calls { #expect(await call.value.kind == .hsmTokenUnavailable) }
     }
 
-    @Test("a successor takes new calls at once, and the old worker is let go after its last answer")
+    @Test("sends new calls to a successor at once, and closes the old worker after its last answer")
     func recycling() async throws {
         let due = Shared<[UInt64]>([])
         let queue = CallQueue.forTest(
@@ -145,7 +145,7 @@ import WorkerProtocol
         for call in calls + [later] { #expect(try await call.value.get() == .done) }
     }
 
-    @Test("an answer that nobody asked this worker for is not taken")
+    @Test("rejects an answer from a worker that did not have the call")
     func unaskedAnswer() async throws {
         let queue = CallQueue.forTest()
         let (first, second) = (FakeWorker(1), FakeWorker(2))
@@ -162,7 +162,7 @@ import WorkerProtocol
         #expect(try await call.value.get() == .done)
     }
 
-    @Test("pauses grow while workers die young, and a refused PIN is not tried again by itself")
+    @Test("lengthens the pauses while workers die young, and does not try a refused PIN again unasked")
     func pauses() {
         var delay = RespawnDelay()
         let young = (0..<8).map { _ in delay.afterDeath(served: .seconds(1)) }
@@ -171,7 +171,7 @@ import WorkerProtocol
                 .zero, .seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(16), .seconds(30), .seconds(30),
             ])
         #expect(delay.afterDeath(served: .seconds(31)) == .zero)
-        // One that answered calls before it ended is soon there again, however often that happens.
+        // A worker that answered calls before it ended is soon replaced, however often that happens.
         let useful = (0..<4).map { _ in delay.afterDeath(served: .seconds(1), wasUseful: true) }
         #expect(useful == Array(repeating: RespawnDelay.useful, count: 4))
         #expect(RespawnDelay.useful < .seconds(1))

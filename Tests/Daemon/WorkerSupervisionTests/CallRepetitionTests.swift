@@ -4,10 +4,10 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// What becomes of a call whose HSM token fails it: where it is made again, which input is refused, and what its caller is
-/// told by its deadline. The workers only write down what they were sent.
+/// Calls that their HSM token fails: where they are repeated, which inputs are refused, and how they end at the
+/// deadline. The workers only record the calls they receive.
 @Suite struct CallRepetitionTests {
-    @Test("what another token can take is failed when the worker ends, and it is told whether the worker had it")
+    @Test("fails a call that another HSM token can take when its worker ends, and states whether the worker had it")
     func failsForAnotherToken() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -26,10 +26,10 @@ import WorkerProtocol
             #expect(failure.kind == .hsmTokenUnavailable)
             reaches.append(failure.reach)
         }
-        // The window held two; which of the four calls these were, the tasks' order decides.
+        // The window held two calls; the order of the tasks decides which of the four.
         let held = reaches.filter { $0 == .endedWorker }.count
         #expect((1...2).contains(held) && reaches.filter { $0 == .queue }.count == 3 - held)
-        // The one without another token waits for the next worker.
+        // The call without another HSM token waits for the next worker.
         let second = FakeWorker(2)
         queue.add(second.connected)
         _ = queue.serve(with: 2)
@@ -39,7 +39,7 @@ import WorkerProtocol
         #expect(try await staying.value.get() == .done)
     }
 
-    @Test("an input that ended another token's worker goes alone, and after a second death no token takes it")
+    @Test("runs an input that ended another HSM token's worker alone, and refuses it everywhere after a second death")
     func refusalIsShared() async throws {
         let refusedInputs = RefusedInputs()
         let (first, second) = (
@@ -79,7 +79,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a failure is unsent only if no worker had the call in any of its attempts")
+    @Test("marks a failure as unsent only if no worker had the call in any of its attempts")
     func unsent() async throws {
         let queue = CallQueue.forTest()
         let gone = WorkerFailure(.hsmTokenUnavailable, "gone")
@@ -93,7 +93,7 @@ import WorkerProtocol
         #expect(await call.value.failure?.failure.isUnsent == false)
     }
 
-    @Test("who waits is answered at the deadline, wherever the call is; the worker's later answer harms nothing")
+    @Test("answers a waiting caller at the deadline, wherever the call is, and ignores the worker's later answer")
     func deadlines() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -115,7 +115,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("a second attempt that waits for a worker is answered at its deadline, and not made later")
+    @Test("answers a second attempt that waits for a worker at its deadline, and never makes it later")
     func deadlineOfRepetition() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -136,7 +136,7 @@ import WorkerProtocol
         #expect(second.count == 0)
     }
 
-    @Test("what a dead worker held is made once more, one call at a time, before what waits")
+    @Test("repeats a dead worker's calls once, one at a time, before the waiting ones")
     func lostCallsRunAlone() async throws {
         let queue = CallQueue.forTest(window: 2)
         let (first, second) = (FakeWorker(1), FakeWorker(2))
@@ -145,7 +145,7 @@ import WorkerProtocol
         let calls = (1...4).map { queue.start(.input($0)) }
         try await wait { first.count == 2 && queue.waitingCount == 2 }
         queue.ended(1)
-        // Whoever made the calls makes them again at once, long before another worker has opened the token.
+        // The callers repeat their calls at once, long before another worker has opened the HSM token.
         try await wait { queue.waitingCount == 4 }
         queue.add(second.connected)
         _ = queue.serve(with: 2)
@@ -166,7 +166,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
     }
 
-    @Test("the input at fault for a second death is refused, the others are not")
+    @Test("refuses the input at fault for a second death, and no other")
     func inputAtFault() async throws {
         let queue = CallQueue.forTest(window: 2)
         let first = queue.serve(1)
@@ -174,7 +174,7 @@ import WorkerProtocol
         try await wait { first.count == 2 }
         queue.ended(1)
         try await wait { queue.waitingCount == 2 }
-        // Either may be tried first; the one at fault ends its second worker whenever its time comes.
+        // Either may be tried first; the input at fault ends its second worker in both cases.
         let second = queue.serve(2)
         try await wait { second.count == 1 }
         if try second.requests[0].request == .input(1) {
@@ -198,7 +198,7 @@ import WorkerProtocol
         #expect(await other.value.kind == nil)
     }
 
-    @Test("an input is refused for ten minutes, and a bounded number of inputs is remembered")
+    @Test("refuses an input for ten minutes, and remembers a bounded number of inputs")
     func refusalEnds() {
         let inputs = RefusedInputs()
         let now = ContinuousClock.now
@@ -217,7 +217,7 @@ import WorkerProtocol
         #expect(remembers([UInt8](repeating: 199, count: 40)))
     }
 
-    @Test("an import that a worker took with it is not made again, and says so")
+    @Test("does not repeat an import that a worker held when it ended, and says so")
     func importNotRepeated() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)
@@ -235,7 +235,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("a login that is refused while a worker serves ends that worker: nobody's input is to blame")
+    @Test("ends a worker whose login is refused while it serves, and blames no input")
     func refusedRenewal() async throws {
         let (queue, workers) = (CallQueue.forTest(), [FakeWorker(1), FakeWorker(2)])
         let call = queue.start(.probe)
@@ -253,7 +253,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("a token's own failure is repeated at the next worker without blame")
+    @Test("repeats a call once at the next worker after the HSM token's own failure, and blames no input")
     func tokenFailure() async throws {
         let queue = CallQueue.forTest()
         let (first, second) = (FakeWorker(1), FakeWorker(2))
@@ -279,7 +279,7 @@ import WorkerProtocol
         .rememberHead(HeadToRemember(node: "n", line: [1])),
     ]
 
-    @Test("what the key-usage record asks is made once more when a worker ends, and not a third time", arguments: 0..<5)
+    @Test("repeats the audit record's calls once when a worker ends, and not a third time", arguments: 0..<5)
     func recordRepeated(_ index: Int) async throws {
         let request = Self.recordCalls[index]
         let queue = CallQueue.forTest()
@@ -298,7 +298,7 @@ import WorkerProtocol
 
     // MARK: At another HSM token
 
-    @Test("a call whose worker ends is made at another token, alone, and not a third time")
+    @Test("repeats a call whose worker ends at another HSM token, alone, and not a third time")
     func anotherToken() async throws {
         let (first, second, third) = (CallQueue.forTest(), CallQueue.forTest(), CallQueue.forTest())
         let (worker, other) = (first.serve(1), second.serve(1))
@@ -325,7 +325,7 @@ import WorkerProtocol
         #expect(await bystander.value.kind == nil)
     }
 
-    @Test("an attempt that no worker had does not count, and the answer's token is told")
+    @Test("does not count an attempt without a worker, and returns the queue that answered")
     func notAttempted() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let other = second.serve(1)
@@ -342,7 +342,7 @@ import WorkerProtocol
         #expect(outcome.queue === second)
     }
 
-    @Test("where the other token has gone meanwhile, this one's next worker gets the call")
+    @Test("gives the call to the next worker of the first HSM token if the other one is gone by then")
     func otherGone() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let worker = first.serve(1)
@@ -359,7 +359,7 @@ import WorkerProtocol
         #expect(second.isIdle)
     }
 
-    @Test("an input's own failure is final, and so is an answer to another question without another token")
+    @Test("does not repeat an input's own failure, nor an answer of the wrong type without another HSM token")
     func final() async throws {
         let (first, second) = (CallQueue.forTest(), CallQueue.forTest())
         let worker = first.serve(1)

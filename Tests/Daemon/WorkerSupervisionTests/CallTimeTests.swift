@@ -4,14 +4,14 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// From when a call's time counts, how many calls a worker holds, and what becomes of those that wait for a worker. Times
-/// are given, not measured.
+/// Start of a call's time, the number of calls that a worker holds, and calls that wait for a worker. The tests pass
+/// times instead of measuring them.
 @Suite struct CallTimeTests {
     private static func queue(window: Int = 16, sessions: Int = 2) -> CallQueue {
         CallQueue.forTest(window: window, waiting: 200, sessions: sessions)
     }
 
-    /// A queue and the worker that it serves with, which has got its calls; the rest waits. The worker is there when all
+    /// Makes a queue and its serving worker, which holds `held` calls while the rest wait. The worker is added when all
     /// calls wait, so that their time counts from `began`, however long it took to make them.
     private func load(
         _ queue: CallQueue, calls: Int, held: Int
@@ -26,7 +26,7 @@ import WorkerProtocol
         return (worker, tasks, began)
     }
 
-    @Test("a call's limit counts from when a session begins with it, and not from when its worker got it")
+    @Test("counts a call's limit from the start of its session, and not from its arrival at the worker")
     func limitFromBeginning() async throws {
         let queue = Self.queue()
         let (worker, calls, began) = try await load(queue, calls: 4, held: 3)
@@ -44,7 +44,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
     }
 
-    @Test("a worker that answers nothing is ended when the oldest call has had its limit")
+    @Test("ends a worker that answers nothing when the oldest call reaches its limit")
     func noAnswers() async throws {
         let queue = Self.queue()
         let (worker, calls, now) = try await load(queue, calls: 4, held: 3)
@@ -57,14 +57,14 @@ import WorkerProtocol
         for call in calls { #expect(await call.value.kind == .hsmTokenUnavailable) }
     }
 
-    @Test("one session that hangs ends its worker though the other goes on answering")
+    @Test("ends a worker with one hanging session although the other keeps answering")
     func oneSessionHangs() async throws {
         let queue = Self.queue()
         let (worker, calls, began) = try await load(queue, calls: 30, held: 3)
         let hung = try worker.requests[0].identifier
         for second in 1...20 where worker.killed == nil {
             let now = began + .seconds(second)
-            // The oldest that is not the one that hangs.
+            // The oldest call that does not hang.
             let next = try worker.requests[second].identifier
             #expect(next != hung && queue.received(.plaintext([], tier: .c), for: next, from: 1, now: now))
             queue.expire(now: now)
@@ -76,7 +76,7 @@ import WorkerProtocol
         for call in calls { _ = await call.value }
     }
 
-    @Test("a worker that has fewer sessions than the daemon counts with, and answers, is not ended")
+    @Test("keeps a worker that answers and has fewer sessions than the daemon expects")
     func fewerSessions() async throws {
         let queue = Self.queue(sessions: 4)
         let (worker, calls, began) = try await load(queue, calls: 6, held: 5)
@@ -90,7 +90,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
     }
 
-    @Test("a worker of a fast token holds many calls, of a slow one little more than its sessions work on")
+    @Test("gives a fast HSM token's worker many calls, and a slow one's few more than its sessions")
     func windowFollowsTheToken() {
         func window(after seconds: [Double], sessions: Int = 2) -> Int {
             var pace = CallPace()
@@ -104,13 +104,13 @@ import WorkerProtocol
         #expect(window(after: [1.3]) == 3)
         #expect(window(after: [1.3], sessions: 1) == 2)
         #expect(window(after: [1.3], sessions: 64) == 65)
-        // A token that becomes slow is noticed at its first slow answer; one that becomes fast again, soon.
+        // A slowdown is noticed at the first slow answer; a speed-up soon.
         let fast = [Double](repeating: 0.00015, count: 1000)
         #expect(window(after: fast + [1.3]) == 3)
         #expect(window(after: [1.3] + fast) == 16)
     }
 
-    @Test("a token's slow answers are noticed: no more calls are handed over than its sessions can soon begin with")
+    @Test("hands over no more calls than the sessions can soon start once answers are slow")
     func slowAnswers() async throws {
         let queue = Self.queue()
         let (worker, calls, began) = try await load(queue, calls: 40, held: 3)
@@ -125,7 +125,7 @@ import WorkerProtocol
         for call in calls { _ = await call.value }
     }
 
-    @Test("what waits while a worker hangs and the next one starts is answered by that one")
+    @Test("answers calls that waited through a hanging worker and the start of the next with the next")
     func waitingForNextWorker() async throws {
         let queue = Self.queue()
         let (worker, calls, now) = try await load(queue, calls: 8, held: 3)
@@ -133,7 +133,7 @@ import WorkerProtocol
         #expect(worker.killed == .timeout)
         queue.ended(1)
         try await wait { queue.waitingCount == 8 }
-        // The call's limit has passed for all, and there is no worker yet.
+        // Each call's limit has passed, and there is no worker yet.
         queue.expire(now: now + .seconds(9))
         #expect(!queue.isIdle)
         let next = FakeWorker(2)
@@ -150,7 +150,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .plaintext([], tier: .c)) }
     }
 
-    @Test("without any worker a call that nobody gave a deadline ends when a repetition's time is over")
+    @Test("ends a call without worker and deadline when the time for a repetition is over")
     func noWorker() async throws {
         let queue = Self.queue()
         let call = queue.start(.input(1))
@@ -161,7 +161,7 @@ import WorkerProtocol
         #expect(await call.value.kind == .hsmTokenUnavailable)
     }
 
-    @Test("beside a worker that answers others, a call that waited too long is overloaded")
+    @Test("fails a call that waited too long as overloaded while a worker answers others")
     func waitedTooLong() async throws {
         let queue = Self.queue(window: 1, sessions: 1)
         let (worker, calls, began) = try await load(queue, calls: 8, held: 1)
@@ -171,7 +171,7 @@ import WorkerProtocol
                 queue.received(.plaintext([], tier: .c), for: try worker.requests[number].identifier, from: 1, now: at))
             queue.expire(now: at)
         }
-        // 12 s have passed; the fourth call was handed over then, the other four had waited for longer than 10 s.
+        // 12 s have passed; the fourth call was handed over then, and the other four had waited for more than 10 s.
         var kinds: [WorkerFailure.Kind?] = []
         try await wait { queue.load == 1 }
         #expect(
@@ -182,7 +182,7 @@ import WorkerProtocol
         #expect(kinds.count { $0 == .overloaded } == 4)
     }
 
-    @Test("calls that are given up are answered at once, wherever they are, and none is taken afterwards")
+    @Test("answers abandoned calls at once, wherever they are, and starts none of them later")
     func givenUp() async throws {
         let queue = Self.queue()
         let (worker, calls, _) = try await load(queue, calls: 8, held: 3)
@@ -192,7 +192,7 @@ import WorkerProtocol
         queue.add(next.connected)
         #expect(!queue.serve(with: 2))
         #expect((await queue.submit(.input(9))).failure?.message == "The daemon is shutting down.")
-        // A late answer, and the worker's end, find nobody.
+        // No caller is left for a late answer or for the worker's end.
         #expect(queue.received(.plaintext([], tier: .c), for: try worker.requests[0].identifier, from: 1))
         queue.ended(1)
         #expect(queue.isIdle)

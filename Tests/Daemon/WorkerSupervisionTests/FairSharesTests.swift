@@ -4,7 +4,7 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Callers share a token: one that floods delays the others by a round and not by its whole flood.
+/// Fair shares of an HSM token: a caller's flood delays others by one round, and not by the whole flood.
 @Suite struct FairSharesTests {
     private static let window = 3
 
@@ -30,14 +30,14 @@ import WorkerProtocol
         if case .decrypt(let decryption) = request { decryption.publicKeyHash.first } else { nil }
     }
 
-    @Test("a call of an idle caller is served after at most the window and one call of each caller, however many wait")
+    @Test("serves an idle caller after at most the window and one call of each caller, however many wait")
     func oneRound() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         queue.add(worker.connected)
         _ = queue.serve(with: 1)
         var calls = (0..<300).map { submit($0, of: "flood", 1, to: queue) }
         try await wait { queue.load == 300 }
-        // Its own kind of caller: administration, checkpoints.
+        // A share of its own: administration, audit checkpoints.
         calls += (0..<20).map { submit($0, of: nil, 2, to: queue) }
         try await wait { queue.load == 320 }
         let before = worker.count
@@ -49,7 +49,7 @@ import WorkerProtocol
             #expect(queue.received(.done, for: sent[answered].identifier, from: 1))
         }
         let flood = try worker.requests[before...].count { Self.mark($0.request) == 1 }
-        // What the worker had is before; then one call of each caller.
+        // The worker's calls come first, then one call of each caller.
         #expect(before == Self.window)
         #expect(flood <= 3, "\(flood) calls of the flood came first")
         queue.ended(1)
@@ -57,7 +57,7 @@ import WorkerProtocol
         for call in calls { _ = await call.value }
     }
 
-    @Test("two callers with many calls are served alternately; each one's calls keep their order")
+    @Test("alternates between two callers with many calls, and keeps each one's order")
     func alternately() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         var calls: [Task<CallResult, Never>] = []
@@ -80,7 +80,7 @@ import WorkerProtocol
         for call in calls { #expect(try await call.value.get() == .done) }
     }
 
-    @Test("a caller's turns go round its clients, and a caller that invents clients gains no turn over another")
+    @Test("passes a caller's turns round its clients, and gives it no turn over another for invented clients")
     func clients() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         var calls: [Task<CallResult, Never>] = []
@@ -105,7 +105,7 @@ import WorkerProtocol
         for call in calls { _ = await call.value }
     }
 
-    @Test("a caller that fills what it may have is overloaded, and there is room for every other")
+    @Test("refuses a caller that fills its share as overloaded, and keeps room for every other")
     func overloadedAlone() async throws {
         let queue = Self.queue(waiting: 64)
         let refused = Shared(0)
@@ -133,7 +133,7 @@ import WorkerProtocol
         #expect(queue.isIdle)
     }
 
-    @Test("a repetition goes before all callers' calls")
+    @Test("serves a repetition before all callers' calls")
     func repetitionFirst() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         let flood = (0..<10).map { submit($0, of: "flood", 1, to: queue) }
@@ -151,7 +151,7 @@ import WorkerProtocol
         for call in flood + [repetition] { _ = await call.value }
     }
 
-    @Test("a call whose caller has left while it waited never reaches a worker")
+    @Test("never sends a call to a worker if its caller left while it waited")
     func departedCaller() async throws {
         let (queue, worker) = (Self.queue(), FakeWorker(1))
         let hasLeft = Shared(false)

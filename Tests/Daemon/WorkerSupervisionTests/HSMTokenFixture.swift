@@ -15,7 +15,7 @@ extension Logger {
 }
 
 extension HSMTokenSettings {
-    /// A SoftHSM token in a directory of its own, with two sessions.
+    /// A SoftHSM token in its own directory, with two sessions.
     static func softHSM(_ directory: TokenDirectory, name: String = "primary") -> HSMTokenSettings {
         HSMTokenSettings(
             name: name, module: SoftHSM.libraryPath, uri: "pkcs11:token=\(TokenDirectory.label)",
@@ -25,12 +25,12 @@ extension HSMTokenSettings {
 }
 
 extension WorkerExecutable {
-    /// The worker's program as it was built with the tests.
+    /// The worker executable built with the tests.
     static func built() throws -> WorkerExecutable { try WorkerExecutable(path: Program.built("paytokend-hsm")) }
 }
 
 extension HSMToken {
-    /// Waits until the token is open.
+    /// Waits until the HSM token is open.
     @discardableResult
     func opened(within seconds: Double = 120) async throws -> HSMTokenDescription {
         try await wait(for: "the token to be open", within: seconds) {
@@ -40,7 +40,7 @@ extension HSMToken {
         return description
     }
 
-    /// Waits until the token is open, and puts the EC merchant's key into it.
+    /// Waits until the HSM token is open, and imports the EC merchant's key.
     func importMerchantKey() async throws {
         let merchant = try SharedForge.ecMerchant
         let sealed = try KeySealing.seal(
@@ -52,7 +52,7 @@ extension HSMToken {
                 encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed))
     }
 
-    /// Opens a payment at this token, however long that takes.
+    /// Decrypts a payment at this HSM token, without a deadline.
     func decrypt(_ payment: EncryptedPayment) async throws -> (plaintext: [UInt8], tier: ProtectionTier) {
         try await call(.decrypt(Decryption(payment))) { answer -> (plaintext: [UInt8], tier: ProtectionTier)? in
             if case .plaintext(let plaintext, let tier, _) = answer { (plaintext, tier) } else { nil }
@@ -61,7 +61,7 @@ extension HSMToken {
 }
 
 extension EncryptedPayment {
-    /// One for the EC merchant.
+    /// A payment for the EC merchant.
     static func forMerchant() throws -> EncryptedPayment {
         try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
     }

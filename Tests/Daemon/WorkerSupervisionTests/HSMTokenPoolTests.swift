@@ -5,12 +5,12 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Two tokens with the same keys: SoftHSM twice, each with a directory and a worker of its own, since SoftHSM takes one
-/// configuration a process.
+/// Two HSM tokens with the same keys. Both are SoftHSM, each with its own directory and worker, because SoftHSM takes
+/// one configuration per process.
 @Suite struct HSMTokenPoolTests {
     private static let names = ["north", "south"]
 
-    /// Two open tokens with the EC merchant's key, or with it in the first one only.
+    /// Two open HSM tokens with the EC merchant's key in both, or in the first one only.
     private final class Pair: Sendable {
         let directories: [TokenDirectory]
         let pool: HSMTokenPool
@@ -47,8 +47,8 @@ import WorkerProtocol
         func restarts(of name: String) -> [WorkerEvents.RestartReason] { told.current[name] ?? [] }
     }
 
-    /// Opens payments, `width` at a time, until `isOver`; every one must be opened, and rightly.
-    /// - Returns: how many each token opened.
+    /// Decrypts payments, `width` at a time, until `isOver`. Every one must succeed with the right plaintext.
+    /// - Returns: the number of payments that each HSM token decrypted.
     private func load(
         _ pool: HSMTokenPool, width: Int = 8, until isOver: @escaping @Sendable () async throws -> Bool
     ) async throws -> [String: Int] {
@@ -74,7 +74,7 @@ import WorkerProtocol
         return counts.current
     }
 
-    @Test("requests that come one after the other go alternately to tokens that have nothing to do")
+    @Test("alternates sequential requests between idle HSM tokens")
     func alternately() async throws {
         let pair = try await Pair()
         var opened: [String: Int] = [:]
@@ -86,7 +86,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("both tokens work, and a call goes to one that holds its key")
+    @Test("uses both HSM tokens, and sends a call to one with its key")
     func both() async throws {
         let pair = try await Pair()
         var counts: [String: Int] = [:]
@@ -104,7 +104,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("a token without the key is made up for by one that has it")
+    @Test("serves a key that one HSM token lacks from the other")
     func notHeld() async throws {
         let pair = try await Pair(holders: ["south"])
         for _ in 0..<4 {
@@ -117,7 +117,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("an untrusted caller's bad bytes are refused by the first token asked, and cost no worker")
+    @Test("refuses an untrusted caller's malformed bytes at the first HSM token, without ending a worker")
     func badInput() async throws {
         let pair = try await Pair()
         for _ in 0..<4 {
@@ -132,7 +132,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("a worker killed again and again under load costs no call; what it had is opened by the other token")
+    @Test("loses no call when a worker is killed repeatedly under load: the other HSM token takes over its calls")
     func killed() async throws {
         let pair = try await Pair()
         let kills = Shared(0)
@@ -153,14 +153,14 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("a token whose directory is moved away is left at once, and used again when it is back")
+    @Test("stops using an HSM token whose directory is moved away at once, and uses it again once it is back")
     func directoryAway() async throws {
         let pair = try await Pair()
         let directory = pair.directories[0].directory
         let north = pair.pool.all[0]
         let began = ContinuousClock.now
         _ = try await load(pair.pool) { ContinuousClock.now - began > .milliseconds(300) }
-        // There and back at once; what the library thinks of it costs nothing but a worker.
+        // Away and back at once; the library's reaction ends a worker at most.
         for (from, to) in [("tokens", "away"), ("away", "tokens")] {
             try FileManager.default.moveItem(atPath: directory.path(from), toPath: directory.path(to))
             let moved = ContinuousClock.now
@@ -168,7 +168,7 @@ import WorkerProtocol
         }
         try await wait(for: "the token to be open", within: 60) { north.isServing }
         try FileManager.default.moveItem(atPath: directory.path("tokens"), toPath: directory.path("away"))
-        // A library that has read its keys may not notice: the next worker does.
+        // A library that has read its keys may not notice; the next worker does.
         kill(try #require(north.processIdentifier), SIGKILL)
         let left = ContinuousClock.now
         _ = try await load(pair.pool) {
@@ -185,7 +185,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("calls that a hanging token holds are answered by the other, once call_timeout has passed")
+    @Test("answers a hanging HSM token's calls from the other one after call_timeout")
     func hanging() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
         let process = try #require(pair.pool.all[0].processIdentifier)
@@ -210,7 +210,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("an input that was in flight when a worker of each token ended is refused by both; others are not")
+    @Test("refuses, at both HSM tokens, only the input in flight when a worker of each ended")
     func poison() async throws {
         let pair = try await Pair(callTimeout: .seconds(1))
         for hsmToken in pair.pool.all { try await stop(process: try #require(hsmToken.processIdentifier)) }
@@ -233,7 +233,7 @@ import WorkerProtocol
         await pair.pool.shutdown()
     }
 
-    @Test("without any token a call says so, and is opened when one is back")
+    @Test("refuses a call without any HSM token, and serves it once one is back")
     func noneLeft() async throws {
         let pair = try await Pair()
         for hsmToken in pair.directories {
@@ -253,7 +253,7 @@ import WorkerProtocol
         let south = pair.directories[1].directory
         try FileManager.default.moveItem(atPath: south.path("away"), toPath: south.path("tokens"))
         try await wait(for: "the token to be open", within: 60) { pair.pool.all[1].isServing }
-        // Serving and ready are one: from the first moment on, calls are taken.
+        // Serving and ready begin together: calls are accepted from the first moment.
         guard case .ready = pair.pool.all[1].condition else {
             Issue.record("\(pair.pool.all[1].condition)")
             return

@@ -10,9 +10,9 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// A token through its supervised worker: the real program, SoftHSM in a fresh directory.
+/// An HSM token through its supervised worker: the real program, with SoftHSM in a fresh directory.
 @Suite struct HSMTokenTests {
-    /// What the worker told, for the test to look at.
+    /// The events that the worker reported.
     private final class Told: Sendable {
         private let listings = Mutex<[[KeyDescription]]>([])
         private let restarts = Mutex<[WorkerEvents.RestartReason]>([])
@@ -26,7 +26,7 @@ import WorkerProtocol
         var restartReasons: [WorkerEvents.RestartReason] { restarts.withLock { $0 } }
     }
 
-    /// How workers' processes ended, as the log says.
+    /// The ends of worker processes, as logged.
     private final class Exits: LogHandler {
         private let exits = Mutex<[String]>([])
         var metadata: Logger.Metadata {
@@ -70,12 +70,12 @@ import WorkerProtocol
         return worker
     }
 
-    /// Whether a process exists, zombies included.
+    /// Returns true if the process exists, as a zombie too.
     private func exists(_ process: Int32) -> Bool {
         FileManager.default.fileExists(atPath: "/proc/\(process)")
     }
 
-    @Test("a key is imported, listed and used; the worker is gone after the shutdown")
+    @Test("imports, lists and uses a key; the worker is gone after the shutdown")
     func serves() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await serving(hsmToken)
@@ -91,13 +91,13 @@ import WorkerProtocol
         await #expect(throws: WorkerFailure.self) { try await worker.probe() }
     }
 
-    @Test("the worker's process has nothing of the daemon's environment and descriptors")
+    @Test("starts the worker without the daemon's environment and descriptors")
     func clean() async throws {
         let hsmToken = try await TokenDirectory()
         unsafe setenv("PAYTOKEND_TEST_SECRET", "x", 1)
         let worker = try await serving(hsmToken)
         let process = try #require(worker.processIdentifier)
-        // The worker forbids other processes of its user to look at it; root may.
+        // The worker is not dumpable, so only root may read its environment.
         if let environment = FileManager.default.contents(atPath: "/proc/\(process)/environ"), !environment.isEmpty {
             let names = environment.split(separator: 0).map { String(decoding: $0, as: UTF8.self).prefix { $0 != "=" } }
             #expect(names.sorted() == ["GLIBC_TUNABLES", "LANG", "PATH", "SOFTHSM2_CONF"])
@@ -108,13 +108,13 @@ import WorkerProtocol
         let limits = try String(contentsOfFile: "/proc/\(process)/limits", encoding: .utf8)
         let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
         #expect(core.split(separator: " ").filter { $0 == "0" }.count == 2)
-        // Its own, however many the daemon has raised its limit to.
+        // The worker has its own limit, independent of the daemon's raised one.
         let files = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max open files") })
         #expect(files.split(separator: " ").filter { $0 == "1024" }.count == 2, "\(files)")
         await worker.shutdown()
     }
 
-    @Test("calls under way when the worker is killed are answered all the same")
+    @Test("answers calls under way when the worker is killed")
     func killedUnderLoad() async throws {
         let (hsmToken, told) = (try await TokenDirectory(), Told())
         let worker = try await serving(hsmToken, told)
@@ -140,7 +140,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("checkpoints are signed and remembered through the deaths of workers")
+    @Test("signs and remembers audit checkpoints across the deaths of workers")
     func recordSurvivesDeaths() async throws {
         let (hsmToken, told) = (try await TokenDirectory(), Told())
         let worker = try worker(hsmToken, told)
@@ -165,7 +165,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("a key's generation through the worker's death makes one key or none, and never one that nobody knows of")
+    @Test("makes one key or none when the worker dies during key generation, and never an unknown one")
     func generationSurvivesDeaths() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try worker(hsmToken)
@@ -173,7 +173,7 @@ import WorkerProtocol
         try await worker.opened()
         var made: Set<[UInt8]> = []
         for delay in [0, 5, 10, 20, 40, 80, 160, 320] {
-            // RSA takes long enough to be met at different places.
+            // RSA takes long enough for the kills to hit different steps.
             let known = made
             let generation = Task { () -> Result<KeyDescription, WorkerFailure> in
                 do throws(WorkerFailure) {
@@ -194,13 +194,13 @@ import WorkerProtocol
                 #expect(failure.kind == .hsmTokenUnavailable)
             }
             let listed = try await worker.listKeys()
-            // SoftHSM rewrites an object's file in place: a kill in that very moment leaves half a pair, which is listed as
-            // such and serves nobody.
+            // SoftHSM rewrites an object's file in place: a kill at that moment leaves half a pair, which is listed as
+            // inconsistent and never used.
             #expect(Set(listed.filter { $0.inconsistency == nil }.map(\.identifier)) == made)
         }
         let key = try await worker.generateKey(.ec, use: .processing, merchantIdentifier: "merchant.test", known: made)
         kill(try #require(worker.processIdentifier), SIGKILL)
-        // Signing may be repeated: nobody notices the death.
+        // Signing may be repeated: the caller does not notice the death.
         let request = try await CertificateRequest(
             subjectPublicKeyInfo: key.subjectPublicKeyInfo, merchantIdentifier: "merchant.test"
         ) { information throws(WorkerFailure) in
@@ -210,7 +210,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("a worker is replaced after its number of calls, and no call is lost")
+    @Test("replaces a worker after its number of calls, and loses no call")
     func recycled() async throws {
         let (hsmToken, told) = (try await TokenDirectory(), Told())
         let worker = try await serving(hsmToken, told) { $0.recycleAfter = 50 }
@@ -234,10 +234,10 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("a worker that has grown too much is replaced, and no call is lost")
+    @Test("replaces a worker that has grown too much, and loses no call")
     func outgrown() async throws {
         let (hsmToken, told) = (try await TokenDirectory(), Told())
-        // Less than a thousand derivations of SoftHSM's leak, and so than what the first calls need.
+        // Smaller than the leak of a thousand derivations in SoftHSM, and so than the growth of the first calls.
         let worker = try await serving(hsmToken, told, memoryGrowth: 256 * 1024)
         let first = worker.processIdentifier
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -258,9 +258,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test(
-        "a successor whose PIN is refused is not tried again by itself: the old worker serves until the file is read anew"
-    )
+    @Test("does not retry a successor whose PIN is refused: the old worker serves until the PIN file is read again")
     func recycledWithRefusedPIN() async throws {
         let (hsmToken, told) = (try await TokenDirectory(), Told())
         let worker = try await serving(hsmToken, told) { $0.recycleAfter = 5 }
@@ -274,12 +272,12 @@ import WorkerProtocol
         #expect(told.restartReasons.isEmpty)
         try hsmToken.directory.write(TokenDirectory.pin + "\n", to: "pin")
         worker.retry()
-        // Sooner than a successor that failed for another reason is tried again.
+        // Sooner than the retry of a successor that failed for another reason.
         try await wait(for: "a successor", within: 25) { told.restartReasons == [.recycled] }
         await worker.shutdown()
     }
 
-    @Test("a stopped worker is killed after call_timeout, and the call is answered by the next")
+    @Test("kills a stopped worker after call_timeout, and answers the call from the next")
     func hanging() async throws {
         let (hsmToken, told) = (try await TokenDirectory(), Told())
         let worker = try await serving(hsmToken, told) { $0.callTimeout = .milliseconds(1500) }
@@ -292,7 +290,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("a worker whose token fails is not killed: a login that is under way would be cut in two")
+    @Test("does not kill a worker whose HSM token fails, which would interrupt a login under way")
     func failingToken() async throws {
         let (real, told, exits) = (try await TokenDirectory(), Told(), Exits())
         let hsmToken = try ScriptedToken(real)
@@ -302,7 +300,7 @@ import WorkerProtocol
         }
         await worker.start()
         try await worker.opened()
-        // CKR_DEVICE_REMOVED for the worker's look at its session.
+        // CKR_DEVICE_REMOVED when the worker checks its session.
         try hsmToken.play("fault C_GetSessionInfo from=1 return=0x32")
         await #expect(throws: WorkerFailure.self) { try await worker.probe() }
         try hsmToken.play()
@@ -312,7 +310,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("a token that says of a key in service that it is extractable: the next answer says so")
+    @Test("reports in the next answer that an HSM token shows a key in service as extractable")
     func extractable() async throws {
         let real = try await TokenDirectory()
         let hsmToken = try ScriptedToken(real)
@@ -328,7 +326,7 @@ import WorkerProtocol
         await #expect(throws: WorkerFailure.self) { try await worker.attributes(of: hash) }
     }
 
-    @Test("a token that is absent is looked for until it is there")
+    @Test("retries an absent HSM token until it is present")
     func absentToken() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         let worker = try worker(hsmToken)
@@ -344,7 +342,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("a refused PIN is not tried again before its file changes")
+    @Test("does not retry a refused PIN before its file changes")
     func refusedPIN() async throws {
         let hsmToken = try await TokenDirectory()
         try hsmToken.directory.write("00000000\n", to: "pin")
@@ -365,7 +363,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("a program that is no worker makes the token unavailable, not the daemon")
+    @Test("makes the HSM token, not the daemon, unavailable when the program is not a worker")
     func noWorker() async throws {
         let hsmToken = try await TokenDirectory()
         var settings = HSMTokenSettings.softHSM(hsmToken)
@@ -378,7 +376,7 @@ import WorkerProtocol
         await worker.shutdown()
     }
 
-    @Test("a path that is no program is refused with its name")
+    @Test("refuses a path that is not a program, and names it")
     func noExecutable() {
         let error = #expect(throws: WorkerExecutableError.self) { try WorkerExecutable(path: "/nonexistent/worker") }
         #expect(error?.message.contains("/nonexistent/worker") == true)

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-@Suite("A listing's pages, as the daemon asks for them")
+@Suite("Pages of a key listing, as the daemon requests them")
 struct KeyPagesTests {
     private static func key(_ number: Int) -> KeyDescription {
         KeyDescription(
@@ -13,7 +13,7 @@ struct KeyPagesTests {
             algorithm: .ec, subjectPublicKeyInfo: [], certificates: [], isProtected: true, inconsistency: nil)
     }
 
-    /// A worker with so many keys, one a page. Nobody is answered before as many ask at once as are expected.
+    /// A worker with this number of keys, one per page. It answers once the expected number of requests is waiting.
     private final class Worker: Sendable {
         private let state: Mutex<(left: [KeyDescription], waiting: [CheckedContinuation<Void, Never>])>
         private let together: Int
@@ -47,9 +47,9 @@ struct KeyPagesTests {
     }
 
     @Test(
-        "as many pages are asked for at a time as there are sessions, and every key comes once", arguments: [1, 2, 4])
+        "requests as many pages at a time as there are sessions, and returns every key once", arguments: [1, 2, 4])
     func together(_ readers: Int) async throws {
-        // So many that the readers go on and end at the same time.
+        // Enough keys that the readers continue, and end together.
         let worker = Worker(1 + 3 * readers, together: readers)
         let keys = try await KeyPages.all(readers: readers) { await worker.answer($0) }
         #expect(worker.most.withLock { $0 } == readers)
@@ -57,7 +57,7 @@ struct KeyPagesTests {
         #expect(keys.count == 1 + 3 * readers)
     }
 
-    @Test("one page that fails fails the listing, with its reason")
+    @Test("fails the listing with the reason of the page that fails")
     func failure() async {
         let count = Atomic<Int>(0)
         let failure = await #expect(throws: WorkerFailure.self) {
@@ -72,7 +72,7 @@ struct KeyPagesTests {
         #expect(failure == WorkerFailure(.hsmTokenUnavailable, "gone"))
     }
 
-    @Test("a listing that the worker gives up is begun again, three times at most", arguments: [1, 2, 3])
+    @Test("repeats a listing that the worker abandons, three times at most", arguments: [1, 2, 3])
     func begunAgain(_ givenUp: Int) async throws {
         let begun = Atomic<Int>(0)
         let listed: Result<[KeyDescription], WorkerFailure>
@@ -96,7 +96,7 @@ struct KeyPagesTests {
         }
     }
 
-    @Test("pages of another listing, or without keys, are no answer")
+    @Test("rejects pages of another listing, and pages without keys")
     func wrongPages() async {
         for page: WorkerAnswer in [.keyPage([Self.key(1)], listing: 8), .keyPage([], listing: 7), .done] {
             let failure = await #expect(throws: WorkerFailure.self) {

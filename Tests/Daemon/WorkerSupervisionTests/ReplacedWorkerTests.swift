@@ -6,10 +6,10 @@ import TokenForge
 
 @testable import WorkerSupervision
 
-/// A package manager replaces the worker's program under a daemon that runs.
-@Suite("A worker's program that is replaced")
+/// Replacement of the worker's program by a package manager under a running daemon.
+@Suite("Replacement of the worker's program")
 struct ReplacedWorkerTests {
-    @Test("the running daemon goes on with the program that it was started with, also for its next workers")
+    @Test("keeps starting workers from the program present when the daemon started")
     func replaced() async throws {
         let (hsmToken, directory) = (try await TokenDirectory(), try FreshDirectory())
         let path = directory.path("paytokend-hsm")
@@ -18,7 +18,7 @@ struct ReplacedWorkerTests {
             .softHSM(hsmToken), executable: try WorkerExecutable(path: path), logger: .silent)
         await worker.start()
         try await worker.importMerchantKey()
-        // Another version's, which is another file; this one could serve nobody.
+        // Another version's program, which is another file; this one could serve no call.
         try FileManager.default.removeItem(atPath: path)
         try FileManager.default.copyItem(atPath: "/bin/false", toPath: path)
 

@@ -5,10 +5,10 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Signatures have a bounded share of a token's sessions: one of four, and one at least.
-@Suite("The share of sessions that signatures have")
+/// The bounded share of an HSM token's sessions for signatures: one of four, and at least one.
+@Suite("Signatures' share of the sessions")
 struct SignatureShareTests {
-    /// A call at a token that ends when the test says so.
+    /// A call at an HSM token that ends when the test says so.
     private final class Gate: Sendable {
         private let state = Mutex(
             (open: false, waiting: [CheckedContinuation<Void, Never>](), begun: 0, most: 0, now: 0))
@@ -42,7 +42,7 @@ struct SignatureShareTests {
         var most: Int { state.withLock { $0.most } }
     }
 
-    /// Who was served, in turn.
+    /// The callers served, in order.
     private final class Order: Sendable {
         private let state = Mutex<[String]>([])
 
@@ -50,12 +50,15 @@ struct SignatureShareTests {
         var names: [String] { state.withLock { $0 } }
     }
 
-    @Test("a quarter of the sessions, and one at least", arguments: [(1, 1), (2, 1), (4, 1), (7, 1), (8, 2), (64, 16)])
+    @Test(
+        "allows a quarter of the sessions, and at least one",
+        arguments: [(1, 1), (2, 1), (4, 1), (7, 1), (8, 2), (64, 16)]
+    )
     func most(sessions: Int, most: Int) {
         #expect(SignatureShare(sessions: sessions).most == most)
     }
 
-    @Test("thirty at once: never more than the share at a time, and each is made")
+    @Test("makes all of thirty simultaneous signatures, and never more than the share at a time")
     func thirty() async throws {
         let (share, gate) = (SignatureShare(sessions: 8), Gate())
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -69,7 +72,7 @@ struct SignatureShareTests {
         #expect(gate.begun == 30 && gate.most == 2)
     }
 
-    @Test("a caller that asks for many is served in turn with others, and leaves them room")
+    @Test("alternates a caller with many signatures with others, and leaves them room")
     func turns() async throws {
         let (share, gate) = (SignatureShare(sessions: 1, capacity: 8), Gate())
         let order = Order()
@@ -82,7 +85,7 @@ struct SignatureShareTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await sign("many") }
             try await wait(for: "the first") { gate.begun == 1 }
-            // Half of the places; the fifth that would wait is refused.
+            // Half of the places; the fifth waiting signature is refused.
             for _ in 0..<4 { group.addTask { try await sign("many") } }
             try await wait(for: "four that wait") { share.waiting == 4 }
             await #expect(throws: WorkerFailure.self) { try await sign("many") }
@@ -93,11 +96,11 @@ struct SignatureShareTests {
         }
         let served = order.names
         #expect(served.count == 6)
-        // Of the six it is the third at the latest: one of the others was under way, one comes before it in the round.
+        // It is the third of the six at the latest: one of the others was under way, and one precedes it in the round.
         #expect((served.firstIndex(of: "few") ?? 6) <= 2, "\(served)")
     }
 
-    @Test("a caller's signatures go round its clients")
+    @Test("passes a caller's signatures round its clients")
     func clients() async throws {
         let (share, gate, order) = (SignatureShare(sessions: 1), Gate(), Order())
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -117,7 +120,7 @@ struct SignatureShareTests {
         #expect(order.names == ["many", "many", "few", "many"])
     }
 
-    @Test("one more than may wait is refused at once, and its refusal takes nobody's place")
+    @Test("refuses one signature more than may wait at once, without taking another's place")
     func full() async throws {
         let (share, gate) = (SignatureShare(sessions: 2, capacity: 6), Gate())
         let (refused, made) = await withTaskGroup(of: WorkerFailure.Kind?.self) { group in
@@ -145,7 +148,7 @@ struct SignatureShareTests {
         try await share.run(until: .now + .seconds(600)) {}
     }
 
-    @Test("a place that comes after the deadline is given on, and the call is not made")
+    @Test("passes on a place that comes after the deadline, and does not make the call")
     func late() async throws {
         let share = SignatureShare(sessions: 1)
         let made = Atomic(false)
@@ -157,7 +160,7 @@ struct SignatureShareTests {
         try await share.run(until: .now + .seconds(600)) {}
     }
 
-    @Test("a call that fails gives its place back")
+    @Test("returns the place of a call that fails")
     func failing() async throws {
         let share = SignatureShare(sessions: 1)
         for _ in 0..<3 {

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import WorkerSupervision
 
-/// Tokens that take their time, through the real worker: the scripted module in front of SoftHSM.
+/// Slow HSM tokens through the real worker, with the scripted module in front of SoftHSM.
 @Suite struct SlowHSMTokenTests {
     private struct Place {
         let hsmToken: ScriptedToken
@@ -28,7 +28,7 @@ import WorkerProtocol
             try await worker.importMerchantKey()
         }
 
-        /// Opens one payment, through what daemon and pool do with a call.
+        /// Decrypts one payment through the daemon's path of a call and the pool.
         func open(for caller: String? = nil) async throws {
             let payment = try EncryptedPayment.forMerchant()
             let opened = try await HSMTokenPool(first: worker, others: []).decrypt(
@@ -37,10 +37,10 @@ import WorkerProtocol
         }
     }
 
-    @Test("a healthy token whose call takes a second answers sixteen at once, and keeps its worker")
+    @Test("answers sixteen calls of a second each from a healthy HSM token, and keeps its worker")
     func slowCalls() async throws {
-        // The last of eight calls in each session is answered after 8 s: later than call_timeout, which each call by
-        // itself keeps with much to spare.
+        // The last of eight calls in each session is answered after 8 s. That exceeds call_timeout, which each single
+        // call meets with a wide margin.
         let place = try await Place(callTimeout: .seconds(5))
         try place.hsmToken.play("fault C_DeriveKey always delay=1000")
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -51,10 +51,10 @@ import WorkerProtocol
         await place.worker.shutdown()
     }
 
-    @Test("what waits while a worker hangs and the next one opens the token is answered by that one")
+    @Test("answers calls that waited through a hanging worker with the next one that opens the HSM token")
     func hangUnderLoad() async throws {
         let place = try await Place(callTimeout: .seconds(10))
-        // More than what a worker holds; the next one takes a second longer to open the token.
+        // More calls than a worker holds; the next worker takes a second longer to open the HSM token.
         try place.hsmToken.play("fault C_Login always delay=1000")
         try await stop(process: try #require(place.worker.processIdentifier))
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -65,10 +65,10 @@ import WorkerProtocol
         await place.worker.shutdown()
     }
 
-    @Test("a worker whose token ends its sessions while it lists the keys lists them again, and serves")
+    @Test("lists the keys again when the HSM token ends the sessions during a listing, and serves")
     func sessionsEndDuringListing() async throws {
-        // One session: SoftHSM frees objects with their session, also those that another thread is using.
-        // A page takes a quarter of call_timeout at most, which leaves time for one key.
+        // One session, because SoftHSM frees objects with their session, even those that another thread uses. A page
+        // may take a quarter of call_timeout, which is enough for one key.
         let place = try await Place(callTimeout: .milliseconds(3), sessions: 1)
         for _ in 0..<2 {
             _ = try await place.worker.generateKey(
@@ -76,7 +76,7 @@ import WorkerProtocol
         }
         let first = try #require(place.worker.processIdentifier)
         let before = place.hsmToken.calls("C_Initialize").count
-        // The fourth look at a session is the first for a further page.
+        // The fourth check of a session is the first for a further page.
         try place.hsmToken.play("fault C_GetSessionInfo nth=4 close-sessions once")
         kill(first, SIGKILL)
         try await wait(for: "another worker", within: 120) {
@@ -89,13 +89,13 @@ import WorkerProtocol
         await place.worker.shutdown()
     }
 
-    @Test("an idle caller's call is answered after a few of a flood's, and not after all")
+    @Test("serves an idle caller after a few of a flood's calls, and not after all")
     func fairShares() async throws {
         let place = try await Place(callTimeout: .seconds(60))
         try place.hsmToken.play("fault C_DeriveKey always delay=5")
         for _ in 0..<10 { try await place.open(for: "shop") }
         let process = try #require(place.worker.processIdentifier)
-        // Stopped, so that all calls are there before the first of them is served.
+        // Stopped, so that all calls are there before the first is served.
         try await stop(process: process)
         let (answered, before) = (Shared(0), Shared(Int.max))
         try await withThrowingTaskGroup(of: Void.self) { group in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import WorkerSupervision
 
-@Suite("The command that prints a token's own uses")
+@Suite("The command that prints an HSM token's own uses")
 struct UseLogProgramTests {
     private func run(
         _ script: String, timeout: Duration = .seconds(60), _ take: ([UInt8]) throws -> Void = { _ in }
@@ -22,7 +22,7 @@ struct UseLogProgramTests {
     /// Returns true if there is a process of this identifier, a zombie included.
     private func exists(_ process: Int32) -> Bool { FileManager.default.fileExists(atPath: "/proc/\(process)") }
 
-    @Test("What it prints comes whole, and its environment and descriptors are what it is given")
+    @Test("Reads the whole output, and gives the program exactly the configured environment and descriptors")
     func prints() throws {
         var text = ""
         try run("echo $PAYTOKEND_TOKEN $VENDOR $HOME.; pwd; cat; exec ls /proc/self/fd") {
@@ -37,7 +37,7 @@ struct UseLogProgramTests {
         #expect(count == 5_000_000)
     }
 
-    @Test("It fails with its status and the first line that it said, and is killed when its time is over")
+    @Test("Reports the program's status and its first line on standard error, and kills it at its time limit")
     func fails() throws {
         #expect(throws: UseLogRun.Failure.ended(.status(7), said: "no licence")) {
             try run("echo no licence >&2; echo more >&2; exit 7")
@@ -45,22 +45,22 @@ struct UseLogProgramTests {
         #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(200))) {
             try run("exec sleep 600", timeout: .milliseconds(200))
         }
-        // Nor is what it has started waited for.
+        // Its child processes are not waited for either.
         #expect(throws: UseLogRun.Failure.timedOut(.milliseconds(200))) {
             try run("sleep 600; true", timeout: .milliseconds(200))
         }
-        // However much it says, nobody waits for that.
+        // However much it writes, the run does not wait for it.
         #expect(throws: UseLogRun.Failure.self) { try run("head -c 3000000 /dev/zero >&2; exit 1") }
         struct Left: Error {}
         #expect(throws: Left.self) { try run("yes") { _ in throw Left() } }
     }
 
-    @Test("Stopped in the middle, it and what it started are gone and reaped, and its lease is given back")
+    @Test("Ends and reaps a stopped program with its child processes, and returns its lease")
     func stopped() async throws {
         final class Lease: Sendable {}
         var lease: Lease? = Lease()
         weak let kept = lease
-        // The program prints its own identifier and that of what it started, which keeps the output open.
+        // The program prints its own and its child's identifier; the child keeps the output open.
         let run = try started("sleep 600 & echo $$ $!; exec sleep 600", timeout: .seconds(3600))
         var pieces = run.pieces(keeping: lease).makeAsyncIterator()
         lease = nil
@@ -73,7 +73,7 @@ struct UseLogProgramTests {
         await #expect(throws: UseLogRun.Failure.stopped) { _ = try await pieces.next() }
         #expect(!exists(processes[0]))
         try await wait(for: "the lease to be given back") { kept == nil }
-        // Its parent being gone, init reaps the other.
+        // Its parent is gone, so init reaps the other one.
         try await wait(for: "what it started to be gone") { !exists(processes[1]) || isZombie(processes[1]) }
     }
 
@@ -81,7 +81,7 @@ struct UseLogProgramTests {
         (try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8))?.contains(") Z ") ?? true
     }
 
-    @Test("A reader that takes nothing holds the program up, and its time runs all the same")
+    @Test("Blocks the program while the reader reads nothing, and still applies the time limit")
     func slowReader() async throws {
         let run = try started("exec yes", timeout: .milliseconds(500))
         let pieces = run.pieces(keeping: 0)
@@ -93,14 +93,14 @@ struct UseLogProgramTests {
         #expect((1...4).contains(count))
     }
 
-    @Test("Standard error that is kept open by a process of another group delays the end for a moment only")
+    @Test("Delays the end only for a moment while another process group keeps standard error open")
     func keptOpen() throws {
         #expect(throws: UseLogRun.Failure.ended(.status(3), said: "broken")) {
             try run("echo broken >&2; setsid sleep 20 >&- & exit 3", timeout: .seconds(3600))
         }
     }
 
-    @Test("What was checked is what runs: a script by its descriptor, whatever has its name by then")
+    @Test("Runs the file that was checked, a script by its descriptor, even if the name is replaced meanwhile")
     func replaced() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("#!/bin/sh\necho checked $1\n", to: "uses")
@@ -114,7 +114,7 @@ struct UseLogProgramTests {
         #expect(text == "checked one\n")
     }
 
-    @Test("A program that others could change is not run")
+    @Test("Refuses a program that other users could change")
     func objections() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("#!/bin/sh\n", to: "uses")
@@ -126,13 +126,13 @@ struct UseLogProgramTests {
         #expect(UseLogProgram.objection(to: path) == nil)
         try mode(0o775, path)
         #expect(UseLogProgram.objection(to: path)?.contains("written by others") == true)
-        // Nor through a name that others cannot change.
+        // Also by a name that other users cannot change.
         let own = try FreshDirectory()
         try FileManager.default.createSymbolicLink(atPath: own.path("uses"), withDestinationPath: path)
         #expect(UseLogProgram.objection(to: own.path("uses"))?.contains("written by others") == true)
         try mode(0o755, path)
         #expect(UseLogProgram.objection(to: own.path("uses")) == nil)
-        // A link in the middle of the path, in a directory that others can write.
+        // A link in the middle of the path, in a directory that other users can write to.
         let (open, safe) = (try FreshDirectory(), try FreshDirectory())
         try FileManager.default.createSymbolicLink(atPath: open.path("link"), withDestinationPath: directory.path)
         try FileManager.default.createSymbolicLink(

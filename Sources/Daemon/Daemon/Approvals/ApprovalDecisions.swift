@@ -38,7 +38,7 @@ struct ApprovalDecisions: Sendable {
         draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
         let now = clock.now()
-        draft.is(
+        draft.setEvent(
             .approvalDecision(approval: identifier, decision: Self.recorded(decision), reason: reason))
         let approval = try await find(identifier)
         if let key = approval.key { draft.setSubject(key: key) }

@@ -41,7 +41,7 @@ struct KeyLifecycle: Sendable {
     ) async throws(Refusal) -> Outcome {
         let entry = try catalogue.index.entry(named: name)
         draft.setSubject(entry)
-        draft.is(Self.event(wanted.to, wanted.reason, approval: nil))
+        draft.setEvent(Self.event(wanted.to, wanted.reason, approval: nil))
         let known = try await keyRecord(of: entry)
         if known.state == .destroyed, wanted.to == .destroyed, !entry.hsmTokens.isEmpty {
             // The ledger recorded the destruction while an HSM token could not be reached: this completes it.
@@ -51,7 +51,7 @@ struct KeyLifecycle: Sendable {
             return .changed(try await destroyObjects(entry))
         }
         let next = try known.transitioned(to: wanted.to, cutOff: wanted.cutOff, at: clock.now())
-        draft.is(Self.event(next.state, wanted.reason, approval: nil))
+        draft.setEvent(Self.event(next.state, wanted.reason, approval: nil))
         let operation = Self.operation(from: known.state, to: wanted.to)
         let needsApproval = operation != nil && rule.binds(caller)
         guard !dryRun else { return .wouldChange(entry, to: next.state, needsApproval: needsApproval) }

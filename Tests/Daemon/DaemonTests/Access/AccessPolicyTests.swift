@@ -17,7 +17,7 @@ struct AccessPolicyTests {
         AccessPolicy(rules: rules, overflow: .init(uid: 65_534, gid: 65_534))
     }
 
-    @Test("the first matching rule decides alone")
+    @Test("lets the first matching rule decide alone")
     func firstMatchDecides() {
         let policy = policy(
             AccessRule(name: "one", user: alice, roles: [.decrypt]),
@@ -28,7 +28,7 @@ struct AccessPolicyTests {
         #expect(policy.caller(for: PeerCredentials(uid: 7, gid: 500))?.name == "two")
     }
 
-    @Test("accounts that a rule admits by a group, and those that no rule admits, are counted together")
+    @Test("counts together the accounts that a rule admits by group and those that no rule admits")
     func unnamedAccounts() {
         let policy = policy(
             AccessRule(name: "one", user: alice, roles: [.decrypt]),
@@ -39,7 +39,7 @@ struct AccessPolicyTests {
         #expect(policy.unnamedAccounts(of: PeerCredentials(uid: 100_000, gid: 100_000)) == .unmatched)
     }
 
-    @Test("nobody whom no rule matches is served")
+    @Test("refuses a peer that no rule matches")
     func noMatch() {
         let policy = policy(AccessRule(user: alice, roles: [.decrypt]))
         #expect(policy.caller(for: PeerCredentials(uid: 1_002, gid: 1_001, groups: [1_001])) == nil)
@@ -47,7 +47,7 @@ struct AccessPolicyTests {
         #expect(AccessPolicy(rules: []).caller(for: PeerCredentials(uid: 0, gid: 0)) == nil)
     }
 
-    @Test("a rule with user and group wants both")
+    @Test("requires both user and group of a rule that names both")
     func bothMustMatch() {
         let policy = policy(AccessRule(user: alice, group: payments, roles: [.decrypt]))
         #expect(policy.caller(for: PeerCredentials(uid: 1_001, gid: 500)) != nil)
@@ -55,7 +55,7 @@ struct AccessPolicyTests {
         #expect(policy.caller(for: PeerCredentials(uid: 1_002, gid: 500)) == nil)
     }
 
-    @Test("a group counts as primary and as supplementary one")
+    @Test("matches a group as the primary or a supplementary group")
     func supplementaryGroups() {
         let policy = policy(AccessRule(group: payments, roles: [.decrypt]))
         #expect(policy.caller(for: PeerCredentials(uid: 7, gid: 500)) != nil)
@@ -63,7 +63,7 @@ struct AccessPolicyTests {
         #expect(policy.caller(for: PeerCredentials(uid: 500, gid: 7, groups: [4, 6])) == nil)
     }
 
-    @Test("the overflow identifiers match nothing: they stand for everybody unknown")
+    @Test("never matches the overflow identifiers, which represent every unmapped account")
     func overflowMatchesNothing() {
         let policy = policy(
             AccessRule(user: .init(name: "nobody", id: 65_534), roles: [.admin]),
@@ -71,12 +71,12 @@ struct AccessPolicyTests {
         #expect(policy.caller(for: PeerCredentials(uid: 65_534, gid: 65_534, groups: [65_534])) == nil)
     }
 
-    @Test("a rule without user and group matches nobody")
+    @Test("matches no peer with a rule that names neither user nor group")
     func emptyRule() {
         #expect(policy(AccessRule(roles: [.admin])).caller(for: PeerCredentials(uid: 0, gid: 0)) == nil)
     }
 
-    @Test("without rules the daemon's own user and root are served, with all roles")
+    @Test("serves only the daemon's own user and root, with all roles, when there are no rules")
     func ownUserAndRoot() {
         let policy = AccessPolicy.ownUserAndRoot(ownUID: 990, overflow: .init(uid: 65_534, gid: 65_534))
         for uid in [UInt32(0), 990] {
@@ -85,7 +85,7 @@ struct AccessPolicyTests {
         #expect(policy.caller(for: PeerCredentials(uid: 991, gid: 0)) == nil)
     }
 
-    @Test("audit and admin imply monitor, and nothing else implies anything")
+    @Test("makes audit and admin imply monitor, and no role any other")
     func implications() {
         let expected: [(Set<Role>, Set<Role>)] = [
             ([.decrypt], [.decrypt]), ([.monitor], [.monitor]), ([.audit], [.audit, .monitor]),
@@ -97,14 +97,14 @@ struct AccessPolicyTests {
         }
     }
 
-    @Test("the caller's name is the rule's, else the uid")
+    @Test("names the caller by its rule, otherwise by its uid")
     func names() {
         let peer = PeerCredentials(uid: 1_001, gid: 1)
         #expect(policy(AccessRule(user: alice, roles: [.decrypt])).caller(for: peer)?.name == "1001")
         #expect(policy(AccessRule(name: "shop", user: alice, roles: [.decrypt])).caller(for: peer)?.name == "shop")
     }
 
-    @Test("merchants are all, the listed, or none")
+    @Test("allows all merchants, the listed ones, or none")
     func merchants() throws {
         let peer = PeerCredentials(uid: 1_001, gid: 1)
         let all = try #require(policy(AccessRule(user: alice, roles: [.decrypt])).caller(for: peer))
@@ -123,7 +123,7 @@ struct AccessPolicyTests {
     }
 
     @Test(
-        "a pattern's star stands for any characters",
+        "matches any characters with a star in a pattern",
         arguments: [
             ("merchant.com.example", "merchant.com.example", true),
             ("merchant.com.example", "merchant.com.examples", false),
@@ -136,15 +136,15 @@ struct AccessPolicyTests {
         #expect(MerchantPattern(pattern).matches(name) == matches)
     }
 
-    @Test("a pattern of many stars ends: trying every place for every star would outlast the machine")
+    @Test("matches a pattern of many stars without exponential backtracking")
     func globsInBoundedTime() {
         let pattern = MerchantPattern(String(repeating: "*a", count: 100) + "b")
         #expect(!pattern.matches(String(repeating: "a", count: 4_000)))
     }
 
-    @Test("a uid that is no account is a person only where a rule names it: subordinate uids keep groups")
+    @Test("treats a uid without an account as a person only if a rule names it: subordinate uids keep groups")
     func subordinateUIDs() async throws {
-        // 4,294,000,000 is in no range that accounts are given.
+        // No range for accounts contains 4,294,000,000.
         let stranger = PeerCredentials(uid: 4_294_000_000, gid: 7, groups: [500])
         let group = Account(name: "staff", id: 500)
         let byGroup = try #require(policy(AccessRule(group: group, roles: [.admin])).caller(for: stranger))

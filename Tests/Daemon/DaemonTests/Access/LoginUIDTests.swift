@@ -10,12 +10,12 @@ import Testing
 
 @Suite("The login uid of the process that connected")
 struct LoginUIDTests {
-    /// A process as the kernel may show it, look by look.
+    /// A process as the kernel may present it, one read after another.
     private final class ScriptedProcess: ConnectedProcess {
         private let lives: Mutex<[ProcessLife?]>
         private let text: String?
 
-        /// - Parameter lives: before and after the reading.
+        /// - Parameter lives: the process's life before and after the read.
         init(_ text: String?, lives: [ProcessLife?] = [.runs, .runs]) {
             self.text = text
             self.lives = Mutex(lives)
@@ -26,14 +26,14 @@ struct LoginUIDTests {
     }
 
     @Test(
-        "is what the file says of a process that runs before and after; 4294967295 is none",
+        "is the file's value for a process that runs before and after the read; 4294967295 means unset",
         arguments: [("1000\n", .set(1000)), ("0", .set(0)), ("4294967295", .unset)] as [(String, LoginUID)])
     func read(text: String, expected: LoginUID) {
         #expect(LoginUID(of: ScriptedProcess(text), isKept: true) == expected)
         #expect(LoginUID(of: ScriptedProcess(text, lives: [.startedAt(7), .startedAt(7)]), isKept: true) == expected)
     }
 
-    @Test("is unknown when the process has ended, before or while it is read, or another has its number by then")
+    @Test("is unknown if the process ended before or during the read, or if another process has its number by then")
     func ended() {
         for lives: [ProcessLife?] in [
             [nil, nil], [nil, .runs], [.runs, nil], [.startedAt(7), nil], [.startedAt(7), .startedAt(8)],
@@ -43,17 +43,17 @@ struct LoginUIDTests {
     }
 
     @Test(
-        "is unknown when there is no such file, or no number in it", arguments: [nil, "", "root", "-1", "4294967296"])
+        "is unknown if the file is missing or contains no number", arguments: [nil, "", "root", "-1", "4294967296"])
     func unreadable(text: String?) {
         #expect(LoginUID(of: ScriptedProcess(text), isKept: true) == .unreadable)
     }
 
-    @Test("is unset where the kernel keeps none, whatever has become of the process")
+    @Test("is unset where the kernel keeps none, whether or not the process still runs")
     func notKept() {
         #expect(LoginUID(of: ScriptedProcess(nil, lives: []), isKept: false) == .unset)
     }
 
-    /// A listening socket on which nothing has been accepted yet.
+    /// A listening socket that has accepted no connection yet.
     private struct Waiting {
         let directory: FreshDirectory
         let descriptor: CInt
@@ -83,7 +83,7 @@ struct LoginUIDTests {
         sys.argv[2] == "stay" and connection.recv(1)
         """
 
-    @Test("of a peer whose process ended before it was accepted is unknown; its uid stands, and so does its data")
+    @Test("is unknown for a peer whose process ended before the accept; its uid and its data remain")
     func endedPeer() async throws {
         let waiting = try Waiting()
         defer { close(waiting.descriptor) }
@@ -98,7 +98,7 @@ struct LoginUIDTests {
         #expect(peer.comm == nil)
     }
 
-    @Test("of a peer whose process runs is what that process has")
+    @Test("is the process's own for a peer whose process runs")
     func runningPeer() async throws {
         let waiting = try Waiting()
         defer { close(waiting.descriptor) }
@@ -111,7 +111,7 @@ struct LoginUIDTests {
         #expect(peer.loginUID == expected)
         #expect(peer.pid == child.processIdentifier)
 
-        // As it is found before Linux 6.5, by its number: while it runs, and while its uid is the peer's.
+        // Before Linux 6.5 the process is found by its number, while it runs with the peer's uid.
         let numbered = NumberedProcess(pid: peer.pid, uid: peer.uid)
         #expect(LoginUID(of: numbered) == expected)
         #expect(numbered.life() == NumberedProcess(pid: peer.pid, uid: peer.uid).life())
@@ -123,7 +123,7 @@ struct LoginUIDTests {
         #expect(LoginUID(of: numbered, isKept: true) == .unreadable)
     }
 
-    @Test("of a process that has ended and was not waited for is unknown, though its file is still there")
+    @Test("is unknown for a zombie, although its file still exists")
     func zombie() async throws {
         let script = "import os, signal\npid = os.fork()\npid or os._exit(0)\nprint(pid, flush=True)\nsignal.pause()"
         let parent = try RunningProgram(Program.installed("python3"), ["-B", "-c", script])

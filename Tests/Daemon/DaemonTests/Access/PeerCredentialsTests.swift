@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Peer credentials")
 struct PeerCredentialsTests {
-    @Test("a connected socket tells the peer's uid, gid, groups and pid")
+    @Test("reads the peer's uid, gid, groups and pid from a connected socket")
     func ownCredentials() throws {
         var pair: [CInt] = [0, 0]
         try #require(unsafe socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &pair) == 0)
@@ -24,7 +24,7 @@ struct PeerCredentialsTests {
         #expect(Set(peer.groups) == Set(groups.prefix(Int(count))))
     }
 
-    @Test("what is no connected Unix socket has no credentials")
+    @Test("has no credentials for a descriptor that is not a connected Unix socket")
     func refusesOthers() {
         let file = unsafe open("/dev/null", O_RDONLY)
         defer { close(file) }
@@ -33,7 +33,7 @@ struct PeerCredentialsTests {
     }
 
     @Test(
-        "more supplementary groups than the first guess are all read",
+        "reads all supplementary groups when there are more than the first guess",
         .enabled(if: geteuid() == 0, "only root can take groups"))
     func manyGroups() async throws {
         let directory = try FreshDirectory()
@@ -51,7 +51,7 @@ struct PeerCredentialsTests {
         }
     }
 
-    @Test("a person is the uid and the login uid where one is set; where it cannot be read nobody knows who it is")
+    @Test("makes a person of the uid and a set login uid; an unreadable login uid makes the person unknown")
     func person() {
         #expect(
             PeerCredentials(uid: 7, gid: 0, loginUID: .set(1_000)).person == PersonIdentities(uid: 7, loginUID: 1_000))

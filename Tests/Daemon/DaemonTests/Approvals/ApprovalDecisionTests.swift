@@ -13,7 +13,7 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// What the daemon checks of a decision before anything is done in a token; the ledger checks it again.
+/// The daemon's checks of a decision before it changes an HSM token; the ledger repeats them.
 @Suite("Decisions on approvals")
 struct ApprovalDecisionTests {
     private let directory: FreshDirectory
@@ -75,7 +75,7 @@ struct ApprovalDecisionTests {
         try await keyChange().change(reason: AuditReason("yearly"), by: caller, dryRun: false, draft: AuditDraft())
     }
 
-    /// Another audit key, asked for by 1001.
+    /// Requests a change of the audit key as uid 1001.
     private func asked() async throws -> Approval {
         guard case .pending(let approval) = try await ask(by: staff(1001)) else {
             throw HarnessFailure(description: "it does not wait")
@@ -95,18 +95,18 @@ struct ApprovalDecisionTests {
         }
     }
 
-    @Test("approving another audit key too late makes none in the token")
+    @Test("makes no audit key in the HSM token when the approval has expired")
     func expired() async throws {
         let approval = try await asked()
         let refusal = await refusal(.approve, approval, by: staff(1002), after: 3600)
         #expect(refusal?.code == .approvalInvalid)
         #expect(refusal?.message == ApprovalConflict.expired.description)
         #expect(hsmToken.keyCount == 1)
-        // Nor is one planned that the next change would make.
+        // No key is planned either, which the next change would make.
         #expect(try await fixture.ledger.auditKeys().count == 1)
     }
 
-    @Test("approving it in time makes one")
+    @Test("makes the audit key when the approval is in time")
     func inTime() async throws {
         let approval = try await asked()
         #expect(await refusal(.approve, approval, by: staff(1002), after: 3599) == nil)
@@ -114,7 +114,7 @@ struct ApprovalDecisionTests {
         #expect(try await fixture.ledger.approval(approval.identifier)?.decidedBy == 1002)
     }
 
-    @Test("an approval to adopt a key is for its certificate and the merchant whom that names")
+    @Test("binds an approval to adopt a key to its certificate and the merchant that the certificate names")
     func adoption() async throws {
         let key = try ForgeKey(generating: .p256)
         func shown(_ merchant: String) throws -> KeyDescription {
@@ -148,7 +148,7 @@ struct ApprovalDecisionTests {
         #expect(try await fixture.ledger.keyRecord(hash)?.merchantIdentifier == "merchant.shop")
     }
 
-    @Test("who asked for it makes none by approving it, under whatever login uid")
+    @Test("makes no audit key when the requester approves it, with any login uid")
     func samePerson() async throws {
         let approval = try await asked()
         for approver in [staff(1001), staff(1001, login: .set(6666)), staff(1002, login: .set(1001))] {
@@ -159,7 +159,7 @@ struct ApprovalDecisionTests {
         #expect(try await fixture.ledger.auditKeys().count == 1)
     }
 
-    @Test("an unknown person decides nothing, not even root, and is told what to do")
+    @Test("rejects a decision by an unknown person, root included, and says what to do")
     func unknownDecides() async throws {
         let approval = try await asked()
         for decision in ApprovalDecisions.Decision.allCases {
@@ -173,7 +173,7 @@ struct ApprovalDecisionTests {
         #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
     }
 
-    @Test("an unknown person asks for nothing that the rule binds; root, whom it does not bind, acts")
+    @Test("rejects an unknown person's request that the rule binds, and lets root, whom it does not bind, act")
     func unknownAsks() async throws {
         let refusal = await #expect(throws: Refusal.self) { _ = try await ask(by: staff(1001, login: .unreadable)) }
         #expect(refusal?.code == .forbidden)

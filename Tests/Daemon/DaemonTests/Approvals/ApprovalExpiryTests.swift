@@ -6,7 +6,7 @@ import Testing
 
 @testable import Daemon
 
-@Suite("Approvals that nobody decided in time")
+@Suite("Approvals that expire without a decision")
 struct ApprovalExpiryTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
@@ -16,7 +16,7 @@ struct ApprovalExpiryTests {
         fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: SoftwareAuditToken())
     }
 
-    /// Asked for at noon, to be decided within an hour.
+    /// Requests an approval at noon that expires within an hour.
     private func ask() async throws -> Approval {
         let approval = try await TwoPersonRule(people: 2, expire: .seconds(3600)).request(
             .keyAdopt, parameters: .of([1]), key: nil, keyState: nil, reason: AuditReason("r"),
@@ -31,7 +31,7 @@ struct ApprovalExpiryTests {
             logger: RecordFixture.quiet)
     }
 
-    @Test("are expired in the ledger and in its record, once")
+    @Test("are marked as expired in the ledger and in its audit record, once")
     func expires() async throws {
         let approval = try await ask()
         await expiry(after: 3599).run()
@@ -57,7 +57,7 @@ struct ApprovalExpiryTests {
         #expect(try await fixture.ledger.approvals(limit: 10).count == 1)
         let other = try await ask()
         await expiry(after: 3600 + month + 1).run()
-        // The other one was open until now.
+        // The other approval was open until now.
         #expect(try await fixture.ledger.approvals(limit: 10).isEmpty)
         #expect(try await fixture.ledger.approval(other.identifier) == nil)
         #expect(try await fixture.entries.map(\.event).filter { $0 == "approval_decision" }.count == 2)

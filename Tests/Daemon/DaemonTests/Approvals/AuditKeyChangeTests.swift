@@ -8,7 +8,7 @@ import Testing
 
 @testable import Daemon
 
-@Suite("Another audit key")
+@Suite("Change of the audit key")
 struct AuditKeyChangeTests {
     private let directory: FreshDirectory
     private let hsmToken = SoftwareAuditToken()
@@ -47,7 +47,7 @@ struct AuditKeyChangeTests {
         try await fixture.checkpoints.keys().map(\.keyId)
     }
 
-    /// By whom each checkpoint of the record is signed, in their order.
+    /// The identifiers of the keys that signed the audit checkpoints, in order.
     private func signers(_ fixture: RecordFixture) async throws -> [AuditDigest] {
         var lines: [UInt8] = []
         for try await page in fixture.ledger.export() { lines += page.bytes }
@@ -56,7 +56,9 @@ struct AuditKeyChangeTests {
         }
     }
 
-    @Test("the former key seals what was before, the new one the change and what follows; both vouch for the record")
+    @Test(
+        "seals earlier records with the former key, later ones with the new key; both verify the chain"
+    )
     func changed() async throws {
         let fixture = try await fixture()
         try await fixture.append(3)
@@ -78,7 +80,7 @@ struct AuditKeyChangeTests {
         }
         await fixture.check.run()
         #expect(fixture.check.finding?.fault == nil, "the daemon's own look knows both keys")
-        // Whoever has the old key only cannot vouch for what the new one signed.
+        // The old key alone must not verify what the new one signed.
         var verifier = ChainVerifier(keys: CheckpointKeys([from]), heads: [])
         for try await page in fixture.ledger.export() { verifier.consume(page.bytes[...]) }
         if case .intact = verifier.verdict() { Issue.record("the old key alone vouches for the new one's seals") }
@@ -89,7 +91,7 @@ struct AuditKeyChangeTests {
         #expect(line.contains("\"from\":\"\(old.hex)\",\"to\":\"\(to.keyId.hex)\",\"reason\":\"yearly\""))
         await fixture.ledger.close()
 
-        // A later start goes on with the new key, and finds ledger and token in agreement.
+        // A later start continues with the new key, and finds ledger and HSM token in agreement.
         let next = try await self.fixture()
         #expect(next.gate.position == .open)
         try await next.append()
@@ -97,7 +99,7 @@ struct AuditKeyChangeTests {
         await next.ledger.close()
     }
 
-    @Test("a dry run makes no key")
+    @Test("makes no key in a dry run")
     func dryRun() async throws {
         let fixture = try await fixture()
         guard case .success(.wouldChange) = await change(keyChange(fixture), dryRun: true) else {
@@ -110,7 +112,7 @@ struct AuditKeyChangeTests {
     }
 
     @Test(
-        "what the token does not do leaves the former key in service, and the next change goes on",
+        "keeps the former key in service when the HSM token fails a step, and completes with the next change",
         arguments: [SoftwareAuditToken.Step.create, .sign])
     func failing(step: SoftwareAuditToken.Step) async throws {
         let fixture = try await fixture()
@@ -134,7 +136,7 @@ struct AuditKeyChangeTests {
         await fixture.ledger.close()
     }
 
-    @Test("staff only ask for it, and what is approved is the end of the key that was there then")
+    @Test("lets staff only request the change, and binds an approval to the key in service at the request")
     func approved() async throws {
         let fixture = try await fixture()
         let keyChange = keyChange(fixture, people: 2)
@@ -155,7 +157,7 @@ struct AuditKeyChangeTests {
         await fixture.ledger.close()
     }
 
-    @Test("an approval that does not serve changes no key")
+    @Test("changes no key with an approval by the requester")
     func samePerson() async throws {
         let fixture = try await fixture()
         let keyChange = keyChange(fixture, people: 2)

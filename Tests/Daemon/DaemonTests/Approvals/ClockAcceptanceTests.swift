@@ -9,7 +9,7 @@ import Testing
 
 @testable import Daemon
 
-/// The daemon's clock against the ledger, and taking back what a wrong one has left there.
+/// Comparison of the daemon's clock with the ledger, and acceptance of a clock after a wrong one left its marks there.
 @Suite("Accepting a clock")
 struct ClockAcceptanceTests {
     private static let noon = RecordFixture.noon
@@ -23,7 +23,7 @@ struct ClockAcceptanceTests {
         directory = try FreshDirectory()
     }
 
-    /// The daemon at `time`, serving.
+    /// A daemon that serves at `time`.
     private func daemon(
         at time: Date, people: Int = 2, window: Duration? = .seconds(300)
     ) async throws -> (fixture: RecordFixture, acceptance: ClockAcceptance) {
@@ -39,7 +39,7 @@ struct ClockAcceptanceTests {
         )
     }
 
-    /// What a former program left when its clock was ahead and it pruned.
+    /// Prunes claims as an earlier process would have with its clock ahead.
     private func forget(before time: Date) throws {
         let queue = try DatabaseQueue(path: path)
         try queue.write { db in
@@ -67,7 +67,7 @@ struct ClockAcceptanceTests {
         }
     }
 
-    @Test("a clock before what is forgotten is a reason of its own, says when it ends, and is measured")
+    @Test("reports a clock before the forgotten claims with a code, the time of the end, and a measure")
     func forgotten() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon)
         #expect(try await acceptance.ledgerClock.compare().reasons.isEmpty)
@@ -81,12 +81,12 @@ struct ClockAcceptanceTests {
         await fixture.ledger.close()
     }
 
-    @Test("a clock behind the newest record by more than the window is a reason; by less it is none")
+    @Test("reports a clock that is more than the window before the newest record, and not one within it")
     func behind() async throws {
         let ahead = try await daemon(at: Self.noon + 301)
         try await ahead.fixture.append()
         await ahead.fixture.ledger.close()
-        // RecordFixture appends at noon; the gate's own record is of its clock.
+        // RecordFixture appends at noon; the gate's own record has the time of its clock.
         let late = try await daemon(at: Self.noon)
         let reasons = try await late.acceptance.ledgerClock.compare().reasons
         #expect(reasons.map(\.code) == ["signing_time_outside_window"])
@@ -99,7 +99,7 @@ struct ClockAcceptanceTests {
         await near.fixture.ledger.close()
     }
 
-    @Test("nothing is accepted when the clock is behind nothing, and nothing twice")
+    @Test("accepts nothing when the clock is not late, and accepts the same state only once")
     func nothing() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         let caller = Self.caller(1007)
@@ -113,13 +113,13 @@ struct ClockAcceptanceTests {
             _ = try await acceptance.accept(reason: Self.reason, by: caller, dryRun: false, draft: AuditDraft())
         }
         #expect(again?.code == .invalidState && again?.details?.contains("2027-01-15T08:05:00Z") == true)
-        // Until the fence the daemon is not ready, and says that it is by itself.
+        // Until the fence the daemon is not ready, and reports that this ends without intervention.
         let reasons = try await acceptance.ledgerClock.compare().reasons
         #expect(reasons.first?.message.contains("without anybody's doing") == true)
         await fixture.ledger.close()
     }
 
-    @Test("the fence is the acceptance and the widest window, and recorded; a dry run leaves all as it is")
+    @Test("sets and records a fence at the acceptance plus the widest window; a dry run changes nothing")
     func fence() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         let ahead = Self.noon + 300 * Self.day
@@ -147,11 +147,11 @@ struct ClockAcceptanceTests {
         await fixture.ledger.close()
     }
 
-    @Test("a clock that is behind at the acceptance does not pull the fence before the last release of the record")
+    @Test("never sets the fence before the last release in the audit record, even with a slow clock")
     func behindAtAcceptance() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1)
         try forget(before: Self.noon + 300 * Self.day)
-        // A day later by the true time; its claim was pruned.
+        // A day later by the true time; the claim of this release was pruned.
         let release = Self.noon + Self.day
         _ = try await fixture.ledger.append(
             AuditRecord(time: AuditTime(release), event: .decrypt(reference: nil), outcome: .ok))
@@ -161,7 +161,7 @@ struct ClockAcceptanceTests {
         await fixture.ledger.close()
     }
 
-    @Test("while a window is off nothing bounds what was forgotten, so it is not taken back")
+    @Test("refuses the acceptance while a window is off, because nothing bounds the forgotten claims")
     func windowOff() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon, people: 1, window: nil)
         try forget(before: Self.noon + 300 * Self.day)
@@ -174,7 +174,7 @@ struct ClockAcceptanceTests {
         await fixture.ledger.close()
     }
 
-    @Test("records of a clock that was ahead are accepted without a fence where nothing was forgotten")
+    @Test("accepts records of a clock that was ahead without a fence if no claim was forgotten")
     func recordsOnly() async throws {
         let ahead = try await daemon(at: Self.noon + 365 * Self.day)
         await ahead.fixture.ledger.close()
@@ -193,7 +193,7 @@ struct ClockAcceptanceTests {
         await fixture.ledger.close()
     }
 
-    @Test("staff wait for a second person, and what is approved is what was found")
+    @Test("requires a second person for staff, and binds the approval to what was found")
     func twoPersons() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon)
         let ahead = Self.noon + 300 * Self.day

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Daemon
 
-@Suite("Acceptance of another ledger than the token remembers")
+@Suite("Acceptance of a ledger that the HSM token does not remember")
 struct RestoreAcceptanceTests {
     private let directory: FreshDirectory
     private let hsmToken = SoftwareAuditToken()
@@ -15,7 +15,7 @@ struct RestoreAcceptanceTests {
 
     init() throws { directory = try FreshDirectory() }
 
-    /// A new ledger with a token that remembers five records of another one.
+    /// A new ledger with an HSM token that remembers five records of another one.
     private func lost(widestWindow: Duration? = .seconds(300)) async throws -> RecordFixture {
         let former = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await former.gate.compare()
@@ -37,7 +37,7 @@ struct RestoreAcceptanceTests {
             draft: AuditDraft())
     }
 
-    @Test("a dry run answers where the two are, and changes nothing")
+    @Test("a dry run answers the positions of ledger and HSM token, and changes nothing")
     func dryRun() async throws {
         let fixture = try await lost()
         let before = try await fixture.ledger.head().sequence
@@ -53,7 +53,7 @@ struct RestoreAcceptanceTests {
         #expect(try await fixture.ledger.head().sequence == before)
     }
 
-    @Test("a dry run is refused where the acceptance would be: a window is off, or nothing is to be accepted")
+    @Test("refuses a dry run where it would refuse the acceptance: with a window off, or with nothing to accept")
     func refusedDryRun() async throws {
         let unbounded = try await lost(widestWindow: nil)
         let windowOff = await #expect(throws: Refusal.self) { try await tried(unbounded) }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Daemon
 
-/// The digests that bind approvals to what was found in a ledger.
+/// The digests that bind approvals to the state found in a ledger.
 @Suite struct RestoreParametersTests {
     private static let noon = Date(timeIntervalSince1970: 1_800_000_000)
     private static let key = AuditDigest(hex: String(repeating: "ab", count: 32))
@@ -21,9 +21,10 @@ import Testing
         LedgerHold(node: "north", finding: finding, foundAt: time)
     }
 
-    /// Digests of version 0.1.0, computed from its sentences with a program of its own (SHA-256 over length-prefixed parts).
+    /// Digests of version 0.1.0, computed from its sentences by a separate program (SHA-256 over length-prefixed
+    /// parts).
     @Test(
-        "an approval that version 0.1.0 recorded permits what it was asked for",
+        "accepts an approval that version 0.1.0 recorded",
         arguments: [
             (
                 LedgerDisagreement.lost(remembered: nil, keyId: key), [],
@@ -52,7 +53,7 @@ import Testing
         #expect(!matter(nil, holds: holds).isPermitted(by: approved))
     }
 
-    @Test("an approval permits what was found, and nothing that differs in one value")
+    @Test("permits exactly the state that was found, and none that differs in one value")
     func values() {
         let found = matter(.foundBeneath(Self.rolledBack), holds: [Self.hold(Self.rolledBack)])
         #expect(found.isPermitted(by: found.parameters))

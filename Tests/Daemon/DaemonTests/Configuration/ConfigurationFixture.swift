@@ -5,7 +5,7 @@ import Testing
 @testable import ConfigurationFile
 @testable import Daemon
 
-/// A configuration file in a directory of its own, beside the files that it names.
+/// A configuration file in its own directory, with the files that it names.
 struct ConfigurationFixture {
     let directory: FreshDirectory
 
@@ -15,7 +15,7 @@ struct ConfigurationFixture {
         try directory.write("library", to: "module.so")
     }
 
-    /// The least that loads, on lines 1 to 5.
+    /// The shortest configuration that loads, on lines 1 to 5.
     static let minimum = """
         tokens:
           - name: primary
@@ -34,7 +34,7 @@ struct ConfigurationFixture {
         return try Configuration.load(path: directory.path("c.yaml"), environment: environment)
     }
 
-    /// What is wrong with the file, each as `LINE KEY: message`.
+    /// Returns the problems of the file, each as `LINE KEY: message`.
     func problems(_ text: String, environment: [String: String] = [:]) -> [String] {
         do throws(ConfigurationProblems) {
             _ = try load(text, environment: environment)
@@ -44,7 +44,7 @@ struct ConfigurationFixture {
         }
     }
 
-    /// The one problem of the minimum with `section` after it, whose first line is line 6.
+    /// Returns the only problem of the minimum with `section` after it, whose first line is line 6.
     func problem(_ section: String) throws -> String {
         let problems = problems(Self.minimum + section)
         try #require(problems.count == 1, "\(problems)")

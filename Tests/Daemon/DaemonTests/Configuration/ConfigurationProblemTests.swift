@@ -5,7 +5,7 @@ import Testing
 @testable import ConfigurationFile
 @testable import Daemon
 
-/// A section after the minimum, whose first line is line 6, and how its problem begins.
+/// A section that follows the minimum from line 6 on, and the beginning of its problem.
 struct WrongSection: Sendable, CustomTestStringConvertible {
     let text: String
     let problem: String
@@ -18,10 +18,10 @@ struct WrongSection: Sendable, CustomTestStringConvertible {
     var testDescription: String { problem }
 }
 
-@Suite("What is wrong with a configuration")
+@Suite("Configuration problems")
 struct ConfigurationProblemTests {
     @Test(
-        "each problem names its key and line",
+        "names the key and line of each problem",
         arguments: [
             WrongSection("listner: {}", "6 listner: unknown key; did you mean listener?"),
             WrongSection("xyzzy: 1", "6 xyzzy: unknown key; known here: listener, tokens"),
@@ -101,7 +101,7 @@ struct ConfigurationProblemTests {
             WrongSection("approvals:\n  people: 10", "7 approvals.people: must be 2 or 1"),
             WrongSection("approvals:\n  people: \"2\"", "7 approvals.people: must be 2 or 1, without quotes"),
             WrongSection("approvals:\n  expire: off", "7 approvals.expire: cannot be off"),
-            // A rule without its limits, whose lines somebody has commented out, would be a wider one.
+            // A rule without limits, because its lines are commented out, would be a wider one.
             WrongSection(
                 "access:\n  - user: root\n    roles: [decrypt]\n    merchants:", "9 access[0].merchants: has no value"),
             WrongSection(
@@ -169,7 +169,7 @@ struct ConfigurationProblemTests {
     }
 
     @Test(
-        "a token's problems are named",
+        "reports the problems of an HSM token's section",
         arguments: [
             ("module: gone.so", "3 tokens[0].module: the library"),
             ("module: /etc", "3 tokens[0].module: /etc is no file"),
@@ -214,7 +214,7 @@ struct ConfigurationProblemTests {
     }
 
     @Test(
-        "a token's numbers and environment are checked",
+        "checks the numbers and the environment of an HSM token's section",
         arguments: [
             ("sessions: 0", "6 tokens[0].sessions: is out of range"),
             ("sessions: 300", "6 tokens[0].sessions: is out of range"),
@@ -241,7 +241,7 @@ struct ConfigurationProblemTests {
         #expect(problem.hasPrefix(expected), "\(problem)")
     }
 
-    @Test("all problems of a file are reported, in its order")
+    @Test("reports all problems of a file, in the order of the file")
     func reportsAll() throws {
         let problems = try ConfigurationFixture().problems(
             """
@@ -260,7 +260,7 @@ struct ConfigurationProblemTests {
             ])
     }
 
-    @Test("a problem reads FILE:LINE: KEY: what is wrong")
+    @Test("formats a problem as FILE:LINE: KEY: message")
     func format() throws {
         let fixture = try ConfigurationFixture()
         let error = #expect(throws: ConfigurationProblems.self) {
@@ -271,7 +271,7 @@ struct ConfigurationProblemTests {
     }
 
     @Test(
-        "a missing token section and an empty list are refused",
+        "refuses a missing tokens section and an empty list",
         arguments: [
             ("", "- tokens: is missing"), ("log: {}", "- tokens: is missing"), ("tokens: []", "1 tokens: is empty"),
             ("tokens:", "- tokens: is missing"), ("tokens: {}", "1 tokens: must be a list"),
@@ -281,12 +281,12 @@ struct ConfigurationProblemTests {
         #expect(problems.first?.hasPrefix(expected) == true, "\(problems)")
     }
 
-    /// `count` further tokens, a line each.
+    /// `count` more HSM tokens, one a line.
     private func hsmTokens(_ names: some Sequence<String>) -> String {
         names.map { "  - { name: \($0), module: module.so, uri: \"pkcs11:token=\($0)\", pin_file: pin }\n" }.joined()
     }
 
-    @Test("sixteen tokens are taken, in their order; the seventeenth is refused")
+    @Test("accepts sixteen HSM tokens in their order, and refuses the seventeenth")
     func manyTokens() throws {
         let names = (2...17).map { "t\($0)" }
         let configuration = try ConfigurationFixture().load(ConfigurationFixture.minimum + hsmTokens(names.prefix(15)))
@@ -295,20 +295,20 @@ struct ConfigurationProblemTests {
         #expect(problem == "21 tokens[16]: is one token more than the 16 that one daemon serves")
     }
 
-    @Test("two tokens of one name are refused at the second one's line")
+    @Test("refuses two HSM tokens of one name at the line of the second")
     func hsmTokenNames() throws {
         let problem = try ConfigurationFixture().problem(hsmTokens(["second", "primary", "third"]))
         #expect(problem == "7 tokens[2].name: is primary, as tokens[0].name is; give each token a name of its own")
     }
 
-    @Test("what is wrong with any of several tokens is named")
+    @Test("names each problem of any of several HSM tokens")
     func furtherToken() throws {
         let problem = try ConfigurationFixture().problem(
             "  - { name: second, module: gone.so, uri: \"pkcs11:token=b\", pin_file: pin }")
         #expect(problem.hasPrefix("6 tokens[1].module: the library"))
     }
 
-    @Test("aliases of aliases end at once, however much they would hold")
+    @Test("ends aliases of aliases at once, however large they would expand")
     func aliasBomb() throws {
         var text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
         for level in 1..<30 {
@@ -319,7 +319,7 @@ struct ConfigurationProblemTests {
         #expect(problems == ["1 : anchors and aliases (& and *) are not taken; write the value out"])
     }
 
-    @Test("a byte order mark is explained, of UTF-8 and of UTF-16")
+    @Test("explains a byte order mark, of UTF-8 and of UTF-16")
     func byteOrderMarks() throws {
         let fixture = try ConfigurationFixture()
         #expect(
@@ -333,7 +333,7 @@ struct ConfigurationProblemTests {
         #expect(problems?.description.contains("it is UTF-16; save it as UTF-8 without a byte order mark") == true)
     }
 
-    @Test("deep nesting, a large file, other bytes than UTF-8 and a missing file are refused")
+    @Test("refuses deep nesting, a large file, bytes that are not UTF-8, and a missing file")
     func bounds() throws {
         let fixture = try ConfigurationFixture()
         #expect(fixture.problems(String(repeating: "[", count: 30_000)).first?.contains("is not YAML") == true)
@@ -347,7 +347,7 @@ struct ConfigurationProblemTests {
         }
     }
 
-    @Test("control characters of a key do not reach the message")
+    @Test("keeps control characters of a key out of the message")
     func escapesKeys() throws {
         let problem = try ConfigurationFixture().problem("\"a\\n\\e[31mb\": 1")
         #expect(!problem.contains("\n") && !problem.contains("\u{1B}"))

@@ -14,7 +14,7 @@ import WorkerSupervision
 @testable import HostSystem
 @testable import Telemetry
 
-@Suite("A configuration that loads")
+@Suite("Configurations that load")
 struct ConfigurationTests {
     @Test("the least configuration has the contract's defaults")
     func defaults() throws {
@@ -42,7 +42,7 @@ struct ConfigurationTests {
         #expect(configuration.warnings.isEmpty)
     }
 
-    @Test("every option of the contract is read")
+    @Test("reads every option of the contract")
     func everything() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
@@ -132,13 +132,13 @@ struct ConfigurationTests {
     }
 
     @Test(
-        "a sample configuration starts as it is, with the accounts that the unit file asks for and no others",
+        "loads each sample configuration unchanged, with exactly the accounts that the unit file asks for",
         arguments: ["paytokend.yaml", "paytokend-minimal.yaml", "paytokend-postgresql.yaml"])
     func sample(file: String) throws {
         let samples = ProjectFiles.url("hsm-config")
         let unit = try String(contentsOf: samples.appending(path: "paytokend.service"), encoding: .utf8)
         var text = try String(contentsOf: samples.appending(path: file), encoding: .utf8)
-        // Its accounts and files belong to an installation; what is here stands for what that makes. A number is an
+        // The sample's accounts and files belong to an installation; the fixture's files replace them. A number is an
         // account without a name.
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("password\n", to: "ledger-password")
@@ -154,14 +154,15 @@ struct ConfigurationTests {
         #expect(try fixture.load(text).warnings.isEmpty)
     }
 
-    /// The accounts of the unit file's own instructions, each a line `#   COMMAND OPTIONS NAME`, with a remark or without.
+    /// The accounts of the unit file's own instructions, each a line `#   COMMAND OPTIONS NAME`, with or without a
+    /// comment.
     private static func made(by command: String, _ unit: String) -> [String] {
         unit.split(separator: "\n").filter { $0.hasPrefix("#   \(command) ") }.compactMap { line in
             line.dropFirst().prefix { $0 != "#" }.split(separator: " ").last.map(String.init)
         }
     }
 
-    @Test("off, \"off\" and false mean the same", arguments: ["off", "\"off\"", "false", "'off'", "Off"])
+    @Test("reads off, \"off\" and false alike", arguments: ["off", "\"off\"", "false", "'off'", "Off"])
     func off(text: String) throws {
         let configuration = try ConfigurationFixture().load(
             ConfigurationFixture.minimum + "verification: { signing_time_window: \(text) }")
@@ -170,7 +171,7 @@ struct ConfigurationTests {
     }
 
     @Test(
-        "durations are read in every unit",
+        "reads durations in every unit",
         arguments: [
             ("1500ms", Duration.milliseconds(1_500)), ("60s", .seconds(60)), ("5m", .seconds(300)),
             ("2h", .seconds(7_200)),
@@ -183,9 +184,9 @@ struct ConfigurationTests {
     }
 
     @Test(
-        "a rule behind another one that decides for all of its peers is warned about, with both lines",
+        "warns about a rule that an earlier rule makes unreachable, with both lines",
         arguments: [
-            // root's primary group is root, on every system.
+            // Root's primary group is root on every system.
             (["group: root", "user: root"], [1]), (["user: root", "user: root"], [1]),
             (["user: root", "user: 0"], [1]),
             (["group: root", "user: root, group: daemon"], [1]), (["group: daemon", "group: daemon"], [1]),
@@ -207,7 +208,7 @@ struct ConfigurationTests {
     }
 
     @Test(
-        "a rule with require_expected that the gateway's account would get is warned about, with its line",
+        "warns about a rule with require_expected that would match the gateway's account, with its line",
         arguments: [
             (["{ group: root, roles: [decrypt], require_expected: [currencyCode] }"], 2),
             (["{ user: root, roles: [decrypt], require_expected: [currencyCode] }"], 2),
@@ -232,7 +233,7 @@ struct ConfigurationTests {
                 == (line.map { ["\(file):\($0): access[0].require_expected"] } ?? []))
     }
 
-    @Test("what weakens the service is warned about, with its line")
+    @Test("warns about each setting that weakens the service, with its line")
     func warnings() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write(SharedForge.authority.root.certificatePEM, to: "root.pem")
@@ -253,7 +254,7 @@ struct ConfigurationTests {
         #expect(instruments.insecureSettings.value(["one_person"]) == nil)
     }
 
-    @Test("a systemd credential is found through its directory")
+    @Test("finds a systemd credential through its directory")
     func credential() throws {
         let fixture = try ConfigurationFixture()
         let text = ConfigurationFixture.minimum.replacing("pin_file: pin", with: "pin_file: $CREDENTIALS_DIRECTORY/pin")
@@ -263,7 +264,7 @@ struct ConfigurationTests {
             fixture.problems(text).first?.hasPrefix("5 tokens[0].pin_file: CREDENTIALS_DIRECTORY is not set") == true)
     }
 
-    @Test("several roots may be in one PEM file, and one in a DER file")
+    @Test("reads several roots from one PEM file, and one from a DER file")
     func rootFiles() throws {
         let fixture = try ConfigurationFixture()
         let root = try SharedForge.authority.root
@@ -274,7 +275,7 @@ struct ConfigurationTests {
         #expect(configuration.trust.roots.count == 3)
     }
 
-    @Test("the sample and the API's description name each operation that needs a second person")
+    @Test("finds each operation that needs a second person in the sample and in the API's description")
     func namedOperations() throws {
         let sample = try String(contentsOf: ProjectFiles.url("hsm-config/paytokend.yaml"), encoding: .utf8)
         let section = try #require(sample.components(separatedBy: "\napprovals:\n").last)
@@ -291,7 +292,7 @@ struct ConfigurationTests {
         for operation in ApprovalOperation.allCases { #expect(words.contains(operation.rawValue), "\(operation)") }
     }
 
-    @Test("one account is one person, by whatever names the rules call it")
+    @Test("counts one account as one person under any names in the rules")
     func accountsAreCounted() throws {
         let problem = try ConfigurationFixture().problem(
             "access: [{ user: daemon, roles: [admin] }, { name: second, user: \"1\", roles: [admin] }]")
@@ -299,7 +300,7 @@ struct ConfigurationTests {
         #expect(problem.contains("who share one are one person"), "\(problem)")
     }
 
-    @Test("a PIN that a group of others can read is refused; the daemon's own user and root are no others")
+    @Test("refuses a PIN file that other members of a group can read; the daemon's own user and root do not count")
     func groupReadablePIN() {
         let (root, own) = (Accounts.User(name: "root", uid: 0, gid: 0), Accounts.User(name: "hsm", uid: 990, gid: 990))
         let alice = Accounts.User(name: "alice", uid: 1001, gid: 100)
@@ -312,7 +313,7 @@ struct ConfigurationTests {
             let problem = readers?.problem(use: "log in")
             #expect(problem?.contains("the group hsm: alice, bob. With the secret they log in: ") == true)
         }
-        // Root, who checks for the daemon, leaves out only the user whose own group it is.
+        // When root runs the check for the daemon, only the user whose primary group this is does not count.
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [root, own], ownUID: 0) == nil)
         #expect(SecretFileReaders(group: "hsm", gid: 990, members: [own, bob], ownUID: 0)?.people == ["bob"])
         #expect(SecretFileReaders(group: "staff", gid: 990, members: [own], ownUID: 0)?.people == ["hsm"])
@@ -321,7 +322,7 @@ struct ConfigurationTests {
     private static let crowded = Accounts.members(ofGroup: 65_534)
 
     @Test(
-        "so is the configuration that names its file",
+        "refuses a configuration file that names such a PIN file",
         .enabled("only root gives a file to another group, and here nogroup has members") {
             geteuid() == 0 && crowded?.users.contains { $0.uid != 0 && $0.name != crowded?.name } == true
         })
@@ -334,13 +335,13 @@ struct ConfigurationTests {
         let problem = try fixture.problem("")
         #expect(problem.hasPrefix("5 tokens[0].pin_file: the secret's file \(pin) can be read by the members of"))
         #expect(problem.contains("chmod g-r"))
-        // Root's own group counts only root.
+        // Only root counts in root's own group.
         try #require(unsafe chown(pin, 0, 0) == 0)
         _ = try fixture.load(ConfigurationFixture.minimum)
     }
 
     @Test(
-        "two persons with admin are enough for approvals, and who reaches root by sudo is not counted",
+        "finds two persons with admin enough for approvals, without counting users who reach root by sudo",
         arguments: [
             "[{ user: daemon, roles: [admin] }, { user: bin, roles: [admin] }]", "[{ user: root, roles: [admin] }]",
         ])
@@ -349,7 +350,7 @@ struct ConfigurationTests {
         #expect(configuration.approvals.people == 2)
     }
 
-    @Test("a person whose role an earlier rule takes away is not counted")
+    @Test("does not count a person whose role an earlier rule removes")
     func earlierRuleCounts() throws {
         let problem = try ConfigurationFixture().problem(
             "access: [{ user: bin, roles: [decrypt] }, { user: daemon, roles: [admin] }, { user: bin, roles: [admin] }]"

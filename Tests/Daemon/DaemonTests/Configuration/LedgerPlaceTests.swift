@@ -6,7 +6,7 @@ import Testing
 
 @testable import Daemon
 
-/// What is wrong with a configuration whose ledger is in PostgreSQL: lines under `ledger:` from line 7 on, and the problem.
+/// A faulty configuration of a ledger in PostgreSQL: lines under `ledger:` from line 7 on, and the problem.
 struct WrongDatabase: Sendable, CustomTestStringConvertible {
     let lines: [String]
     let problem: String
@@ -19,7 +19,7 @@ struct WrongDatabase: Sendable, CustomTestStringConvertible {
     var testDescription: String { problem }
 }
 
-@Suite("A configuration whose ledger is in PostgreSQL")
+@Suite("Configurations with the ledger in PostgreSQL")
 struct LedgerPlaceTests {
     private static let url = "postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full"
     private static let access = "access:\n  - { name: checkout, user: root, roles: [decrypt, admin] }\n"
@@ -28,7 +28,7 @@ struct LedgerPlaceTests {
         ConfigurationFixture.minimum + "ledger:\n" + lines.map { "  \($0)\n" }.joined() + access
     }
 
-    @Test("the URL, the password's file, the node and the standby are read; other files go where the unit keeps state")
+    @Test("reads the URL, the password file, the node and the standby; keeps other files in the unit's state directory")
     func everything() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("Secret of the ledger\n", to: "ledger-password")
@@ -53,7 +53,7 @@ struct LedgerPlaceTests {
     }
 
     @Test(
-        "each problem names its key and line, and never a secret",
+        "names the key and line of each problem, and never a secret",
         arguments: [
             WrongDatabase(
                 "url: postgresql://paytokend:hunter2@db1/paytokend?sslmode=verify-full", "node: a",
@@ -99,7 +99,7 @@ struct LedgerPlaceTests {
         #expect(problems.first?.contains("hunter2") == false)
     }
 
-    @Test("every rule with the role decrypt needs a name, and there must be rules")
+    @Test("requires rules, and a name for every rule with the role decrypt")
     func names() throws {
         let fixture = try ConfigurationFixture()
         let lines = ["url: \(Self.url)", "node: backend-1"]
@@ -118,12 +118,12 @@ struct LedgerPlaceTests {
             "\(problems)")
         let none = fixture.problems(text(lines, access: ""))
         #expect(none.count == 1 && none[0].contains("access: is missing; with a ledger in PostgreSQL"), "\(none)")
-        // One run finds this beside what is wrong with the URL.
+        // One run reports this together with the problem of the URL.
         #expect(fixture.problems(text(["url: postgres:/", "node: a"], access: nameless)).count == 2)
     }
 
     @Test(
-        "TLS that does not tell the server from an impostor is a warning at its line",
+        "warns, at its line, about TLS that does not authenticate the server",
         arguments: ["postgresql://db1/x", "postgresql://db1/x?sslmode=require"])
     func insecure(url: String) throws {
         let warnings = try ConfigurationFixture().load(text(["url: \(url)", "node: a"])).warnings
@@ -132,20 +132,20 @@ struct LedgerPlaceTests {
     }
 
     @Test(
-        "a socket on this host needs no TLS",
+        "requires no TLS for a socket on this host",
         arguments: ["postgresql:///paytokend", "postgresql:///x?host=/run/postgresql"])
     func local(url: String) throws {
         #expect(try ConfigurationFixture().load(text(["url: \(url)", "node: a"])).warnings.isEmpty)
     }
 
-    @Test("a service is looked for where libpq does")
+    @Test("looks up a service where libpq does")
     func service() throws {
         let fixture = try ConfigurationFixture()
         let text = text(["url: postgresql:///x?service=ledger", "node: a"])
         try fixture.directory.write("# ours\n[ledger]\nhost=db1\n", to: ".pg_service.conf")
         let home = ["HOME": fixture.directory.path, "PGSYSCONFDIR": fixture.directory.path("none")]
         #expect(fixture.problems(text, environment: home).isEmpty)
-        // The file that the environment names takes the place of the one at home.
+        // The file that the environment names replaces the one in the home directory.
         let named = home.merging(["PGSERVICEFILE": fixture.directory.path("none")]) { $1 }
         #expect(fixture.problems(text, environment: named).count == 1)
         let system = ["HOME": "/nowhere", "PGSYSCONFDIR": fixture.directory.path]
@@ -154,7 +154,9 @@ struct LedgerPlaceTests {
         #expect(fixture.problems(text, environment: system).isEmpty)
     }
 
-    @Test("a reload takes no rule without a name while the ledger in use is shared, whatever the file names by now")
+    @Test(
+        "a reload refuses a rule without a name while the ledger in use is shared, even if the file names another"
+    )
     func reload() throws {
         let fixture = try ConfigurationFixture()
         let shared = try fixture.load(text(["url: \(Self.url)", "node: a"]))
@@ -167,7 +169,7 @@ struct LedgerPlaceTests {
         #expect(try LiveConfiguration(named, instruments: Instruments()).objection(to: nameless) == nil)
     }
 
-    @Test("its warning stays until a restart, whatever a reload reads")
+    @Test("keeps the ledger's warning until a restart, despite reloads")
     func warningStays() throws {
         let fixture = try ConfigurationFixture()
         let configuration = try fixture.load(text(["url: postgresql://db1/x", "node: a"]))

@@ -7,9 +7,9 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-@Suite("Places that --check examines")
+@Suite("Paths that --check examines")
 struct PlaceExaminationTests {
-    /// What is wrong with the file, each as `LINE KEY: message`; warnings of it.
+    /// Returns the problems of the file, each as `LINE KEY: message`, and its warnings.
     private func examine(
         _ fixture: ConfigurationFixture, _ text: String, examinesPlaces: Bool = true
     ) throws -> (problems: [String], warnings: [String]) {
@@ -26,7 +26,7 @@ struct PlaceExaminationTests {
     private static let good =
         "listener: { socket: a.sock, admin_socket: b.sock }\nledger: { url: \"sqlite:l.sqlite\" }\n"
 
-    @Test("good places are accepted, and nothing is made there")
+    @Test("accepts good paths, and creates nothing there")
     func good() throws {
         let fixture = try ConfigurationFixture()
         #expect(try examine(fixture, Self.good) == ([], []))
@@ -34,7 +34,7 @@ struct PlaceExaminationTests {
         #expect(Set(left) == ["c.yaml", "pin", "module.so"])
     }
 
-    @Test("a ledger that a start refuses is a problem with its line, in the start's own words")
+    @Test("reports a ledger that a start refuses, with its line and in the start's words")
     func ledger() async throws {
         let fixture = try ConfigurationFixture()
         let open = fixture.directory.path("open")
@@ -60,12 +60,12 @@ struct PlaceExaminationTests {
                     observe: { _ in })
             }
             #expect(problems[0].contains("\(try #require(refused))".dropLast()))
-            // A reload does not touch what is open.
+            // A reload does not open again what is open.
             #expect(try examine(fixture, text, examinesPlaces: false).problems.isEmpty)
         }
     }
 
-    @Test("a socket's place that a start refuses is a problem with its line, in the start's own words")
+    @Test("reports a socket path that a start refuses, with its line and in the start's words")
     func sockets() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("", to: "file.sock")
@@ -88,7 +88,7 @@ struct PlaceExaminationTests {
     }
 
     @Test(
-        "a directory that the systemd unit makes is warned of",
+        "warns about a directory that the systemd unit creates",
         .enabled(
             if: !FileManager.default.fileExists(atPath: "/run/paytokend")
                 && !FileManager.default.fileExists(atPath: "/var/lib/paytokend"), "there is an installed paytokend"))

@@ -10,7 +10,7 @@ import WorkerSupervision
 @testable import Daemon
 @testable import Telemetry
 
-@Suite("What the record says of a configuration")
+@Suite("The recorded configuration")
 struct RecordedConfigurationTests {
     private func lines(_ values: ConfigurationValues) throws -> String {
         var head = ChainHead(node: try #require(AuditNode("n")))
@@ -20,7 +20,7 @@ struct RecordedConfigurationTests {
         }.joined(separator: "\n")
     }
 
-    @Test("where the file is silent the defaults stand, and nothing else")
+    @Test("records exactly the defaults for settings that the file omits")
     func defaults() throws {
         let fixture = try ConfigurationFixture()
         let values = try fixture.load(ConfigurationFixture.minimum).recordedValues
@@ -52,9 +52,7 @@ struct RecordedConfigurationTests {
         #expect(values.count == expected.count)
     }
 
-    @Test(
-        "access rules stand there as they decide: in their order, with uids and gids, roles, merchants and what they require"
-    )
+    @Test("records access rules in their order, with uids and gids, roles, merchants and required expectations")
     func rules() throws {
         let fixture = try ConfigurationFixture()
         let values = try fixture.load(
@@ -84,10 +82,10 @@ struct RecordedConfigurationTests {
         #expect(values["access.3.roles"] == nil)
     }
 
-    @Test("roots stand there by what their files hold, and distrusted certificates by their fingerprints, sorted")
+    @Test("records roots by the contents of their files, and distrusted certificates by their sorted fingerprints")
     func trust() throws {
         let fixture = try ConfigurationFixture()
-        // Twice in one file: Apple's own, whose fingerprint is published.
+        // Apple's own root, whose fingerprint is published, twice in one file.
         let base64 = Data(AppleRootCAG3.der).base64EncodedString(options: .lineLength64Characters)
         let pem = "-----BEGIN CERTIFICATE-----\n\(base64)\n-----END CERTIFICATE-----\n"
         try fixture.directory.write(pem + pem, to: "roots.pem")
@@ -101,7 +99,7 @@ struct RecordedConfigurationTests {
         #expect(values["trust.distrusted"] == "\(low), \(high.lowercased())")
     }
 
-    @Test("a ledger on a server stands there by its parts, and no secret of a token or a server in any part")
+    @Test("records a ledger on a server by its parts, without any secret of an HSM token or a server")
     func secrets() throws {
         let fixture = try ConfigurationFixture()
         try fixture.directory.write("hunter2-password\n", to: "ledger-password")
@@ -161,8 +159,8 @@ struct RecordedConfigurationTests {
             "access.1": AccessPolicy.ruleKeys,
         ]
         for (section, keys) in sections {
-            // A URL stands there by its parts, and a token's name in the names of its values.
-            // The time of a use_log stands there only with one.
+            // A URL is recorded by its parts, and an HSM token's name in the names of its values. The time of a use_log
+            // is recorded only with a use_log.
             let elsewhere: Set = ["ledger.url", "tokens.primary.name", "tokens.primary.use_log_timeout"]
             let kept = keys.filter { !elsewhere.contains("\(section).\($0)") }
             for key in kept { #expect(values["\(section).\(key)"] != nil, "\(section).\(key)") }

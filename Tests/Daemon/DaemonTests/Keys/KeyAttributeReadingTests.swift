@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// What the answer for one key says of the tokens that hold it.
+/// The part of a key's answer that describes the HSM tokens with a copy of the key.
 @Suite struct KeyAttributeReadingTests {
     private struct Source: KeyAttributeSource {
         var name = "primary"
@@ -19,7 +19,7 @@ import WorkerProtocol
 
     private static let hash = PublicKeyHash.of(subjectPublicKeyInfo: [1, 2, 3])
 
-    /// As a token describes a P-256 key that it made.
+    /// The attributes of a P-256 key that an HSM token made.
     private static let made = PrivateKeyAttributes(
         sensitive: true, extractable: false, alwaysSensitive: true, neverExtractable: true, local: true, token: true,
         private: true, modifiable: true, derive: true, decrypt: false, unwrap: false, sign: false, algorithm: .ec,
@@ -29,7 +29,7 @@ import WorkerProtocol
         await KeyAttributeReading([Source(answer: .success(keys))]).attributes(of: Self.hash, in: ["primary"])
     }
 
-    @Test("a key that the token made and never gave away has no shortcomings")
+    @Test("reports no shortcoming of a key that the HSM token made and never exported")
     func made() async throws {
         let values = try #require(await answer(Self.made).first?.values)
         #expect(values.shortcomings.isEmpty)
@@ -37,7 +37,7 @@ import WorkerProtocol
         #expect(values.local == true && values.alwaysSensitive == true && values.neverExtractable == true)
     }
 
-    @Test("an imported key shows that it was outside before, which is no shortcoming")
+    @Test("reports that an imported key was outside before, which is no shortcoming")
     func imported() async throws {
         var key = Self.made
         (key.local, key.alwaysSensitive, key.neverExtractable) = (false, false, false)
@@ -48,9 +48,9 @@ import WorkerProtocol
         #expect(values.strength == "RSA-2048" && values.uses == ["decrypt", "unwrap"])
     }
 
-    /// One attribute that is not as it has to be.
+    /// An attribute with an unwanted value.
     struct Weakness: Sendable, CustomTestStringConvertible {
-        /// How the sentence about it begins.
+        /// The beginning of the sentence about it.
         let testDescription: String
         let weaken: @Sendable (inout PrivateKeyAttributes) -> Void
     }
@@ -66,7 +66,7 @@ import WorkerProtocol
         Weakness(testDescription: "CKA_NEVER_EXTRACTABLE is false") { $0.neverExtractable = false },
     ]
 
-    @Test("each attribute that is not as it has to be has its sentence, and it alone", arguments: weaknesses)
+    @Test("reports each unwanted attribute with its own sentence only", arguments: weaknesses)
     func weakness(_ weakness: Weakness) async throws {
         var key = Self.made
         weakness.weaken(&key)
@@ -75,7 +75,7 @@ import WorkerProtocol
         #expect(shortcomings.allSatisfy { $0.hasPrefix(weakness.testDescription) }, "\(shortcomings)")
     }
 
-    @Test("a token that shows no such key says so; one that shows a copy has an element and a sentence for each")
+    @Test("reports an HSM token that shows no such key, and lists each copy with an element and a sentence")
     func objects() async throws {
         let none = await answer()
         #expect(none.map { $0.values?.shortcomings } == [["The token shows no private key with this CKA_ID now."]])
@@ -84,7 +84,7 @@ import WorkerProtocol
         #expect(two.allSatisfy { $0.values?.shortcomings.first?.contains("2 private keys") == true })
     }
 
-    @Test("only tokens that show the key are asked, in the configuration's order; those that are away say why")
+    @Test("asks only HSM tokens that show the key, in the configuration's order, and explains which ones are away")
     func tokens() async throws {
         let failure = WorkerFailure(.hsmTokenUnavailable, "C_FindObjects: CKR_DEVICE_REMOVED.")
         let reading = KeyAttributeReading([

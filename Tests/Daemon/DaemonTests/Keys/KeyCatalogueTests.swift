@@ -43,7 +43,7 @@ struct KeyCatalogueTests {
         try await ledger.apply(AdministrativeChange(at: Date(), key: key, records: []))
     }
 
-    @Test("a change of one key is seen, and the others are left as they are")
+    @Test("applies a change of one key, and leaves the others unchanged")
     func one() async throws {
         let (first, second) = (pair(1), pair(2))
         for hash in [first.hash, second.hash] { try await record(hash) }
@@ -59,13 +59,13 @@ struct KeyCatalogueTests {
         await ledger.close()
     }
 
-    @Test("what is known of a key since a listing began is newer than the listing, and older than the next one")
+    @Test("prefers a change since the listing began to the listing, and the next listing to the change")
     func listingUnderWay() async throws {
         let (first, second) = (pair(1), pair(2))
         for hash in [first.hash, second.hash] { try await record(hash) }
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: .now)
         let began = ContinuousClock.now
-        // Its successor lists meanwhile: one key is imported, the other destroyed.
+        // The next worker lists meanwhile: one key is imported, the other destroyed.
         try await catalogue.keyChanged(second.hash, shown: [("primary", [second.key])])
         try await catalogue.keyChanged(first.hash, shown: [("primary", [])])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key], asOf: began)
@@ -77,7 +77,7 @@ struct KeyCatalogueTests {
         await ledger.close()
     }
 
-    @Test("while the ledger cannot be read, what tokens show waits for it, and older does not replace newer")
+    @Test("keeps what HSM tokens show until the ledger can be read, and never replaces newer data with older")
     func behind() async throws {
         let (first, second) = (pair(1), pair(2))
         await ledger.close()
@@ -90,7 +90,7 @@ struct KeyCatalogueTests {
         #expect(catalogue.isBehind)
     }
 
-    @Test("many changes at the same time end with the ledger's last word")
+    @Test("ends many simultaneous changes with the ledger's latest state")
     func simultaneous() async throws {
         let (key, hash) = pair(1)
         try await record(hash)
@@ -111,11 +111,11 @@ struct KeyCatalogueTests {
     private func held() async throws -> Set<PublicKeyHash> { Set(try await ledger.keyHolders().keys) }
 
     @Test(
-        "the keys that HSM tokens show are noted for other nodes; those of a token that was not opened yet stay noted")
+        "notes the keys that HSM tokens show for other nodes, and keeps those of HSM tokens not opened yet")
     func heldKeys() async throws {
         let (first, second, foreign) = (pair(1), pair(2), pair(3))
         for hash in [first.hash, second.hash] { try await record(hash) }
-        // Before this start.
+        // Noted before this start.
         try await ledger.note(heldKeys: [second.hash])
         await catalogue.hsmTokenHasOpened("primary", showing: [first.key, foreign.key], asOf: .now)
         try await catalogue.noteHeldKeys()

@@ -11,7 +11,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// What becomes of a generated key when something fails beside it.
+/// The result of key generation when a later step fails.
 @Suite struct KeyGenerationTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
@@ -46,14 +46,14 @@ import WorkerProtocol
         if case .failure(let refusal) = result { refusal } else { nil }
     }
 
-    @Test("a key that the ledger does not record is taken out of the token again")
+    @Test("removes a key from the HSM token if the ledger does not record it")
     func withdrawn() async {
         hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
         #expect(refusal(await generate())?.code == .ledgerUnavailable)
         #expect(hsmToken.keyCount == 0)
     }
 
-    @Test("when it cannot be taken out, the refusal names the key that nothing uses")
+    @Test("names the unused key in the refusal if it cannot be removed")
     func left() async {
         hsmToken.meanwhile { [ledger = fixture.ledger] in await ledger.close() }
         hsmToken.fail(at: .destroying)
@@ -63,7 +63,7 @@ import WorkerProtocol
             refused?.details?.contains("keeps a key that is not recorded") == true, "\(String(describing: refused))")
     }
 
-    @Test("a key that is made and recorded is answered though the token cannot be listed then")
+    @Test("answers with a key that is made and recorded even if the HSM token cannot be listed afterwards")
     func unlisted() async throws {
         hsmToken.fail(at: .listing)
         guard case .success(.made(let entry, _)) = await generate() else {
@@ -76,7 +76,7 @@ import WorkerProtocol
         await fixture.ledger.close()
     }
 
-    @Test("a request that cannot be recorded is not given away")
+    @Test("withholds a certificate request that cannot be recorded")
     func unrecorded() async throws {
         guard case .success(.made(let entry, _)) = await generate() else {
             Issue.record("it was refused")
@@ -94,7 +94,7 @@ import WorkerProtocol
         #expect(refused?.code == .ledgerUnavailable)
     }
 
-    @Test("a certificate whose private key has gone from the token is refused, and nobody is told to activate it")
+    @Test("refuses a certificate whose private key has left the HSM token, without asking for its activation")
     func privateKeyGone() async throws {
         guard case .success(.made(let entry, _)) = await generate() else {
             Issue.record("it was refused")
@@ -105,7 +105,7 @@ import WorkerProtocol
                 for: entry, by: caller, dryRun: false, draft: AuditDraft()))
         let certificate = try SharedForge.authority.merchantCertificate(
             certificateSigningRequest: request.der, profile: MerchantCertificateProfile(merchantIdentifier: "m"))
-        // Behind the daemon's back.
+        // Destroyed without the daemon's knowledge.
         try await hsmToken.destroyKey(entry.publicKeyHash)
         for dryRun in [true, false] {
             let refused: Refusal?
@@ -123,7 +123,7 @@ import WorkerProtocol
         await fixture.ledger.close()
     }
 
-    @Test("ten starts at once make one key, and each has a request for it")
+    @Test("makes one key for ten simultaneous starts, and answers each with a request for it")
     func simultaneousStarts() async throws {
         let old = PublicKeyHash.of(subjectPublicKeyInfo: [1])
         let key = KeyRecord(

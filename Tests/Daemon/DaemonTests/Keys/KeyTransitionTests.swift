@@ -6,7 +6,7 @@ import Testing
 
 @testable import Daemon
 
-@Suite("What becomes of a key's record when its state is changed")
+@Suite("Key records after a change of state")
 struct KeyTransitionTests {
     private let noon = Date(timeIntervalSince1970: 1_800_000_000)
     private let day: TimeInterval = 86_400
@@ -26,27 +26,27 @@ struct KeyTransitionTests {
         }
     }
 
-    /// Whether it opens anything at any time around noon.
+    /// Returns true if the key opens payment tokens at any time around noon.
     private func opens(_ key: KeyRecord) -> Bool {
         [-1, 0, 1, 7 * day, 3650 * day].contains { key.serves(at: noon.addingTimeInterval($0)) }
     }
 
-    @Test("retired at once, suspended and resumed, a key is deactivated and opens nothing that comes then")
+    @Test("deactivates a key that was retired at once, suspended and resumed, and opens nothing with it afterwards")
     func detour() throws {
         let retired = try key(.active).changed(to: .deactivated, cutOff: nil, at: noon)
-        // Not even what came before and waits for the token.
+        // Not even an earlier payment token that waits for the HSM token.
         #expect(!opens(retired))
         let suspended = try retired.changed(to: .suspended, cutOff: nil, at: noon.addingTimeInterval(-2))
         #expect(!opens(suspended))
         let resumed = try suspended.changed(to: .active, cutOff: nil, at: noon)
         #expect(resumed.state == .deactivated && !opens(resumed))
-        // However often.
+        // Repetition changes nothing.
         let again = try resumed.changed(to: .suspended, cutOff: nil, at: noon)
         #expect(again.cutOff == suspended.cutOff)
         #expect(try again.changed(to: .active, cutOff: nil, at: noon).state == .deactivated)
     }
 
-    @Test("so is one that was suspended first and retired then, with a cut-off or without")
+    @Test("deactivates a key that was suspended first and then retired, with or without a cut-off")
     func suspendedFirst() throws {
         for start in [key(.active), key(.deactivated, cutOff: noon.addingTimeInterval(day))] {
             let retired = try start.changed(to: .suspended, cutOff: nil, at: noon)
@@ -58,7 +58,7 @@ struct KeyTransitionTests {
         }
     }
 
-    @Test("an active key comes back active, and a deactivated one with what is left of its cut-off")
+    @Test("resumes an active key as active, and a deactivated one with the rest of its cut-off")
     func resumed() throws {
         let active = try key(.active).changed(to: .suspended, cutOff: nil, at: noon)
             .changed(to: .active, cutOff: nil, at: noon)
@@ -69,7 +69,7 @@ struct KeyTransitionTests {
         #expect(late == key(.deactivated, cutOff: end))
     }
 
-    @Test("a cut-off lies ahead, and at most 90 days")
+    @Test("accepts a cut-off in the future, at most 90 days ahead")
     func bounds() throws {
         let most = noon.addingTimeInterval(90 * day)
         #expect(try key(.active).changed(to: .deactivated, cutOff: most, at: noon).cutOff == most)
@@ -84,7 +84,7 @@ struct KeyTransitionTests {
     }
 
     @Test(
-        "what cannot be is refused with what can",
+        "refuses an impossible transition and names the possible ones",
         arguments: [
             (KeyState.active, KeyState.destroyed, "suspended, deactivated, compromised"),
             (.suspended, .suspended, "active, deactivated, compromised, destroyed"),
@@ -98,7 +98,7 @@ struct KeyTransitionTests {
         #expect(refused?.details == "from \(from.rawValue) it can become \(words)")
     }
 
-    @Test("a name that leads to no key is key_not_found, and one that several keys begin with says how many")
+    @Test("refuses an unknown name with key_not_found, and an ambiguous prefix with the number of matches")
     func names() {
         for error in [KeyLookupError.notBase64, .notHexadecimal, .ambiguous(count: 2), .unknown] {
             #expect(error.refusal.code == .keyNotFound)

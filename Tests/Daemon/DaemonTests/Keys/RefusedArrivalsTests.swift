@@ -4,11 +4,11 @@ import Testing
 
 @testable import Daemon
 
-@Suite("Payment tokens that name a key and are refused")
+@Suite("Refused payment tokens that name a key")
 struct RefusedArrivalsTests {
     private let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
-    @Test("arrivals are counted by key, over the last hour, to the minute")
+    @Test("counts arrivals by key over the last hour, to the minute")
     func counted() {
         let arrivals = RefusedArrivals()
         let (one, other) = (
@@ -21,7 +21,7 @@ struct RefusedArrivalsTests {
         #expect(arrivals.lastHour(other, now: noon) == 0)
     }
 
-    @Test("days of arrivals are forgotten, the last hour is not")
+    @Test("forgets arrivals older than the last hour, and keeps that hour")
     func bounded() {
         let arrivals = RefusedArrivals()
         let key = PublicKeyHash.of(subjectPublicKeyInfo: [1])

@@ -10,12 +10,12 @@ import TokenForge
 @testable import Daemon
 @testable import MerchantKeys
 
-/// What is derived from a merchant's keys, and what a person then reads.
-@Suite("Rotations, read off the keys")
+/// The rotation derived from a merchant's keys, and the text for its reader.
+@Suite("Rotations derived from the keys")
 struct RotationTests {
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
 
-    /// A key by a number, made that many hours before now.
+    /// A key with this number, made that many hours before now.
     private func key(
         _ number: UInt8, _ state: KeyState, hoursAgo: Double, origin: KeyRecord.Origin = .imported,
         cutOffIn: TimeInterval? = nil, opened: Int = 0, refused: Int = 0, wasUsed: Bool = false,
@@ -45,7 +45,7 @@ struct RotationTests {
         rotation.steps.first { $0.status == .next }?.name
     }
 
-    @Test("one active key is no rotation, however many dead ones lie beside it")
+    @Test("finds no rotation with one active key, however many inactive ones there are")
     func none() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1, opened: 9), key(2, .deactivated, hoursAgo: 9),
@@ -56,7 +56,7 @@ struct RotationTests {
         #expect(rotation.oldKeys.isEmpty && rotation.endingKeys.isEmpty)
     }
 
-    @Test("a generated key without a certificate is the new one, and all active ones are old")
+    @Test("takes a generated key without a certificate as the new one, and all active ones as old")
     func waiting() throws {
         let new = key(1, .preActivation, hoursAgo: 30, origin: .generated)
         let old = key(2, .active, hoursAgo: 1, opened: 3)
@@ -67,13 +67,13 @@ struct RotationTests {
         #expect(rotation.steps.map(\.status) == [.done, .next, .open, .open, .open, .open])
     }
 
-    @Test("a key without a certificate that was not generated here begins no rotation")
+    @Test("starts no rotation with a key without a certificate that was not generated here")
     func imported() throws {
         let rotation = try rotation(key(1, .preActivation, hoursAgo: 1), key(2, .active, hoursAgo: 9))
         #expect(rotation.phase == .none && rotation.newKey?.keyRecord.state == .active)
     }
 
-    @Test("of several generated keys the youngest is the new one, and the others are named")
+    @Test("takes the youngest of several generated keys as the new one, and names the others")
     func several() throws {
         let young = key(1, .preActivation, hoursAgo: 1, origin: .generated)
         let older = key(2, .preActivation, hoursAgo: 2, origin: .generated)
@@ -82,7 +82,7 @@ struct RotationTests {
         #expect(rotation.remarks.contains { $0.contains(older.short) })
     }
 
-    @Test("of two active keys the younger is new: not activated, in overlap, ready to finish")
+    @Test("takes the younger of two active keys as new: not activated, in overlap, ready to finish")
     func phases() throws {
         let quiet = try rotation(
             key(1, .active, hoursAgo: 1, origin: .generated), key(2, .active, hoursAgo: 9, opened: 5))
@@ -99,13 +99,13 @@ struct RotationTests {
         #expect(ready.next.contains("POST /v1/rotations/{merchant}/finish"))
     }
 
-    @Test("a new key that was used since the start counts as activated though the last hour was silent")
+    @Test("counts a new key that was used since the start as activated, even after a silent hour")
     func silentHour() throws {
         let rotation = try rotation(key(1, .active, hoursAgo: 5, wasUsed: true), key(2, .active, hoursAgo: 99))
         #expect(rotation.phase == .finish)
     }
 
-    @Test("a deactivated key before its cut-off ends the rotation; afterwards there is none")
+    @Test("ends the rotation with a deactivated key before its cut-off, and finds none afterwards")
     func ending() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60))
@@ -116,7 +116,7 @@ struct RotationTests {
         #expect(over.phase == .none)
     }
 
-    @Test("EC and RSA keys, and merchants, are rotated apart")
+    @Test("separates the rotations of EC and RSA keys, and of merchants")
     func apart() {
         let all = Rotation.all(
             among: [
@@ -129,7 +129,7 @@ struct RotationTests {
     }
 
     @Test(
-        "a renewed certificate makes an old key no new one, and nothing is retired by rotate when the days contradict")
+        "does not take a renewed old key for a new one, and retires nothing when the dates contradict each other")
     func certificates() throws {
         let forged = try ForgedPair()
         let renewed = try forged.key(notBeforeDaysAgo: 1, importedHoursAgo: 9000, now: now)
@@ -141,7 +141,7 @@ struct RotationTests {
         }
     }
 
-    @Test("tokens that were refused prove neither that the new key is activated nor that the old one is in use")
+    @Test("draws no conclusion about activation or use from refused payment tokens")
     func refusedArrivals() throws {
         let unproven = try rotation(key(1, .active, hoursAgo: 1, refused: 1), key(2, .active, hoursAgo: 9))
         #expect(unproven.phase == .activation)
@@ -149,12 +149,12 @@ struct RotationTests {
         let done = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9, refused: 2))
         #expect(done.phase == .finish)
         #expect(refusal(done) == nil)
-        // But they are shown.
+        // The rotation reports them, however.
         #expect(unproven.remarks.contains { $0.contains("1 token that named the new key (unverified") })
         #expect(done.remarks.contains { $0.contains("2 tokens that named the old key (unverified") })
     }
 
-    @Test("a new key that is missing in a token of the old one is said, with what to do before it is activated")
+    @Test("reports a new key that is missing in an HSM token of the old one, and what to do before activation")
     func missingInHSMTokens() throws {
         let new = key(1, .active, hoursAgo: 1, hsmTokens: ["primary"])
         let both = key(2, .active, hoursAgo: 9, hsmTokens: ["primary", "second"])
@@ -167,7 +167,7 @@ struct RotationTests {
         #expect(alike.remarks.isEmpty)
     }
 
-    @Test("a key that somebody generates meanwhile does not hold up a rotation that has its certificate")
+    @Test("is not delayed by a key generated meanwhile once the new key has its certificate")
     func generatedMeanwhile() throws {
         let stray = key(3, .preActivation, hoursAgo: 0.5, origin: .generated)
         let rotation = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9), stray)
@@ -175,7 +175,7 @@ struct RotationTests {
         #expect(refusal(rotation) == nil)
     }
 
-    @Test("an old key that ends before anybody saw a token under the new one is no success")
+    @Test("reports no success when an old key ends before any payment token used the new one")
     func activationMissed() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: 60, opened: 4))
@@ -184,14 +184,14 @@ struct RotationTests {
         #expect(rotation.steps.map(\.status) == [.done, .done, .next, .done, .done, .open])
     }
 
-    @Test("a merchant's only key that was retired is no rotation's end, but the merchant's")
+    @Test("treats the retirement of a merchant's only key as the end of its keys, not of a rotation")
     func retiredAlone() throws {
         let rotation = try rotation(key(2, .deactivated, hoursAgo: 9, cutOffIn: 60, opened: 4))
         #expect(rotation.newKey == nil && rotation.steps.isEmpty)
         #expect(rotation.next == "No active key is left; POST /v1/rotations makes one.")
     }
 
-    @Test("suspended keys and those past their cut-off are named, with what arrives under them")
+    @Test("names suspended keys and those past their cut-off, with the arrivals that name them")
     func silent() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1, refused: 3),
@@ -212,7 +212,7 @@ struct RotationTests {
         }
     }
 
-    @Test("finishing deactivates every old key with the cut-off, and no other")
+    @Test("deactivates every old key with the cut-off, and no other, when it finishes")
     func finished() throws {
         let end = now.addingTimeInterval(7 * 86_400)
         let rotation = try rotation(
@@ -223,7 +223,7 @@ struct RotationTests {
         #expect(try rotation.finished(cutOff: nil, force: false, now: now).allSatisfy { $0.cutOff == nil })
     }
 
-    @Test("finishing is refused while the old key opens tokens, unless forced")
+    @Test("refuses to finish while the old key opens payment tokens, unless forced")
     func inUse() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 12))
@@ -233,7 +233,7 @@ struct RotationTests {
         #expect(refusal(rotation, force: true) == nil)
     }
 
-    @Test("finishing is refused before the new key has opened a token, unless forced")
+    @Test("refuses to finish before the new key has opened a payment token, unless forced")
     func notActivated() throws {
         let rotation = try rotation(key(1, .active, hoursAgo: 1), key(2, .active, hoursAgo: 9))
         let refused = try #require(refusal(rotation))
@@ -241,7 +241,7 @@ struct RotationTests {
         #expect(refusal(rotation, force: true) == nil)
     }
 
-    @Test("finishing is refused while no token shows the new key, forced or not, and nobody is told to activate it")
+    @Test("refuses to finish while no HSM token shows the new key, even if forced, without asking for its activation")
     func newKeyAway() throws {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1, fault: "No token shows it."), key(2, .active, hoursAgo: 9))
@@ -252,7 +252,7 @@ struct RotationTests {
         }
     }
 
-    @Test("a cut-off lies within 90 days")
+    @Test("accepts a cut-off within 90 days only")
     func farCutOff() throws {
         let rotation = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
         let day = 86_400.0
@@ -260,7 +260,7 @@ struct RotationTests {
         #expect(refusal(rotation, cutOff: now.addingTimeInterval(90 * day + 1))?.code == .malformedRequest)
     }
 
-    @Test("what there is nothing to finish in, or would leave no key, is refused though forced")
+    @Test("refuses to finish, even if forced, when nothing is to be finished or no key would be left")
     func nothingToFinish() throws {
         let one = try rotation(key(1, .active, hoursAgo: 1))
         #expect(refusal(one, force: true)?.code == .invalidState)
@@ -272,7 +272,7 @@ struct RotationTests {
     }
 }
 
-/// Active keys of one merchant with certificates of chosen ages.
+/// Active keys of one merchant with certificates of given ages.
 private struct ForgedPair {
     private let authority: ForgeAuthority
 
@@ -296,10 +296,10 @@ private struct ForgedPair {
     }
 }
 
-/// A rotation read from a ledger, beside HSM tokens that do not serve.
+/// A rotation read from a ledger while no HSM token serves.
 @Suite struct UnavailableHSMTokenTests {
     @Test(
-        "a key in HSM tokens of which none is available has a fault, which names them",
+        "reports a fault of a key whose HSM tokens are all unavailable, and names them",
         arguments: [
             (["north"], "The only HSM token that holds it is not available now: north."),
             (["north", "south"], "None of the HSM tokens that hold it is available now: north, south."),

@@ -5,7 +5,7 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-@Suite("What the HTTP decoder is given at a time")
+@Suite("Input that the HTTP decoder receives at a time")
 struct BoundedInputTests {
     private func pieces(of text: String, afterHead prepare: (BoundedInput) -> Void) throws -> [String] {
         let input = BoundedInput()
@@ -18,7 +18,7 @@ struct BoundedInputTests {
         return pieces
     }
 
-    @Test("a chunked body comes in one piece, whatever is in its data, and the next request in another")
+    @Test("passes a chunked body in one piece with any data, and the next request in another")
     func chunked() throws {
         let lines = String(repeating: "\n", count: 0x1000)
         let body = "1000;a=\"0\"\r\n\(lines)\r\n3\nab\n\r\n00;x\r\n"
@@ -30,7 +30,7 @@ struct BoundedInputTests {
                 == [body + "Trailer: 1\r\n\r\n", next])
     }
 
-    @Test("the chunks of a body come so many at once, and the turn ends with each lot")
+    @Test("passes a body's chunks in bounded groups, and ends the turn after each group")
     func lots() throws {
         let input = BoundedInput()
         let channel = EmbeddedChannel(handler: input)

@@ -7,9 +7,9 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-@Suite("Limits of connections, and the end")
+@Suite("Connection limits and draining")
 struct ConnectionLimitTests {
-    @Test("a connection over the limit is told so at once, with Retry-After, and closed", arguments: [true, false])
+    @Test("refuses a connection over the limit at once, with Retry-After, and closes it", arguments: [true, false])
     func saysOverloaded(perUID: Bool) async throws {
         try await ListenerFixture(
             change: {
@@ -26,7 +26,7 @@ struct ConnectionLimitTests {
             #expect(Int(answer.headers["retry-after"] ?? "") ?? 0 > 0)
             try await excess.waitForEnd()
 
-            // The held ones are served, and a place that becomes free is taken again.
+            // The open connections are served, and a freed place is taken again.
             try await held[0].send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(try await held[0].answer().status == 200)
             await held[1].close()
@@ -38,7 +38,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test("a flood of connections neither stops the served ones nor the accepting")
+    @Test("serves open connections and keeps accepting during a flood of connections")
     func survivesFlood() async throws {
         try await ListenerFixture(change: { $0.maxConnections = 4 }).use { fixture in
             let served = try await fixture.connect()
@@ -48,7 +48,7 @@ struct ConnectionLimitTests {
             for _ in 0..<300 {
                 if let connection = try? await fixture.connect() { flood.append(connection) }
             }
-            // Served, told, and the rest closed without a word: no more descriptors than that are held.
+            // Served, refused with an answer, or closed without one: no other connection has a descriptor.
             let most = Double(4 + ConnectionLimits.overloadedMargin)
             try await wait(for: "the excess to be closed") { fixture.instruments.connections.value() ?? 0 <= most }
             try await served.send("GET /y HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -62,7 +62,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test("administration finds room when the payments socket is full")
+    @Test("admits administration when the payments socket is full")
     func keepsAdminFree() async throws {
         try await ListenerFixture(change: { $0.maxConnections = 2 }).use { fixture in
             let first = try await fixture.connect()
@@ -75,7 +75,7 @@ struct ConnectionLimitTests {
     }
 
     @Test(
-        "a thousand idle connections of one uid do not hinder another uid",
+        "lets a thousand idle connections of one uid hinder no other uid",
         .enabled(if: geteuid() == 0, "only root can connect as two users"))
     func servesOtherUIDs() async throws {
         let directory = try FreshDirectory()
@@ -98,7 +98,7 @@ struct ConnectionLimitTests {
     }
 
     @Test(
-        "the accounts of a group take half of the places at most, with however many uids",
+        "limits the accounts of a group to half of the places, for any number of uids",
         .enabled(if: geteuid() == 0, "only root can connect as several users"))
     func keepsPlacesForNamedAccounts() async throws {
         let directory = try FreshDirectory()
@@ -137,7 +137,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test("draining closes idle connections, lets the busy one finish, and takes no new ones")
+    @Test("closes idle connections while draining, lets busy ones finish, and accepts none")
     func drains() async throws {
         let fixture = try await ListenerFixture()
         let idle = try await fixture.connect()
@@ -158,15 +158,16 @@ struct ConnectionLimitTests {
         #expect(busy.text.isEmpty)
     }
 
-    /// Who connects just before the end cannot know of it; in a request's stead it would find the connection closed.
-    @Test("a connection that was opened before draining starts has its first request answered, and no second one")
+    /// A peer that connects just before draining cannot know of it, and would find the connection closed on its first
+    /// request.
+    @Test("answers the first request of a connection opened before draining, and no second one")
     func drainsFresh() async throws {
         let fixture = try await ListenerFixture(firstRequestWhileDraining: .minutes(10))
         let served = try await fixture.connect()
         try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(try await served.answer().status == 200)
         let fresh = try await fixture.connect()
-        // The kernel has connected it; a second one that is answered shows that it is served.
+        // The kernel has connected it; the answer to a second connection shows that this one is served.
         try await served.send("GET /before HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(try await served.answer().status == 200)
         let shutdown = Task { await fixture.listener.shutdown(grace: .seconds(120)) }
@@ -179,7 +180,7 @@ struct ConnectionLimitTests {
         #expect(fixture.handler.answered.current == 3)
     }
 
-    @Test("what was accepted before draining and is counted after it is served")
+    @Test("serves a connection accepted before draining and counted after it")
     func drainsLate() {
         let limits = ConnectionLimits(.init(total: 4, perSource: 4))
         #expect(limits.drain().isEmpty && limits.isDraining)
@@ -187,7 +188,7 @@ struct ConnectionLimitTests {
         #expect(limits.served.count == 1)
     }
 
-    @Test("a request that is still arriving when draining starts is finished")
+    @Test("finishes a request that is still arriving when draining starts")
     func drainsArriving() async throws {
         let fixture = try await ListenerFixture()
         let client = try await fixture.connect()
@@ -200,7 +201,7 @@ struct ConnectionLimitTests {
         await shutdown.value
     }
 
-    @Test("what does not finish in time is closed")
+    @Test("closes connections that do not finish in time")
     func endsDraining() async throws {
         let fixture = try await ListenerFixture()
         let client = try await fixture.connect()
@@ -214,7 +215,7 @@ struct ConnectionLimitTests {
         fixture.handler.latch.open()
     }
 
-    @Test("the descriptor limit leaves room for what is no connection")
+    @Test("leaves room in the descriptor limit for descriptors that are not connections")
     func keepsBelowDescriptorLimit() {
         #expect(DescriptorLimit.raise() >= 256)
         #expect(DescriptorLimit.connections(wanted: 512, limit: 65_536) == 512)
@@ -235,13 +236,13 @@ struct ConnectionCountTests {
         limits.admit(EmbeddedChannel(), from: .user(uid))
     }
 
-    @Test("one uid gets its own places and no more")
+    @Test("limits one uid to its own places")
     func eachUID() {
         #expect((0..<4).map { _ in arrive(1000) } == [.serve, .serve, .serve, .refuse])
         #expect(arrive(1001) == .serve)
     }
 
-    @Test("when the others have taken every place, root and the daemon's own user still get in")
+    @Test("admits root and the daemon's own user when others have taken every place")
     func reserved() {
         for uid: UInt32 in [1000, 1000, 1000, 1001, 1001, 1001] { #expect(arrive(uid) == .serve) }
         #expect(arrive(1002) == .refuse)
@@ -250,7 +251,7 @@ struct ConnectionCountTests {
         #expect(arrive(0) == .refuse)
     }
 
-    @Test("a place is free again when its connection ends")
+    @Test("frees a place when its connection ends")
     func departure() {
         let channels = (0..<3).map { _ in EmbeddedChannel() }
         for channel in channels { #expect(limits.admit(channel, from: .user(1000)) == .serve) }

@@ -8,9 +8,9 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-@Suite("Places of connections whose client is not known")
+@Suite("Places of connections with an unknown client")
 struct ConnectionPlacesTests {
-    /// Connections to one set of limits, by the order in which they came.
+    /// Connections under one set of limits, in the order of arrival.
     private struct Arrivals {
         let limits: ConnectionLimits
         let dismissed = Shared<[Int]>([])
@@ -29,7 +29,7 @@ struct ConnectionPlacesTests {
             return limits.admit(channel, from: source, within: wider)
         }
 
-        /// One connection of an IPv6 address, with bounds of 4, 8 and 16.
+        /// Adds one connection of an IPv6 address, with bounds of 4, 8 and 16.
         mutating func arrive(_ prefixes: [String]) {
             arrive(
                 .network(prefixes[0]),
@@ -39,20 +39,20 @@ struct ConnectionPlacesTests {
         func isServed(_ number: Int) -> Bool { limits.served.contains { $0 === channels[number] } }
     }
 
-    @Test("the oldest of the same source gives way, and when all places are taken, of the source that has the most")
+    @Test("closes the oldest connection of the same source, or of the largest source when all places are taken")
     func oldest() {
         var arrivals = Arrivals(.init(total: 4, perSource: 3, unidentified: 4))
         for _ in 0..<4 { #expect(arrivals.arrive(.network("a")) == .serve) }
         #expect(arrivals.dismissed.current == [0])
         for _ in 0..<2 { arrivals.arrive(.network("b")) }
         #expect(arrivals.dismissed.current == [0, 1], "all places are taken, and a has the most")
-        // Its end, which comes later, frees no place a second time.
+        // Its later end does not free a place a second time.
         for channel in arrivals.channels[..<2] { arrivals.limits.release(channel, decision: .serve) }
         arrivals.arrive(.network("c"))
         #expect(arrivals.limits.served.count == 4 && arrivals.isServed(6))
     }
 
-    @Test("however many connections others open, and from however many addresses, one from an address of its own stays")
+    @Test("keeps a connection from its own address despite any number of other connections and addresses")
     func flood() {
         var arrivals = Arrivals(.init(total: 1_024, perSource: 64, unidentified: 256))
         for _ in 0..<64 { for address in 0..<16 { arrivals.arrive(.network("\(address)")) } }
@@ -61,12 +61,12 @@ struct ConnectionPlacesTests {
         for _ in 0..<64 { for address in 0..<16 { arrivals.arrive(.network("\(address)")) } }
         #expect(arrivals.isServed(client) && arrivals.limits.served.count == 256)
         #expect(arrivals.limits.recount(arrivals.channels[client], as: .client("shop"), atMost: 1))
-        // Now one place more is free for those that are not known.
+        // Now unknown clients have one more place.
         arrivals.arrive(.network("0"))
         #expect(arrivals.limits.served.count == 257)
     }
 
-    @Test("networks of 64, 56 and 48 bits have bounds of their own, and give way in their own")
+    @Test("bounds networks of 64, 56 and 48 bits separately, and closes connections within each")
     func networks() {
         var arrivals = Arrivals(.init(total: 100, perSource: 4, unidentified: 100))
         for _ in 0..<5 { arrivals.arrive(["64 a", "56 a", "48 a"]) }
@@ -78,7 +78,7 @@ struct ConnectionPlacesTests {
         #expect(arrivals.limits.served.count == 16)
     }
 
-    @Test("all networks of 64 bits of one party give way before another party's single connection")
+    @Test("closes connections of one party's 64-bit networks before the single connection of another party")
     func manyNetworks() {
         var arrivals = Arrivals(.init(total: 12, perSource: 4, unidentified: 12))
         arrivals.arrive(["64 client", "56 client", "48 client"])
@@ -86,7 +86,7 @@ struct ConnectionPlacesTests {
         #expect(arrivals.isServed(0) && arrivals.limits.served.count == 12)
     }
 
-    @Test("a connection whose client becomes known is counted by the client, and no longer by where it comes from")
+    @Test("counts a connection by its client once that is known, and no longer by its source")
     func recounted() {
         let limits = ConnectionLimits(.init(total: 6, perSource: 3))
         let channels = (0..<3).map { _ in EmbeddedChannel() }
@@ -101,7 +101,7 @@ struct ConnectionPlacesTests {
         #expect(!limits.recount(EmbeddedChannel(), as: .client("shop"), atMost: 9), "it is not served")
     }
 
-    @Test("known clients together leave the others' places free, and a known connection never gives way")
+    @Test("leaves the others' places to unknown clients, and never closes a known client's connection")
     func identified() {
         var arrivals = Arrivals(.init(total: 4, perSource: 4, unidentified: 1))
         for number in 0..<3 {
@@ -113,7 +113,7 @@ struct ConnectionPlacesTests {
         #expect((0..<3).allSatisfy { arrivals.isServed($0) } && arrivals.limits.served.count == 4)
     }
 
-    @Test("accounts that no rule names have places together, and the rest is for those that rules name")
+    @Test("limits the accounts that no rule names together, and keeps the rest for the named ones")
     func unnamedAccounts() {
         let limits = ConnectionLimits(.init(total: 512, perSource: 128), ownUID: 100)
         let shares = UnnamedShares(total: 512)
@@ -129,7 +129,7 @@ struct ConnectionPlacesTests {
         #expect(arrive(1_000, nil) == 128)
     }
 
-    @Test("uids of a group rule share one turn on an event loop, and an account that a rule names has its own")
+    @Test("shares one event-loop turn among the uids of a group rule, and gives a named account its own")
     func turns() throws {
         var ends: [CInt] = [-1, -1]
         #expect(unsafe socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &ends) == 0)

@@ -5,10 +5,10 @@ import Testing
 
 @testable import Daemon
 
-@Suite("Requests that are wrong, too large or too slow")
+@Suite("Wrong, oversized and slow requests")
 struct HostileRequestTests {
     private static func nonsense(_ count: Int) -> String {
-        // Printable, fixed, and no HTTP.
+        // Printable, deterministic, and not HTTP.
         let bytes = (0..<count).map { (index: Int) -> UInt8 in
             let spread = index * 31 + index / 7
             return UInt8(33 + spread % 90)
@@ -17,7 +17,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "what is not HTTP gets a bare 400 and a close",
+        "answers input that is not HTTP with a bare 400, and closes",
         arguments: [
             "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}", "hello\r\n\r\n", "GET /\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /a b HTTP/1.1\r\n\r\n", "{\"token\": 1}\r\n",
@@ -37,7 +37,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("64 KiB of nonsense are refused, and others are served meanwhile")
+    @Test("refuses 64 KiB of random input, and serves others meanwhile")
     func refusesNonsense() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -51,7 +51,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "a message whose length is in doubt is refused",
+        "refuses a message of ambiguous length",
         arguments: [
             "Content-Length: 3\r\nContent-Length: 3", "Content-Length: 3\r\nContent-Length: 4", "Content-Length: 3, 3",
             "Content-Length: 3\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 3",
@@ -70,7 +70,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a request that is refused after its head and cut off in its body has one answer")
+    @Test("answers once a request that is refused after its head and cut off in its body")
     func refusesOnce() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -82,7 +82,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("chunked in HTTP/1.0 is refused")
+    @Test("refuses chunked encoding in HTTP/1.0")
     func refusesChunkedHTTP10() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -91,7 +91,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a chunk's size that is no number is refused")
+    @Test("refuses a chunk size that is not a number")
     func refusesBadChunk() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -102,7 +102,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("garbage after a good request does not cost that request its answer")
+    @Test("answers a good request that garbage follows")
     func answersBeforeGarbage() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -113,7 +113,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a declared length over the limit is refused before the body, and the connection closed")
+    @Test("refuses a declared length over the limit before the body, and closes the connection")
     func refusesLargeLength() async throws {
         try await ListenerFixture(bodyLimit: 1_000).use { fixture in
             let client = try await fixture.connect()
@@ -126,7 +126,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a client that goes on sending after its 413 can still read it")
+    @Test("lets a client that keeps sending after its 413 still read it")
     func lingersForTheAnswer() async throws {
         try await ListenerFixture(bodyLimit: 1_000).use { fixture in
             let curl = try await Curl.request(
@@ -136,7 +136,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a chunked body over the limit is refused at the chunk that exceeds it")
+    @Test("refuses a chunked body at the chunk that exceeds the limit")
     func refusesLargeChunks() async throws {
         try await ListenerFixture(bodyLimit: 10).use { fixture in
             let client = try await fixture.connect()
@@ -149,7 +149,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "a chunk that exceeds the limit by its size is refused before its bytes come",
+        "refuses a chunk whose size exceeds the limit before its bytes arrive",
         arguments: ["b", "7fffffffffffffff"])
     func refusesLargeChunkSize(size: String) async throws {
         try await ListenerFixture(bodyLimit: 10).use { fixture in
@@ -160,7 +160,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("chunk extensions that outweigh the body are refused")
+    @Test("refuses chunk extensions that are larger than the body")
     func refusesHeavyChunks() async throws {
         try await ListenerFixture(bodyLimit: 100).use { fixture in
             let client = try await fixture.connect()
@@ -188,7 +188,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a head over its limits is request_too_large", arguments: LargeHead.allCases)
+    @Test("refuses a head over its limits with request_too_large", arguments: LargeHead.allCases)
     func refusesLargeHead(head: LargeHead) async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -201,7 +201,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "a target that cannot be decoded is malformed_request",
+        "refuses a target that cannot be decoded with malformed_request",
         arguments: [
             "/%", "/%2", "/%zz", "/%ff", "/%00", "/a?x=%0a", "/a?x=1&x=2",
         ])
@@ -217,7 +217,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "an upgrade and CONNECT are answered as requests, and the connection closed",
+        "answers an upgrade and CONNECT as requests, and closes the connection",
         arguments: [
             "GET /u HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nbytes",
             "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\nbytes",
@@ -232,7 +232,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "a sender that is too slow gets 408 and a close",
+        "answers a slow sender with 408, and closes",
         arguments: [
             "P", "POST /s HTTP/1.1\r\nHost: a\r\n", "POST /s HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
             "POST /s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
@@ -250,7 +250,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "the beginning of a request that came with the end of another has the same time",
+        "gives the same time to the beginning of a request that arrived with the end of another",
         arguments: [
             "GET /a HTTP/1.1\r\nHost: a\r\n\r\n",
             "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab\n\nc",
@@ -271,7 +271,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("empty lines between requests belong to none: the connection is idle, and serves on")
+    @Test("ignores empty lines between requests: the connection is idle, and serves on")
     func ignoresEmptyLines() async throws {
         try await ListenerFixture(request: .milliseconds(200), idle: .seconds(6)).use { fixture in
             let client = try await fixture.connect()
@@ -279,13 +279,13 @@ struct HostileRequestTests {
             #expect(try await client.answer().body == "GET /a 0")
             try await client.send("\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n\r\n")
             #expect(try await client.answer().body == "GET /b 0")
-            // Closed as idle, and not answered with 408 before.
+            // Closed as idle, without a 408 before.
             try await client.waitForEnd()
             #expect(client.text.isEmpty)
         }
     }
 
-    @Test("requests in one piece and in single bytes are answered alike")
+    @Test("answers requests in one piece and in single bytes alike")
     func splitAnywhere() async throws {
         let requests =
             "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n\n\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -302,7 +302,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("garbage with empty lines in it, after a good request, does not cost that request its answer")
+    @Test("answers a good request that garbage with empty lines follows")
     func answersBeforeGarbageInPieces() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -315,12 +315,12 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a byte now and then does not lengthen the time a request has")
+    @Test("does not extend a request's time for single bytes now and then")
     func drippingTimesOut() async throws {
         try await ListenerFixture(request: .milliseconds(300)).use { fixture in
             let client = try await fixture.connect()
             try await client.send("POST /s HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n")
-            // Not before the head is out: a byte in front of it is another request.
+            // Not before the head is sent: a byte before it belongs to another request.
             let dripping = Task {
                 while !Task.isCancelled {
                     client.sendLossy("x")
@@ -332,7 +332,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("the time of a request does not run while it is answered")
+    @Test("does not count the time of the answer against the request")
     func answeringIsNotTimed() async throws {
         try await ListenerFixture(request: .milliseconds(100)).use { fixture in
             let client = try await fixture.connect()
@@ -344,9 +344,10 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("an idle connection is closed without a word, one in use is not")
+    @Test("closes an idle connection silently, and keeps one in use")
     func closesIdle() async throws {
-        // Where the machine itself pauses for the idle time, the used connection is idle too: then with a longer one.
+        // If the machine pauses for the idle time, the used connection is idle too; the test then retries with a longer
+        // time.
         for seconds in [Int64(2), 8, 32] {
             let isTold = try await ListenerFixture(idle: .seconds(seconds)).use { fixture in
                 let silent = try await fixture.connect()
@@ -372,13 +373,13 @@ struct HostileRequestTests {
         Issue.record("the machine paused for 16 s and more between two requests")
     }
 
-    @Test("a peer that leaves while it is answered leaves nothing behind")
+    @Test("releases everything of a peer that leaves during its answer")
     func survivesDeparture() async throws {
         try await ListenerFixture().use { fixture in
             for number in 1...10 {
                 let client = try await fixture.connect()
                 try await client.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
-                // A connection that is closed before it is accepted is dropped.
+                // A connection that is closed before the accept is dropped.
                 try await wait(for: "the request to be under way") { fixture.handler.latch.waiting == number }
                 await client.close()
             }

@@ -28,7 +28,7 @@ struct InheritedSocketsTests {
             firstDescriptor: descriptor)
     }
 
-    @Test("a socket named paytokend is served instead of the path, and its file stays")
+    @Test("serves a socket named paytokend instead of the path, and keeps its file")
     func serves() async throws {
         let directory = try FreshDirectory()
         let descriptor = Self.listening(in: directory)
@@ -47,14 +47,14 @@ struct InheritedSocketsTests {
         #expect(unsafe access(directory.path("inherited"), F_OK) == 0)
     }
 
-    @Test("what is meant for another process is ignored")
+    @Test("ignores sockets meant for another process")
     func ignoresOthers() throws {
         let sockets = try Self.inherit(3, names: "paytokend", pid: "1")
         #expect(sockets == InheritedSockets())
     }
 
     @Test(
-        "unknown, missing and repeated names are refused", arguments: [nil, "", "web", "paytokend.socket", "admin\n"])
+        "refuses unknown, missing and repeated names", arguments: [nil, "", "web", "paytokend.socket", "admin\n"])
     func refusesNames(names: String?) throws {
         let directory = try FreshDirectory()
         let descriptor = Self.listening(in: directory)
@@ -62,8 +62,8 @@ struct InheritedSocketsTests {
         #expect(throws: ListenerError.self) { try Self.inherit(descriptor, names: names) }
     }
 
-    /// A socket of the abstract namespace has neither an owner nor a mode, and the watchdog could not ask it.
-    @Test("a socket of the abstract namespace is refused with status 78")
+    /// A socket of the abstract namespace has neither an owner nor a mode, and the watchdog could not connect to it.
+    @Test("refuses a socket of the abstract namespace with status 78")
     func refusesAbstract() throws {
         let abstract = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_un()
@@ -82,7 +82,7 @@ struct InheritedSocketsTests {
         #expect(StartFailure(listener: error).exitStatus == .configuration)
     }
 
-    @Test("a socket with a relative path is refused for that, since nothing says relative to what")
+    @Test("refuses a socket with a relative path, because its base is unknown")
     func refusesRelative() throws {
         let directory = try FreshDirectory()
         let path = String(repeating: "../", count: 12) + directory.path("s").dropFirst()
@@ -93,7 +93,7 @@ struct InheritedSocketsTests {
         #expect(try #require(refused).description.contains("(paytokend) is a Unix socket with a relative path; use"))
     }
 
-    @Test("a path of 108 bytes, which leaves no room for an end, is read whole")
+    @Test("reads a path of 108 bytes, which has no terminator, completely")
     func longestPath() throws {
         let directory = try FreshDirectory()
         let missing = 107 - (directory.path + "/").utf8.count
@@ -114,7 +114,7 @@ struct InheritedSocketsTests {
         #expect(try Self.inherit(descriptor, names: "admin")["admin"]?.address == .unix(path: path + "q"))
     }
 
-    @Test("a socket of the network is none for the daemon, which would not know who calls")
+    @Test("refuses a network socket for the daemon, which could not identify callers there")
     func refusesNetwork() async throws {
         let network = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
         try #require(listen(network, 1) == 0)
@@ -124,7 +124,7 @@ struct InheritedSocketsTests {
         close(network)
     }
 
-    @Test("what is no listening stream socket is refused")
+    @Test("refuses a descriptor that is not a listening stream socket")
     func refusesOtherDescriptors() throws {
         let directory = try FreshDirectory()
         let silent = Self.listening(in: directory, listens: false)
@@ -139,7 +139,7 @@ struct InheritedSocketsTests {
         }
     }
 
-    @Test("a count that is no small number is refused", arguments: ["-1", "65", "x", "99999999999"])
+    @Test("refuses a count that is not a small number", arguments: ["-1", "65", "x", "99999999999"])
     func refusesCount(count: String) {
         #expect(throws: ListenerError.self) { try Self.inherit(3, names: "paytokend", count: count) }
     }

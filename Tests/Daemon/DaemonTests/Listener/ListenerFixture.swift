@@ -10,14 +10,14 @@ import TestSupport
 @testable import Daemon
 @testable import HTTPListener
 
-/// Answers with what it was asked: `METHOD /path LENGTH`. Some paths behave in their own way.
+/// Answers each request with its summary, `METHOD /path LENGTH`. Some paths behave differently.
 struct EchoHandler: PeerRequestHandler {
-    /// How many bodies were handed over.
+    /// The number of bodies that the handler received.
     let answered = Shared(0)
-    /// While it is closed, requests to /held wait.
+    /// Closed, it makes requests to /held wait.
     let latch = Latch(isOpen: false)
     var bodyLimit = 65_536
-    /// What the paths answer that are streamed.
+    /// The bodies of the paths with streamed answers.
     var streams: [String: BodyStream] = [:]
 
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission {
@@ -41,7 +41,7 @@ struct EchoHandler: PeerRequestHandler {
         }
     }
 
-    /// From here on uids are of accounts that no rule names.
+    /// The first of the uids whose accounts no rule names.
     static let firstSubordinateUID: UInt32 = 100_000
 
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
@@ -53,7 +53,7 @@ struct EchoHandler: PeerRequestHandler {
     }
 }
 
-/// A listener in a directory of its own.
+/// A listener in its own directory.
 struct ListenerFixture {
     let directory: FreshDirectory
     let listener: Listener
@@ -70,8 +70,9 @@ struct ListenerFixture {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     /// - Parameters:
-    ///   - request: For a request's head and body. Longer than the daemon's, as `idle` is: on a busy machine a test may not
-    ///     come to its next line for many seconds. A test of these limits sets them.
+    ///   - request: the time for a request's head and body. Longer than the daemon's, as is `idle`: on a busy machine a
+    ///     test may
+    ///     not reach its next line for many seconds. Tests of these limits set them.
     init(
         directory: FreshDirectory? = nil, inherited: InheritedSockets = .init(), bodyLimit: Int = 65_536,
         request: TimeAmount = .minutes(10), idle: TimeAmount = .minutes(10),
@@ -94,7 +95,7 @@ struct ListenerFixture {
 
     func connect() async throws -> RawConnection { try await RawConnection(socket, staysOpen: true) }
 
-    /// Runs `body` and shuts the listener down whatever comes.
+    /// Runs `body`, and shuts the listener down even if it throws.
     func use<Result>(_ body: (ListenerFixture) async throws -> Result) async throws -> Result {
         do {
             let result = try await body(self)

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Accepting from the network")
 struct NetworkAcceptingTests {
-    /// Counts what is accepted, and answers nothing.
+    /// Counts accepted connections, and answers nothing.
     private struct Counting: ConnectionService, RequestHandler {
         let accepted = Shared(0)
         let refused = Shared(0)
@@ -27,7 +27,7 @@ struct NetworkAcceptingTests {
         func answer(to condition: HTTPCondition) -> HTTPAnswer { HTTPAnswer(status: 503) }
     }
 
-    /// A listener whose only event loop does nothing until it is let go.
+    /// A listener whose only event loop is blocked until the test unblocks it.
     private struct HeldListener {
         let service = Counting()
         let listener: Listener
@@ -65,7 +65,7 @@ struct NetworkAcceptingTests {
     }
 
     @Test(
-        "an address has no more connections waiting for an event loop than it may have served; further ones are closed")
+        "closes connections of an address beyond its limit while they wait for an event loop")
     func oneAddress() async throws {
         let held = try await HeldListener(.init(total: 64, perSource: 8, unidentified: 64))
         for _ in 0..<50 { _ = try await held.connect(from: "127.0.0.1") }
@@ -79,7 +79,7 @@ struct NetworkAcceptingTests {
         try await held.end()
     }
 
-    @Test("however many addresses connect, only so many connections have a descriptor before they are set up")
+    @Test("bounds the connections that have a descriptor before setup, for any number of addresses")
     func manyAddresses() async throws {
         let held = try await HeldListener(.init(total: 2_048, perSource: 8, unidentified: 2_048))
         let all = SocketAcceptor.mostArriving + 100

@@ -55,7 +55,7 @@ struct PipelinedRequestTests {
                 }
             }
             .withConnectedSocket(ends[0]).get()
-        // Works until the socket is read, which only a poll brings about.
+        // Works until the socket is read, which only a poll does.
         @Sendable func work() {
             turns.take(of: TurnShare(of: .user(1))) {
                 usleep(50)
@@ -73,7 +73,7 @@ struct PipelinedRequestTests {
         try await group.shutdownGracefully()
     }
 
-    @Test("another source has its turn between the chunks of one body")
+    @Test("serves another source between the chunks of one body")
     func turnsWithinBody() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let order = Shared([String]())
@@ -89,7 +89,7 @@ struct PipelinedRequestTests {
         }
         try await connections.use(on: group, directory: FreshDirectory()) { socket in
             let client = try await RawConnection(socket, staysOpen: true)
-            // In one read, which is less than 16 KiB.
+            // In one read, which takes less than 16 KiB.
             try await client.send(
                 "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                     + String(repeating: "1\r\n \r\n", count: BoundedInput.mostChunks) + "0\r\n\r\n")
@@ -99,7 +99,7 @@ struct PipelinedRequestTests {
         try await group.shutdownGracefully()
     }
 
-    @Test("a uid has as many requests under way as it may have connections, however many it has sent")
+    @Test("limits a uid's requests under way to its number of connections, however many it sends")
     func underWay() async throws {
         try await ListenerFixture(change: { $0.maxConnectionsPerUID = 2 }).use { fixture in
             let clients = [try await fixture.connect(), try await fixture.connect()]
@@ -113,7 +113,7 @@ struct PipelinedRequestTests {
         }
     }
 
-    @Test("a body of more chunks than a body may have is refused, one of as many is taken")
+    @Test("accepts a body with the largest permitted number of chunks, and refuses one with more")
     func chunks() async throws {
         for (count, status) in [(BoundedInput.mostChunks, 200), (BoundedInput.mostChunks + 1, 413)] {
             try await ListenerFixture().use { fixture in
@@ -127,7 +127,7 @@ struct PipelinedRequestTests {
         }
     }
 
-    @Test("work for a peer that has closed its connection learns so, for one that has finished sending not")
+    @Test("reports a closed connection to the work for its peer, but not a peer that only finished sending")
     func departure() async throws {
         for leaves in [true, false] {
             let origin = Shared(RequestOrigin?.none)
@@ -156,7 +156,7 @@ struct PipelinedRequestTests {
     }
 }
 
-/// Notes the connection of each request, which waits at the latch.
+/// Notes the connection of each request, and holds the request at the latch.
 private struct NotingHandler: PeerRequestHandler {
     let origin: Shared<RequestOrigin?>
     let latch: Latch

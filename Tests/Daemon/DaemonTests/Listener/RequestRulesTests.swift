@@ -6,7 +6,7 @@ import Testing
 
 @Suite("HTTP rules of a request")
 struct RequestRulesTests {
-    @Test("a request with Content-Length is answered and the connection stays")
+    @Test("answers a request with Content-Length, and keeps the connection")
     func keepsAlive() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -24,7 +24,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("a chunked body is joined")
+    @Test("joins a chunked body")
     func joinsChunks() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -34,9 +34,9 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("a request in single bytes is answered like any other")
+    @Test("answers a request in single bytes like any other")
     func takesSingleBytes() async throws {
-        // Time enough on the slowest machine: each byte is waited for.
+        // Enough time for the slowest machine, because the test waits for each byte.
         try await ListenerFixture(request: .seconds(600)).use { fixture in
             let client = try await fixture.connect()
             for character in "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok" {
@@ -46,7 +46,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("pipelined requests are answered one after the other, in order")
+    @Test("answers pipelined requests in order")
     func answersPipelined() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -58,7 +58,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("HEAD gets the head alone, with the body's length")
+    @Test("answers HEAD with the head alone, and the body's length")
     func answersHEAD() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -69,7 +69,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("HTTP/1.0 closes unless it asks to stay")
+    @Test("closes after HTTP/1.0 unless the client asks to keep the connection")
     func speaksHTTP10() async throws {
         try await ListenerFixture().use { fixture in
             let staying = try await fixture.connect()
@@ -81,7 +81,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("Connection: close is kept")
+    @Test("honours Connection: close")
     func closesOnRequest() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -91,7 +91,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("the handler can end the connection with its answer")
+    @Test("lets the handler end the connection with its answer")
     func handlerCloses() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -101,7 +101,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("Expect: 100-continue is told to go on, but not when it is refused")
+    @Test("answers Expect: 100-continue with 100, but not when it refuses the request")
     func continues() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -118,7 +118,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("a refusal after the head comes before the body, and the connection survives a small one")
+    @Test("refuses after the head and before the body, and keeps the connection for a small body")
     func refusesEarly() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -131,7 +131,7 @@ struct RequestRulesTests {
     }
 
     @Test(
-        "a refusal of a large or chunked body closes instead of reading it",
+        "closes instead of reading a large or chunked body that it refuses",
         arguments: [
             "Content-Length: 1000000", "Transfer-Encoding: chunked",
         ])
@@ -146,7 +146,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("a client that has said its last byte still gets its answer")
+    @Test("answers a client that has finished sending")
     func answersHalfClosed() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -159,7 +159,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("path and query reach the handler decoded")
+    @Test("passes path and query to the handler decoded")
     func decodesTarget() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -169,7 +169,7 @@ struct RequestRulesTests {
     }
 
     @Test(
-        "a request has one Host, of a host and no more than a port (RFC 9112 §3.2)",
+        "requires one Host with a host and at most a port (RFC 9112 §3.2)",
         arguments: [
             "", "Host: a\r\nHost: a\r\n", "Host: a b\r\n", "Host: /run/p.sock\r\n", "Host: a:http\r\n",
             "Host: user@a\r\n",
@@ -188,7 +188,7 @@ struct RequestRulesTests {
     }
 
     @Test(
-        "every well-formed Host is served, none is needed in HTTP/1.0, and white space after a value is no part of it")
+        "serves every well-formed Host, requires none in HTTP/1.0, and ignores white space after a value")
     func takesHost() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -202,7 +202,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("a head of 16 KiB is served, whether it is one field or 250")
+    @Test("serves a head of 16 KiB, in one field or in 250")
     func takesLargeHeads() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()
@@ -214,7 +214,7 @@ struct RequestRulesTests {
         }
     }
 
-    @Test("the media type reaches the handler without its parameters")
+    @Test("passes the media type to the handler without its parameters")
     func readsMediaType() async throws {
         try await ListenerFixture().use { fixture in
             let client = try await fixture.connect()

@@ -6,7 +6,7 @@ import Testing
 @Suite("Request targets")
 struct RequestTargetTests {
     @Test(
-        "all three forms are read",
+        "reads all three forms",
         arguments: [
             ("/", "/"), ("/a/b", "/a/b"), ("/%61/b", "/a/b"), ("/a%2fb/%252F", "/a%2Fb/%252F"), ("/a+b", "/a+b"),
             ("*", "*"), ("http://h", "/"),
@@ -17,7 +17,7 @@ struct RequestTargetTests {
         #expect(RequestTarget(text)?.query == [:])
     }
 
-    @Test("a query is names with values, each name once")
+    @Test("reads a query as names with values, each name once")
     func readsQuery() {
         #expect(RequestTarget("/p?dry_run=true&at=1%3D2&&flag")?.query == ["dry_run": "true", "at": "1=2", "flag": ""])
         #expect(RequestTarget("/p?")?.query == [:])
@@ -28,7 +28,7 @@ struct RequestTargetTests {
     }
 
     @Test(
-        "what is no target is refused",
+        "refuses an invalid target",
         arguments: [
             "", "p", "?a=b", "ftp://h/p", "http:/p", "https://", "https:///p", "http://:80/p", "http://u@h/p",
             "https://h#/p",
@@ -39,9 +39,9 @@ struct RequestTargetTests {
         #expect(RequestTarget(text) == nil)
     }
 
-    @Test("the Date header has RFC 9110's form")
+    @Test("writes the Date header as RFC 9110 does")
     func formatsDate() {
-        // RFC 9110 §5.6.7's own example, and a leap day.
+        // The example of RFC 9110 §5.6.7, and a leap day.
         #expect(HTTPDate.text(of: 784_111_777) == "Sun, 06 Nov 1994 08:49:37 GMT")
         #expect(HTTPDate.text(of: 1_709_164_800) == "Thu, 29 Feb 2024 00:00:00 GMT")
     }

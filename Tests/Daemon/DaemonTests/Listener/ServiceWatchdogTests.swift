@@ -8,7 +8,7 @@ import NIOPosix
 import TestSupport
 import Testing
 
-/// WATCHDOG=1 as long as a program answers its own socket and all its threads run, and only so long.
+/// Sends WATCHDOG=1 exactly as long as a program answers on its own socket and all its threads run.
 @Suite("Service watchdog")
 struct ServiceWatchdogTests {
     private let directory: FreshDirectory
@@ -43,7 +43,7 @@ struct ServiceWatchdogTests {
         #expect(beat == "WATCHDOG=1")
     }
 
-    @Test("a listener that answers is heard of again and again, and a stopping program too")
+    @Test("beats while a listener answers, even in a stopping program")
     func alive() async throws {
         try await ListenerFixture().use { fixture in
             let path = try #require(fixture.listener.socketPaths.first)
@@ -57,18 +57,18 @@ struct ServiceWatchdogTests {
         }
     }
 
-    @Test("a program that accepts no connection or does not answer is not heard of, and once it does it is")
+    @Test("stops beating while the program accepts or answers nothing, and resumes once it does")
     func stuck() async throws {
         let path = directory.path("p.sock")
         let listening = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
         defer { close(listening) }
         try #require(unsafe paytokend_unix_bind(listening, path) == 0 && listen(listening, 64) == 0)
         _ = try #require(Self.start(notification("200000"), asking: path))
-        // The kernel has connected them; nobody accepts.
+        // The kernel has connected them; the program accepts none.
         try await wait(for: "two questions without an answer") { warned.current.count >= 2 }
         #expect(heard.next() == nil)
         #expect(warned.current.allSatisfy { $0.hasSuffix(" level=critical") }, "\(warned.current)")
-        // Accepted and not answered.
+        // Accepted but not answered.
         var accepted = [accept(listening, nil, nil)]
         let before = warned.current.count
         try await wait(for: "one more") { warned.current.count > before }
@@ -80,13 +80,13 @@ struct ServiceWatchdogTests {
         }
     }
 
-    @Test("one event loop of several that is blocked is named and ends the beats, and they come again when it goes on")
+    @Test("names one blocked event loop of several and stops beating, and resumes once the loop does")
     func blockedEventLoop() async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 3)
         let blocked = DispatchSemaphore(value: 0)
         // The second in the order of the group's loops.
         Array(group.makeIterator())[1].execute { blocked.wait() }
-        // The socket's own loops, which are others, answer.
+        // The socket has other loops, which answer.
         try await ListenerFixture().use { fixture in
             let watchdog = try #require(Self.start(notification("200000"), asking: fixture.socket, group: group))
             try await wait(for: "three checks that failed") {
@@ -101,7 +101,7 @@ struct ServiceWatchdogTests {
         }
     }
 
-    @Test("threads of tasks that run nothing end the beats though the socket answers, and get one piece of work to do")
+    @Test("stops beating when task threads run nothing although the socket answers, and queues one probe for them")
     func blockedTasks() async throws {
         let waiting = Shared<[@Sendable () -> Void]>([])
         let isBlocked = Shared(true)
@@ -122,7 +122,7 @@ struct ServiceWatchdogTests {
         }
     }
 
-    @Test("what the threads of tasks are asked to run is run by a task, and an event loop's by that loop's thread")
+    @Test("probes task threads with a task, and an event loop on its own thread")
     func executors() async throws {
         let isTask = await withCheckedContinuation { found in
             WatchedExecutor.tasks.execute { found.resume(returning: unsafe withUnsafeCurrentTask { unsafe $0 != nil }) }
@@ -140,7 +140,7 @@ struct ServiceWatchdogTests {
         }
     }
 
-    @Test("a socket of the service manager's whose file is gone is said once, and no reason to start the program again")
+    @Test("reports once that the file of the service manager's socket is missing, and does not ask for a restart")
     func lost() async throws {
         let watchdog = try #require(
             ServiceWatchdog.start(
@@ -153,7 +153,7 @@ struct ServiceWatchdogTests {
         watchdog.stop()
     }
 
-    @Test("a socket that is not there is not heard of")
+    @Test("does not beat for a socket that does not exist")
     func gone() async throws {
         _ = try #require(Self.start(notification("200000"), asking: directory.path("none.sock")))
         try await wait(for: "two failures") { warned.current.count >= 2 }
@@ -161,7 +161,7 @@ struct ServiceWatchdogTests {
     }
 
     @Test(
-        "nothing is asked where the service manager did not ask for it, or asked another process",
+        "probes nothing when the service manager did not ask for it, or asked another process",
         arguments: [
             ["WATCHDOG_USEC": ""], ["WATCHDOG_USEC": "0"], ["WATCHDOG_USEC": "-1"], ["WATCHDOG_USEC": "1s"],
             ["WATCHDOG_USEC": "99999999999999999999"], ["WATCHDOG_PID": "18"], ["WATCHDOG_PID": ""],
@@ -171,7 +171,7 @@ struct ServiceWatchdogTests {
         #expect(Self.start(notification("200000", others: variables), asking: "/none") == nil)
     }
 
-    @Test("the time is the service manager's, and may name this process")
+    @Test("takes the interval from the service manager, which may name this process")
     func time() {
         #expect(notification("60000000", others: ["WATCHDOG_PID": "17"]).watchdog == .seconds(60))
     }

@@ -15,20 +15,20 @@ import Testing
 
 @Suite("Accepting on a Unix socket")
 struct SocketAcceptorTests {
-    /// One that is served, and as many as are answered that they are too many.
+    /// One served connection, and as many as receive an answer that there are too many.
     private static let answered = 1 + ConnectionLimits.overloadedMargin
 
-    @Test("a peer that has left gets no channel, whether it left before it was accepted or before its turn")
+    @Test("makes no channel for a peer that left before the accept or before its turn")
     func departed() async throws {
         let connections = PlainConnections()
         var staying = 0
         try await connections.busy { socket in
             for _ in 0..<5 { close(try Self.connect(to: socket)) }
             let clients = try (0..<Self.answered).map { _ in try Self.connect(to: socket) }
-            // Connections are accepted in order, so the others have been, once this one is closed for their number.
+            // Connections are accepted in order: once this one is closed for its number, the others were accepted.
             let last = try Self.connect(to: socket)
             try await wait(for: "the connection beyond the limit to be closed") { Self.isClosed(last) }
-            // One of the first five can have been accepted, and have a place, before it was closed.
+            // One of the first five may have been accepted, and have a place, before it was closed.
             let open = clients.filter { !Self.isClosed($0) }
             staying = open.count - 10
             for client in open.prefix(10) { close(client) }
@@ -37,7 +37,7 @@ struct SocketAcceptorTests {
         #expect(staying >= Self.answered - 15 && connections.accepted.current == staying)
     }
 
-    @Test("connections beyond a uid's count are closed before a channel is made of them")
+    @Test("closes connections beyond a uid's limit without making a channel")
     func counted() async throws {
         let connections = PlainConnections()
         try await connections.busy { socket in
@@ -53,7 +53,7 @@ struct SocketAcceptorTests {
     }
 
     @Test(
-        "an accepted connection comes with its peer's uid, gid and process",
+        "accepts a connection with its peer's uid, gid and process",
         .enabled(if: geteuid() == 0, "only root can connect as another user"))
     func credentials() async throws {
         let directory = try FreshDirectory()
@@ -93,16 +93,16 @@ struct SocketAcceptorTests {
     private static func isClosed(_ descriptor: CInt) -> Bool { paytokend_peer_has_left(descriptor) != 0 }
 }
 
-/// Connections of one uid, one of which is served at a time.
+/// Connections of one uid, with one served at a time.
 final class PlainConnections: ConnectionService, RequestHandler {
-    /// The number of channels that were made.
+    /// The number of channels made.
     let accepted = Shared(0)
     /// The number of connections that were closed, or answered `overloaded`, because there were too many.
     let refused = Shared(0)
     private let turns = Shared(LoopTurns?.none)
     private let admission: @Sendable (LoopTurns) -> Admission
 
-    /// - Parameter admission: what becomes of a request, on its event loop.
+    /// - Parameter admission: the decision about a request, taken on its event loop.
     init(_ admission: @escaping @Sendable (LoopTurns) -> Admission = { _ in .refuse(HTTPAnswer(status: 404)) }) {
         self.admission = admission
     }
@@ -147,10 +147,10 @@ final class PlainConnections: ConnectionService, RequestHandler {
         loops.stop()
     }
 
-    /// Serves a socket while its event loop does something else until `body` ends. Returns when each connection has been set up
-    /// or given up.
+    /// Serves a socket while its event loop is busy until `body` ends. Returns once each connection is set up or
+    /// closed.
     ///
-    /// - Parameter body: returns the descriptors of its connections, which are closed after that.
+    /// - Parameter body: returns the descriptors of its connections, which this method then closes.
     func busy(_ body: (_ socket: String) async throws -> [CInt]) async throws {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let isOver = DispatchSemaphore(value: 0)

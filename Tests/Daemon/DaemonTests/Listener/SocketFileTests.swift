@@ -20,14 +20,14 @@ struct SocketFileTests {
 
     private static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
-    /// A socket file that a daemon left behind when it was killed.
+    /// Leaves a socket file as a killed daemon does.
     private static func leaveStaleSocket(at path: String) {
         let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
         unsafe _ = paytokend_unix_bind(descriptor, path)
         close(descriptor)
     }
 
-    @Test("both sockets have the modes asked for, whatever the umask")
+    @Test("gives both sockets the configured modes, regardless of the umask")
     func modes() async throws {
         try await ListenerFixture(change: { $0.mode = 0o666 }).use { fixture in
             #expect(Self.mode(fixture.socket) == 0o666)
@@ -36,7 +36,7 @@ struct SocketFileTests {
     }
 
     @Test(
-        "the payments socket belongs to its group",
+        "gives the payments socket its group",
         .enabled(if: geteuid() == 0, "only root can give a file to any group"))
     func group() async throws {
         let group = try #require(Accounts.group("daemon"))
@@ -46,7 +46,7 @@ struct SocketFileTests {
         }
     }
 
-    @Test("a stale socket file is replaced")
+    @Test("replaces a stale socket file")
     func replacesStale() async throws {
         let directory = try FreshDirectory()
         Self.leaveStaleSocket(at: directory.path("p.sock"))
@@ -59,7 +59,8 @@ struct SocketFileTests {
     }
 
     @Test(
-        "a second daemon on a live socket is told so, and the first one keeps serving", arguments: ["p.sock", "a.sock"])
+        "refuses to start a second daemon on a live socket, and keeps the first one serving",
+        arguments: ["p.sock", "a.sock"])
     func leavesLive(name: String) async throws {
         try await ListenerFixture().use { fixture in
             let other = try FreshDirectory()
@@ -78,7 +79,7 @@ struct SocketFileTests {
         }
     }
 
-    @Test("of two daemons that start at once on a stale socket one serves and the other ends")
+    @Test("lets exactly one of two daemons that start at once on a stale socket serve")
     func racesForStale() async throws {
         for _ in 0..<5 {
             let directory = try FreshDirectory()
@@ -101,7 +102,7 @@ struct SocketFileTests {
         }
     }
 
-    @Test("what is no socket is left alone")
+    @Test("leaves a file that is not a socket alone")
     func leavesFiles() async throws {
         let directory = try FreshDirectory()
         try directory.write("precious", to: "p.sock")
@@ -109,7 +110,7 @@ struct SocketFileTests {
         #expect(try String(contentsOfFile: directory.path("p.sock"), encoding: .utf8) == "precious")
     }
 
-    @Test("a symbolic link is not followed")
+    @Test("does not follow a symbolic link")
     func followsNoLink() async throws {
         let directory = try FreshDirectory()
         try directory.write("precious", to: "target", mode: 0o600)
@@ -119,7 +120,7 @@ struct SocketFileTests {
         #expect(Self.mode(directory.path("target")) == 0o600)
     }
 
-    @Test("a directory that is not there is named")
+    @Test("names a missing directory")
     func namesDirectory() async throws {
         let directory = try FreshDirectory()
         let error = await #expect(throws: ListenerError.self) {
@@ -128,7 +129,7 @@ struct SocketFileTests {
         #expect(error?.description.contains(directory.path("no")) == true)
     }
 
-    @Test("a path that does not fit a socket's address is refused")
+    @Test("refuses a path that does not fit a socket address")
     func refusesLongPath() async throws {
         let directory = try FreshDirectory()
         let error = await #expect(throws: ListenerError.self) {
@@ -138,7 +139,7 @@ struct SocketFileTests {
         #expect(error?.description.contains("107 bytes") == true)
     }
 
-    @Test("shutting down unlinks both files")
+    @Test("removes both files at shutdown")
     func unlinks() async throws {
         let fixture = try await ListenerFixture()
         try await fixture.use { _ in }
@@ -146,7 +147,7 @@ struct SocketFileTests {
         #expect(!Self.exists(fixture.adminSocket))
     }
 
-    @Test("a file that has taken the socket's place is not unlinked")
+    @Test("does not remove a file that has replaced the socket")
     func leavesSuccessor() async throws {
         let fixture = try await ListenerFixture()
         try await fixture.use { _ in
@@ -157,7 +158,7 @@ struct SocketFileTests {
         #expect(!Self.exists(fixture.adminSocket))
     }
 
-    @Test("when the admin socket cannot be made, the payments socket does not stay behind")
+    @Test("removes the payments socket when the admin socket cannot be made")
     func cleansUpAfterFailure() async throws {
         let directory = try FreshDirectory()
         try directory.write("x", to: "a.sock")

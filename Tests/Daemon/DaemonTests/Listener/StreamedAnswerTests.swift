@@ -19,13 +19,13 @@ struct StreamedAnswerTests {
         }
     }
 
-    /// The answer's head and what follows it.
+    /// Splits an answer into its head and the rest.
     private static func split(_ text: String) throws -> (head: String, body: String) {
         let end = try #require(text.range(of: "\r\n\r\n"))
         return (String(text[..<end.lowerBound]), String(text[end.upperBound...]))
     }
 
-    @Test("without a length the body is chunked, and the connection stays for the next request")
+    @Test("sends a body of unknown length in chunks, and keeps the connection")
     func chunked() async throws {
         try await ListenerFixture(streams: ["/s": Self.stream(["abc", "", "defghijklmnopqrstu"])]).use { fixture in
             let client = try await fixture.connect()
@@ -38,7 +38,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    @Test("with a length the body is framed by it, and the connection stays")
+    @Test("frames a body of known length by its length, and keeps the connection")
     func counted() async throws {
         try await ListenerFixture(streams: ["/s": Self.stream(["abc", "def"], length: 6)]).use { fixture in
             let client = try await fixture.connect()
@@ -52,7 +52,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    @Test("to HTTP/1.0 nothing is chunked: the body ends with the connection")
+    @Test("ends the body with the connection in HTTP/1.0, without chunks")
     func oldClients() async throws {
         try await ListenerFixture(streams: ["/s": Self.stream(["abc", "def"])]).use { fixture in
             let client = try await fixture.connect()
@@ -64,7 +64,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    @Test("HEAD gets the head alone, and the body is never made")
+    @Test("answers HEAD with the head alone, and never makes the body")
     func answersHEAD() async throws {
         let made = Shared(0)
         let abandoned = Shared(0)
@@ -81,7 +81,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    @Test("a body that fails breaks the connection off, without its last chunk")
+    @Test("breaks the connection without a last chunk if the body fails")
     func failure() async throws {
         try await ListenerFixture(streams: ["/s": Self.stream(["abc"], fails: true)]).use { fixture in
             let client = try await fixture.connect()
@@ -91,9 +91,9 @@ struct StreamedAnswerTests {
     }
 
     @Test(
-        "a body that is shorter or longer than it was said to be breaks the connection off", arguments: ["", "def"])
+        "breaks the connection if the body is shorter or longer than announced", arguments: ["", "def"])
     func wrongLength(second: String) async throws {
-        // Five bytes are announced, three or six are made.
+        // The head announces five bytes; the body has three or six.
         try await ListenerFixture(streams: ["/s": Self.stream(["abc", second], length: 5)]).use { fixture in
             let client = try await fixture.connect()
             try await client.send(Self.get + "GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -101,7 +101,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    /// Far more than any socket's buffer.
+    /// A body far larger than any socket buffer.
     private static func large(_ written: Shared<Int>, ended: Shared<[String]>) -> BodyStream {
         let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 16_384)
         return BodyStream(
@@ -123,7 +123,7 @@ struct StreamedAnswerTests {
             })
     }
 
-    @Test("a peer that takes nothing holds no more than what fits into its socket, and is cut off when it stays idle")
+    @Test("buffers only what fits into the socket of a peer that reads nothing, and closes the connection once idle")
     func stalledReader() async throws {
         let written = Shared(0)
         let ended = Shared([String]())
@@ -140,13 +140,13 @@ struct StreamedAnswerTests {
             }
             try await wait(for: "the end of the stream") { !ended.current.isEmpty }
             #expect(ended.current == ["connection ended"])
-            // A Unix socket's buffer has about 200 KiB here; 64 MiB were to be sent.
+            // A Unix socket's buffer has about 200 KiB here; the body has 64 MiB.
             #expect(written.current < 128)
             try await wait(for: "the connection to be closed") { client.isClosed }
         }
     }
 
-    @Test("a peer that pauses gets the whole body when it goes on")
+    @Test("sends the whole body to a peer that pauses and resumes")
     func pausingReader() async throws {
         let written = Shared(0)
         let ended = Shared([String]())
@@ -163,7 +163,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    /// Says one thing, then waits to be ended.
+    /// A body that sends one piece, then waits for its end.
     private static func endless(_ ended: Shared<[String]>) -> BodyStream {
         BodyStream(
             isEndless: true,
@@ -180,14 +180,14 @@ struct StreamedAnswerTests {
             })
     }
 
-    @Test("a stream that has nothing to say is not idle, and ends when its peer leaves")
+    @Test("keeps a stream without data open, and ends it when its peer leaves")
     func silence() async throws {
         let ended = Shared([String]())
         try await ListenerFixture(idle: .seconds(2), streams: ["/s": Self.endless(ended)]).use { fixture in
             let client = try await fixture.connect()
             try await client.send(Self.get)
             try await wait(for: "the first chunk") { client.text.hasSuffix("abc\r\n") }
-            // What the daemon takes for idle, and began after the stream did, is cut off; the stream is not.
+            // An idle connection that began after the stream is closed; the stream is not.
             let idle = try await fixture.connect()
             try await idle.waitForEnd()
             #expect(!client.isClosed)
@@ -197,7 +197,7 @@ struct StreamedAnswerTests {
         }
     }
 
-    @Test("a stopping daemon ends an endless stream with its last chunk")
+    @Test("ends an endless stream with its last chunk when the daemon stops")
     func stopsEndless() async throws {
         let ended = Shared([String]())
         let fixture = try await ListenerFixture(streams: ["/s": Self.endless(ended)])
@@ -209,7 +209,7 @@ struct StreamedAnswerTests {
         #expect(ended.current == ["whole"])
     }
 
-    @Test("a stopping daemon lets a stream with an end come to it")
+    @Test("finishes a finite stream when the daemon stops")
     func finishesFinite() async throws {
         let latch = Latch(isOpen: false)
         let stream = BodyStream { writer in
@@ -228,7 +228,7 @@ struct StreamedAnswerTests {
         #expect(try Self.split(try await client.everything()).body == "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n")
     }
 
-    @Test("past its time to stop, a stream is broken off without its last chunk")
+    @Test("breaks a stream off without its last chunk once the time to stop is over")
     func cutsAtGrace() async throws {
         let ended = Shared([String]())
         let stream = BodyStream(

@@ -2,13 +2,13 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("Log lines of sources without a bound")
+@Suite("Log lines of an unbounded number of sources")
 struct BoundedLinesTests {
     private let start = ContinuousClock.now
 
     private func address(_ name: String) -> String { name }
 
-    @Test("an address has one line in ten seconds, and the next one says how many were left out")
+    @Test("writes one line in ten seconds for an address, and the number of omitted lines in the next")
     func one() {
         let lines = BoundedLines<String>()
         #expect(lines.next(from: address("192.0.2.1"), now: start) == .own(leftOut: 0))
@@ -29,7 +29,7 @@ struct BoundedLinesTests {
         #expect(count(start + .seconds(9)) == 0)
         #expect(count(start + .seconds(10)) == BoundedLines<String>.mostSources + 1)
         #expect(lines.next(from: address("new"), now: start + .seconds(20)) == .own(leftOut: 0))
-        // Those that have been silent for long enough give their places to others.
+        // Sources that have been silent for long enough free their places.
         #expect(count(start + .seconds(30)) == BoundedLines<String>.mostSources + 1)
     }
 }

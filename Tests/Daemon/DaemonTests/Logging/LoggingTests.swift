@@ -31,7 +31,7 @@ struct LoggingTests {
             close(writeEnd)
         }
 
-        /// Fills the pipe with empty lines, so that nothing is written to it before it is read.
+        /// Fills the pipe with empty lines, so that nothing more fits before it is read.
         func fill() {
             _ = fcntl(writeEnd, F_SETFL, O_NONBLOCK)
             var lines = [UInt8](repeating: 0x0A, count: 4096)
@@ -39,7 +39,7 @@ struct LoggingTests {
             _ = fcntl(writeEnd, F_SETFL, 0)
         }
 
-        /// What is in the pipe now.
+        /// Reads the pipe's current content.
         func read() -> String {
             var text: [UInt8] = []
             var buffer = [UInt8](repeating: 0, count: 65_536)
@@ -65,7 +65,7 @@ struct LoggingTests {
 
     private struct WrongLine: Error { let line: String }
 
-    @Test("a JSON line has time, level, logger, message and the metadata")
+    @Test("writes time, level, logger, message and metadata in a JSON line")
     func json() throws {
         let pipe = try PipeLog()
         var logger = pipe.log.logger("paytokend")
@@ -82,7 +82,7 @@ struct LoggingTests {
         #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil)
     }
 
-    @Test("a text line has the same, with values quoted where needed")
+    @Test("writes the same in a text line, with values quoted where needed")
     func text() throws {
         let pipe = try PipeLog(LogSettings(level: .info, format: .text))
         pipe.log.logger("paytokend").info("look here", metadata: ["a": "plain", "b": "two words", "c": "q\"uote"])
@@ -91,7 +91,7 @@ struct LoggingTests {
         #expect(lines.first?.hasSuffix(#"Z info paytokend: look here a=plain b="two words" c="q\"uote""#) == true)
     }
 
-    @Test("no value can begin a line of its own", arguments: LogSettings.Format.allCases)
+    @Test("lets no value begin a line", arguments: LogSettings.Format.allCases)
     func noInjection(format: LogSettings.Format) throws {
         let pipe = try PipeLog(LogSettings(level: .info, format: format))
         let evil = "x\n{\"level\":\"error\"}\r\u{1B}[2J\u{2028}\u{0}\u{7F}\u{202E}"
@@ -103,7 +103,7 @@ struct LoggingTests {
         if format == .text { #expect(scalars.isDisjoint(with: ["\u{2028}", "\u{202E}"])) }
     }
 
-    @Test("a long value is cut")
+    @Test("truncates a long value")
     func cutsLongValues() throws {
         let pipe = try PipeLog()
         pipe.log.logger("l").info("m", metadata: ["v": "\(String(repeating: "x", count: 100_000))"])
@@ -111,7 +111,7 @@ struct LoggingTests {
         #expect(line.utf8.count < LogLine.longestValue + 300)
     }
 
-    @Test("the level changes while loggers are in use, unless one has its own")
+    @Test("changes the level while loggers are in use, except for one with its own level")
     func changesLevel() throws {
         let pipe = try PipeLog(LogSettings(level: .info, format: .json))
         let follower = pipe.log.logger("f")
@@ -127,7 +127,7 @@ struct LoggingTests {
         #expect(messages == [.string("shown")])
     }
 
-    @Test("what is written after its descriptor was closed gets into no file that has the number by then")
+    @Test("never writes into another file that has reused a closed descriptor's number")
     func closedDescriptor() throws {
         let directory = try FreshDirectory()
         let descriptor = unsafe open(directory.path("log"), O_CREAT | O_WRONLY, 0o600)
@@ -135,7 +135,7 @@ struct LoggingTests {
         let log = StandardErrorLog(.init(), sink: LogSink(descriptor: descriptor))
         log.logger("test").info("the first line")
         let other = unsafe open(directory.path("other"), O_CREAT | O_WRONLY, 0o600)
-        // The number now stands for the other file.
+        // The number now refers to the other file.
         try #require(dup2(other, descriptor) == descriptor)
         log.flush()
         #expect(FileManager.default.contents(atPath: directory.path("other"))?.isEmpty == true)
@@ -145,21 +145,21 @@ struct LoggingTests {
         close(other)
     }
 
-    @Test("who logs never waits for a reader that has stopped, and is told what was dropped")
+    @Test("never waits for a reader that has stopped, and reports what it dropped")
     func neverBlocks() async throws {
         let pipe = try PipeLog(maximumBacklogBytes: 100_000)
         let logger = pipe.log.logger("l")
-        // Far more than the pipe's 64 KiB and the backlog hold. Who waited here for the reader would wait for ever.
+        // Far more than the pipe's 64 KiB and the backlog hold; a logger that waited for the reader would never finish.
         for index in 0..<10_000 { logger.info("line \(index)") }
         var (text, after) = ("", 0)
-        // What is logged before the reader has caught up is dropped as well, and counted.
+        // Lines logged before the reader has caught up are dropped and counted too.
         while !text.contains("\"after\"") {
             text += pipe.read()
             logger.info("after")
             after += 1
             pipe.log.flush()
         }
-        // Behind it comes what was dropped. Each line that was logged is then either there or counted.
+        // The number of dropped lines follows. Each logged line then appears or is counted.
         try await wait(for: "an account of all lines") {
             pipe.log.flush()
             text += pipe.read()
@@ -177,7 +177,7 @@ struct LoggingTests {
         #expect(lines.contains { $0["message"] == .string("after") })
     }
 
-    @Test("a line that fits, but not together with the account of those dropped before it, is dropped and counted too")
+    @Test("drops and counts a line that fits alone, but not together with the number of lines dropped before it")
     func accountWithoutRoom() throws {
         let pipe = try PipeLog(maximumBacklogBytes: 1200)
         let logger = pipe.log.logger("l")
@@ -194,7 +194,7 @@ struct LoggingTests {
         #expect(lines.last?["lines"] == .string("4"))
     }
 
-    @Test("each line is whole, whoever else logs")
+    @Test("writes each line whole while others log")
     func wholeLines() async throws {
         let pipe = try PipeLog()
         await withTaskGroup(of: Void.self) { group in

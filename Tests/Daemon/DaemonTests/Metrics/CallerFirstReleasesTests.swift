@@ -23,7 +23,7 @@ import Testing
         CallerFirstReleases(ledger: ledger, instruments: instruments, logger: RecordFixture.quiet, now: now)
     }
 
-    /// Seconds after noon, which is 1,800,000,000 seconds after 1970.
+    /// Releases a payment, at seconds after noon; noon is 1,800,000,000 seconds after 1970.
     private func release(to uid: UInt32, at seconds: Double) async throws {
         _ = try await ledger.append(
             AuditRecord(
@@ -31,13 +31,13 @@ import Testing
                 caller: AuditCaller(name: AuditText("shop"), uid: uid, gid: 7)))
     }
 
-    /// A ledger whose file is away is not read.
+    /// Moves the ledger's file away or back; while away it cannot be read.
     private func setAway(_ isAway: Bool) throws {
         let (path, away) = (directory.path("ledger.sqlite"), directory.path("away"))
         try FileManager.default.moveItem(atPath: isAway ? path : away, toPath: isAway ? away : path)
     }
 
-    @Test("each caller has its own earliest release, however many follow")
+    @Test("reports each caller's earliest release, regardless of later ones")
     func earliest() async throws {
         try await release(to: 1_001, at: 60)
         try await release(to: 1_002, at: 120.5)
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(
-        "the record is read once for all callers: a later one's first release is known, or looked for behind what was read"
+        "reads the record once for all callers; a later caller's first release is cached or searched after that point"
     )
     func readOnce() async throws {
         for (uid, second) in [(1_002, 60.0), (1_001, 120), (1_003, 180)] {
@@ -70,7 +70,7 @@ import Testing
         #expect(instruments.callerFirstRelease.value(["1004"]) == 1_800_000_240)
     }
 
-    @Test("a ledger that cannot be read is asked again at a release ten seconds later, not at each one")
+    @Test("reads an unreadable ledger again at a release ten seconds later, not at each one")
     func faults() async throws {
         try await release(to: 1_001, at: 60)
         let clock = SteppedClock()
@@ -86,7 +86,7 @@ import Testing
         #expect(instruments.callerFirstRelease.value(["1001"]) == 1_800_000_060)
     }
 
-    @Test("of more callers than a thousand the later ones have no series")
+    @Test("creates series for the first thousand callers only")
     func bounded() async throws {
         for uid in UInt32(1)...1_001 {
             ledger.note(
@@ -103,7 +103,7 @@ import Testing
         #expect(instruments.callerFirstRelease.value(["other"]) == nil)
     }
 
-    @Test("a payment that is released begins the look, one that is refused does not")
+    @Test("starts the search at a released payment, and not at a refused one")
     func payments() async throws {
         let fixture = try await PaymentRoutesFixture()
         let uid = String(fixture.peer.uid)

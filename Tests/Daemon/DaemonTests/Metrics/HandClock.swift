@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A clock that stands until time is let pass.
+/// A clock that advances only on request.
 final class HandClock: Sendable {
     private let instant = Mutex(ContinuousClock.now)
 

@@ -34,7 +34,7 @@ struct MetricsTests {
         #expect(batches.contains("Writes") && batches.contains("records"), "not releases alone: \(batches)")
     }
 
-    @Test("counters and gauges show their labels in order")
+    @Test("writes the labels of counters and gauges in order")
     func labels() {
         let counter = Counter("c_total", help: "Help.", labels: ["endpoint", "outcome"])
         counter.increment(["decrypt", "ok"])
@@ -52,7 +52,7 @@ struct MetricsTests {
                 """)
     }
 
-    @Test("ten thousand keys each have their own series; other labels are bounded")
+    @Test("keeps a series for each of ten thousand keys, and bounds other labels")
     func manyKeys() {
         let instruments = Instruments()
         for number in 0..<10_000 { instruments.keyUses.increment(["key\(number)"]) }
@@ -62,7 +62,7 @@ struct MetricsTests {
         #expect(instruments.requests.value(["other", "other"]) == 1_000)
     }
 
-    @Test("what is alerted on is there with 0 before it happens, and keeps its count when it has")
+    @Test("exports metrics with alerts as 0 before the first event, and keeps their counts afterwards")
     func beginsWithZero() {
         let instruments = Instruments()
         instruments.workerRestarts.increment(["primary", "died"])
@@ -76,7 +76,7 @@ struct MetricsTests {
         }
     }
 
-    @Test("label values are escaped")
+    @Test("escapes label values")
     func escapes() {
         let gauge = Gauge("g", help: "a\\b\nc", labels: ["l"])
         gauge.set(["\"\\\n{}"], to: 1.5)
@@ -85,7 +85,7 @@ struct MetricsTests {
         #expect(text.text == "# HELP g a\\\\b\\nc\n# TYPE g gauge\ng{l=\"\\\"\\\\\\n{}\"} 1.5\n")
     }
 
-    @Test("a histogram's buckets are cumulative and end with +Inf")
+    @Test("writes cumulative histogram buckets that end with +Inf")
     func histogram() {
         let histogram = Histogram("h", help: "H.", bounds: [0.1, 1])
         for value in [0.05, 0.1, 0.5, 7] { histogram.observe(value) }
@@ -105,7 +105,7 @@ struct MetricsTests {
                 """)
     }
 
-    @Test("a gauge's series can be replaced as a whole")
+    @Test("replaces a gauge's series as a whole")
     func replaces() {
         let gauge = Gauge("g", help: "G.", labels: ["k"])
         gauge.set(["old"], to: 1)
@@ -114,7 +114,7 @@ struct MetricsTests {
         #expect(gauge.value(["new"]) == 2)
     }
 
-    @Test("the number of series is bounded, and what comes later is counted as other")
+    @Test("bounds the number of series, and counts later ones as other")
     func bounds() {
         let counter = Counter("c", help: "C.", labels: ["l"])
         for index in 0..<(maximumSeriesPerFamily + 500) { counter.increment(["\(index)"]) }
@@ -123,7 +123,7 @@ struct MetricsTests {
         #expect(counter.value(["0"]) == 2)
     }
 
-    @Test("counting from many tasks loses nothing")
+    @Test("loses no count from concurrent tasks")
     func concurrent() async {
         let counter = Counter("c", help: "C.")
         let gauge = Gauge("g", help: "G.")

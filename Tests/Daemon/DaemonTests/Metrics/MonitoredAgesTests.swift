@@ -5,7 +5,7 @@ import Testing
 @testable import Daemon
 @testable import HostSystem
 
-/// Figures that are computed when somebody asks for the metrics.
+/// Figures computed when the metrics are read.
 @Suite struct MonitoredAgesTests {
     private static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
@@ -24,7 +24,7 @@ import Testing
             now: Self.noon)
     }
 
-    @Test("a checkpoint ages while records wait for the next one, and not while it seals them all")
+    @Test("ages an audit checkpoint while records wait for the next one, and not while it seals them all")
     func checkpoints() throws {
         #expect(try age(sealed: 10, minutesAgo: 5, recorded: 10) == 0)
         #expect(try age(sealed: 10, minutesAgo: 5, recorded: 11) == 300)
@@ -32,14 +32,14 @@ import Testing
         #expect(try age(sealed: 10, minutesAgo: -5, recorded: 11) == 0, "of the future, when the clock was set back")
     }
 
-    @Test("where there is no checkpoint yet, the start counts, once something is recorded")
+    @Test("counts from the start before the first audit checkpoint, once something is recorded")
     func noCheckpoint() throws {
         #expect(try age(sealed: nil, recorded: 0) == 0)
         #expect(try age(sealed: nil, recorded: 1, startedMinutesAgo: 2) == 120)
     }
 
     @Test(
-        "locked memory is read as proc(5) writes it",
+        "reads locked memory in the form of proc(5)",
         arguments: [
             ("Name:\tpaytokend\nVmLck:\t    2048 kB\nVmPin:\t       0 kB\n", 2_097_152),
             ("VmLck:\t       0 kB\n", 0), ("VmLck:\t      -4 kB\n", nil), ("VmLck:\t 4 MB\n", nil),
@@ -49,7 +49,7 @@ import Testing
         #expect(LockedMemory.bytes(ofStatus: status) == bytes)
     }
 
-    @Test("the kernel says how much this process has locked")
+    @Test("reads this process's locked memory from the kernel")
     func thisProcess() {
         #expect(LockedMemory.bytes != nil)
     }

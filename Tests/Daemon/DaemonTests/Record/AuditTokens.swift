@@ -7,8 +7,8 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// A token's audit keys and remembered heads, in software, for what stands above it. The real one is tested through the
-/// worker.
+/// An HSM token's audit keys and remembered heads in software, for the layers above. Tests through the worker cover the
+/// real one.
 final class SoftwareAuditToken: AuditHSMToken {
     private struct State {
         var keys: [(identifier: [UInt8], key: P256.Signing.PrivateKey)] = []
@@ -18,7 +18,7 @@ final class SoftwareAuditToken: AuditHSMToken {
         var signatures = 0
         var failures = 0
         var forgets = false
-        /// Public keys that somebody put into the place of a key's own, by its identifier.
+        /// Public keys that replace a key's own, by its identifier.
         var strangePoints: [[UInt8]: [UInt8]] = [:]
     }
 
@@ -28,7 +28,7 @@ final class SoftwareAuditToken: AuditHSMToken {
 
     private let state = Mutex(State())
 
-    /// Lets every call of one kind fail from now on; nil lets none.
+    /// Makes every call of one kind fail from now on, or none if nil.
     func fail(at step: Step?, with failure: WorkerFailure? = nil) {
         state.withLock { state in
             state.failsAt = step
@@ -36,34 +36,34 @@ final class SoftwareAuditToken: AuditHSMToken {
         }
     }
 
-    /// Keeps no data objects from now on, as NSS's token.
+    /// Keeps no data objects from now on, like NSS's HSM token.
     func forget() { state.withLock { $0.forgets = true } }
 
     var heads: [[UInt8]] { state.withLock { $0.heads.map(\.line) } }
     var keyCount: Int { state.withLock { $0.keys.count } }
     var signatures: Int { state.withLock { $0.signatures } }
-    /// How many calls have failed.
+    /// The number of failed calls.
     var failures: Int { state.withLock { $0.failures } }
 
     func replaceHeads(_ heads: [(node: String, line: [UInt8])]) { state.withLock { $0.heads = heads } }
 
-    /// Puts a key into the token beside the daemon, as anyone with the PIN can.
+    /// Creates a key without the daemon, as anyone with the PIN can.
     func plant(_ identifier: [UInt8]) {
         state.withLock { $0.keys.append((identifier, P256.Signing.PrivateKey())) }
     }
 
     func removeKeys() { state.withLock { $0.keys = [] } }
 
-    /// Puts another public key object in the place of a key's own.
+    /// Replaces a key's public key object with another one.
     func replacePublicKey(of identifier: [UInt8]) {
         let point = Array(P256.Signing.PrivateKey().publicKey.x963Representation)
         state.withLock { $0.strangePoints[identifier] = point }
     }
 
-    /// The identifiers of the keys, the oldest first.
+    /// The identifiers of the keys, oldest first.
     var identifiers: [[UInt8]] { state.withLock { $0.keys.map(\.identifier) } }
 
-    /// Puts another private key in the place of a key's own and leaves its public key object.
+    /// Replaces a key's private key, and keeps its public key object.
     func replacePrivateKey(of identifier: [UInt8]) {
         state.withLock { state in
             guard let place = state.keys.firstIndex(where: { $0.identifier == identifier }) else { return }
@@ -134,7 +134,7 @@ final class SoftwareAuditToken: AuditHSMToken {
     }
 }
 
-/// A token whose signatures come only while its latch is open.
+/// An HSM token that signs only while its latch is open.
 final class HangingAuditToken: AuditHSMToken {
     private let hsmToken: SoftwareAuditToken
     let latch = Latch(isOpen: true)

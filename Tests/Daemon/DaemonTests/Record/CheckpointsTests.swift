@@ -8,7 +8,7 @@ import Testing
 @testable import Daemon
 @testable import Telemetry
 
-/// Sealing the record with the key in the token.
+/// Sealing of the audit record with the key in the HSM token.
 @Suite struct CheckpointsTests {
     private let directory: FreshDirectory
     private let hsmToken = SoftwareAuditToken()
@@ -23,7 +23,7 @@ import Testing
         return fixture
     }
 
-    @Test("a seal covers all that is recorded, and a second one without new records signs nothing")
+    @Test("seals all records, and signs nothing for a second seal without new records")
     func once() async throws {
         let fixture = try await fixture()
         try await fixture.append(5)
@@ -35,7 +35,7 @@ import Testing
         #expect(hsmToken.heads == [first.line])
     }
 
-    @Test("of many seals at once the token remembers the newest")
+    @Test("leaves the newest of many simultaneous seals in the HSM token's memory")
     func manyAtOnce() async throws {
         let fixture = try await fixture()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -52,7 +52,7 @@ import Testing
         #expect(remembered.checkpoint.sequence == head.sequence)
     }
 
-    @Test("a thousand records are sealed without being asked")
+    @Test("seals a thousand records without a request")
     func thousand() async throws {
         let fixture = try await fixture()
         let sealing = fixture.checkpoints.start()
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(
-        "a token that does not sign leaves the record unsealed, and is asked again",
+        "leaves the record unsealed while the HSM token does not sign, and tries again",
         arguments: [
             SoftwareAuditToken.Step.sign, .remember,
         ])
@@ -84,7 +84,7 @@ import Testing
         #expect(hsmToken.heads == [sealed.line])
     }
 
-    @Test("while the token fails, a seal is tried again after a pause, however many records come")
+    @Test("pauses between tries while the HSM token fails, for any number of records")
     func retries() async throws {
         let fixture = try await fixture()
         try await fixture.append(1000)
@@ -102,7 +102,7 @@ import Testing
         #expect(Double(hsmToken.failures - before) <= 1 + seconds, "one at once, the others at least a second apart")
     }
 
-    @Test("the pause between tries doubles up to ten seconds, and ends with the first success")
+    @Test("doubles the pause between tries up to ten seconds, and resets it at the first success")
     func pauses() {
         var (retry, now) = (SealRetry(), ContinuousClock.now)
         #expect(retry.isDue(at: now))
@@ -117,7 +117,7 @@ import Testing
         #expect(retry.isDue(at: now + .seconds(1)))
     }
 
-    @Test("what nobody waited for is sealed like everything else")
+    @Test("seals records that no caller waited for like all others")
     func notes() async throws {
         let fixture = try await fixture()
         #expect(fixture.unsealed.deadline == nil, "all is sealed")
@@ -129,7 +129,7 @@ import Testing
         #expect(fixture.unsealed.deadline == nil)
     }
 
-    @Test("a thousand notes are sealed without being asked")
+    @Test("seals a thousand notes without a request")
     func thousandNotes() async throws {
         let fixture = try await fixture()
         let sealing = fixture.checkpoints.start()
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test("while the token hangs nobody waits for a seal without end, and two seals wait for it, however many ask")
+    @Test("bounds each wait for a seal while the HSM token hangs, and queues at most two seals")
     func hanging() async throws {
         let hanging = HangingAuditToken(hsmToken)
         let fixture = try await fixture()
@@ -168,7 +168,7 @@ import Testing
         #expect(hanging.latch.arrivals == 2)
     }
 
-    @Test("before ledger and token were compared nothing is signed")
+    @Test("signs nothing before ledger and HSM token have been compared")
     func notBefore() async throws {
         let fixture = try await RecordFixture(ledger: directory.path("ledger.sqlite"), hsmToken: hsmToken)
         try await fixture.append()

@@ -9,7 +9,7 @@ import Testing
 @testable import HostSystem
 @testable import Ledger
 
-/// What callers hear while the ledger hangs.
+/// Answers to callers while the ledger hangs.
 @Suite struct HangingLedgerTests {
     private let hang = Hang()
     private let directory: FreshDirectory
@@ -30,7 +30,7 @@ import Testing
         return UsageRecorder(ledger: ledger, tally: RefusalTally(clock: clock), faults: faults, clock: clock)
     }
 
-    @Test("a refusal waits no longer than the deadline, the next ones not at all, and each is recorded once in the end")
+    @Test("delays a refusal at most until the deadline and later ones not at all, and records each once in the end")
     func refusals() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
@@ -43,7 +43,7 @@ import Testing
         ledger.deadlines.expire(asOf: .max - 1)
         #expect(try await first.value() == nil)
         #expect(faults.isOngoing(FaultLog.ledger))
-        // Nothing lets a deadline pass here: these return because they do not wait.
+        // No deadline passes here: these return because they do not wait.
         for _ in 0..<3 { #expect(await recorder.refused(AuditDraft(), by: caller, .amountMismatch) == nil) }
         #expect(hang.held == 1)
         hang.end()
@@ -53,7 +53,7 @@ import Testing
         #expect(outcomes == ["currency_mismatch"] + Array(repeating: "amount_mismatch", count: 3))
     }
 
-    @Test("what is to be recorded before it is shown is ledger_unavailable")
+    @Test("answers ledger_unavailable where a record must precede the answer")
     func looks() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
@@ -73,7 +73,7 @@ import Testing
         #expect(hang.held == 1)
     }
 
-    @Test("a stopping daemon tries one summary of refusals on a ledger that does not take it, not all")
+    @Test("tries one summary of refusals, not all, when the daemon stops and the ledger does not accept it")
     func summaries() async throws {
         let ledger = try await ledger()
         defer { hang.end() }
@@ -89,7 +89,7 @@ import Testing
         #expect(hang.held == 1 && ledger.writer.writes.waiting == 0)
     }
 
-    @Test("a task that does not end is waited for no longer than its limit")
+    @Test("waits for a task that does not end no longer than its limit")
     func limit() async throws {
         let (stream, end) = AsyncStream.makeStream(of: Int.self)
         let task = Task { await stream.first { _ in true } ?? 0 }

@@ -8,7 +8,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// Ledger and token are compared before anything is released.
+/// Comparison of ledger and HSM token before the first release of a payment.
 @Suite struct LedgerGateTests {
     private let directory: FreshDirectory
     private let hsmToken = SoftwareAuditToken()
@@ -18,7 +18,8 @@ import WorkerProtocol
         directory = try FreshDirectory()
     }
 
-    /// A ledger that has served with the token and was closed; `records` records after the first seal, sealed too.
+    /// Makes a ledger that served with the HSM token and is closed; `records` records follow the first seal, sealed
+    /// too.
     private func served(_ records: Int = 3, at time: Date = RecordFixture.noon) async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: time)
         await first.gate.compare()
@@ -44,7 +45,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("nothing is released before the token was seen")
+    @Test("releases nothing before the HSM token has been read")
     func waits() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         #expect(code(fixture.gate.admit) == .ledgerUnavailable)
@@ -57,7 +58,7 @@ import WorkerProtocol
         #expect(code(fixture.gate.admit) == nil)
     }
 
-    @Test("while the gate waits, its reason says what the token objects to and what to do")
+    @Test("explains, while the gate waits, the HSM token's objection and the remedy")
     func waitingReason() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let tooMany = "The token holds more than 1024 audit keys, the most that are read. Remove some."
@@ -68,7 +69,7 @@ import WorkerProtocol
         #expect(fixture.gate.waitingReason.contains(tooMany))
     }
 
-    @Test("ledger and token are compared when the token has been opened, and again while it serves")
+    @Test("compares ledger and HSM token when the HSM token opens, and again while it serves")
     func compares() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let (openings, opened) = AsyncStream.makeStream(of: Void.self)
@@ -83,7 +84,7 @@ import WorkerProtocol
         try await wait(for: "a verdict") { fixture.gate.position == .open }
     }
 
-    @Test("while the token does not serve, its next opening is waited for")
+    @Test("waits for the next opening while the HSM token does not serve")
     func waitsForOpening() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let (openings, opened) = AsyncStream.makeStream(of: Void.self)
@@ -102,7 +103,7 @@ import WorkerProtocol
         try await wait(for: "a verdict") { fixture.gate.position == .open }
     }
 
-    @Test("a new ledger beside a new token gets an audit key, and the token remembers the record's end at once")
+    @Test("makes an audit key for a new ledger with a new HSM token, which remembers the record's end at once")
     func both() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await fixture.gate.compare()
@@ -116,7 +117,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("the ledger that the token remembers goes on being served, with the same key")
+    @Test("keeps serving the ledger that the HSM token remembers, with the same key")
     func continues() async throws {
         try await served()
         let again = try await RecordFixture(ledger: path, hsmToken: hsmToken)
@@ -126,7 +127,7 @@ import WorkerProtocol
         #expect(hsmToken.keyCount == 1)
     }
 
-    @Test("an older copy of the ledger is held, and releases nothing")
+    @Test("holds an older copy of the ledger, and releases nothing")
     func rolledBack() async throws {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
@@ -142,7 +143,7 @@ import WorkerProtocol
         #expect(code(restored.gate.admit) == .ledgerUnavailable)
     }
 
-    /// An older copy, on which 20 records were made that the token does not know.
+    /// An older copy with 20 records of its own that the HSM token does not know.
     private func grown() async throws -> RecordFixture {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
@@ -156,7 +157,7 @@ import WorkerProtocol
         return grown
     }
 
-    @Test("an older copy that starts which were refused have written on is an older copy still")
+    @Test("still recognises an older copy after refused starts have appended records to it")
     func refusedStarts() async throws {
         let grown = try await grown()
         await grown.gate.compare()
@@ -167,7 +168,7 @@ import WorkerProtocol
         #expect(last == 2 && remembered.sequence == 7)
     }
 
-    @Test("a ledger that is sealed past what the token remembers, with other records, is held as another branch")
+    @Test("holds, as another branch, a ledger sealed past what the HSM token remembers with other records")
     func forked() async throws {
         let grown = try await grown()
         let head = try await grown.ledger.head()
@@ -183,7 +184,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a new ledger beside a token that has served is a lost one, whatever its node is called",
+        "reports a new ledger with an HSM token that has served as a lost one, under any node name",
         arguments: [
             "node-1", "renamed",
         ])
@@ -202,13 +203,13 @@ import WorkerProtocol
         #expect(hsmToken.keyCount == 1, "no key is made beside one that another ledger trusts")
     }
 
-    @Test("a restored ledger serves once somebody has accepted it; the record says so, and the token remembers it")
+    @Test("serves a restored ledger after its acceptance, which is recorded and remembered in the HSM token")
     func accepted() async throws {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         try copy("old.sqlite", "ledger.sqlite")
-        // Later than what the token remembers, as time has it.
+        // Later than the time that the HSM token remembers.
         let later = RecordFixture.noon.addingTimeInterval(60)
         let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken, at: later)
         await restored.gate.compare()
@@ -225,7 +226,7 @@ import WorkerProtocol
         #expect(next.gate.position == .open)
     }
 
-    @Test("with a clock that is behind, the fence stands a window behind what the token remembers of the ledger's end")
+    @Test("sets the fence a window after the ledger end that the HSM token remembers if the clock is late")
     func acceptedWithClockBehind() async throws {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
@@ -237,7 +238,7 @@ import WorkerProtocol
         #expect(try await restored.ledger.times().restoreFence == RecordFixture.noon + 300)
     }
 
-    @Test("while a signing-time window is off an older ledger is not accepted, since nothing bounds what it forgot")
+    @Test("refuses an older ledger while a signing-time window is off, because nothing bounds the forgotten claims")
     func windowOff() async throws {
         try await served(1)
         try copy("ledger.sqlite", "old.sqlite")
@@ -253,7 +254,7 @@ import WorkerProtocol
         #expect(try await restored.ledger.times().restoreFence == nil)
     }
 
-    @Test("a lost ledger's successor takes over the token's audit key when it is accepted")
+    @Test("takes over the HSM token's audit key when the successor of a lost ledger is accepted")
     func acceptedLost() async throws {
         try await served()
         try FileManager.default.removeItem(atPath: path)
@@ -272,7 +273,7 @@ import WorkerProtocol
         #expect(next.gate.position == .open)
     }
 
-    @Test("there is nothing to accept when ledger and token agree")
+    @Test("refuses an acceptance when ledger and HSM token agree")
     func nothingToAccept() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await fixture.gate.compare()
@@ -282,7 +283,7 @@ import WorkerProtocol
         #expect(refusal?.code == .invalidState)
     }
 
-    @Test("without a finding the fence can be set all the same, and the ledger goes on behind it")
+    @Test("sets the fence even without a finding, and continues the ledger after it")
     func withoutFinding() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         await fixture.gate.compare()
@@ -296,7 +297,7 @@ import WorkerProtocol
         #expect(try await fixture.entries.last?.event == "ledger_accept_restore")
     }
 
-    @Test("a token without the ledger's audit key is another token, which accepting cannot mend")
+    @Test("reports an HSM token without the ledger's audit key as another one, which no acceptance resolves")
     func anotherHSMToken() async throws {
         try await served()
         let other = try await RecordFixture(ledger: path, hsmToken: SoftwareAuditToken())
@@ -313,7 +314,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a start that broke off while the audit key was made is completed by the next",
+        "completes at the next start a start that failed while it made the audit key",
         arguments: [SoftwareAuditToken.Step.create, .sign, .remember])
     func completes(step: SoftwareAuditToken.Step) async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
@@ -327,7 +328,7 @@ import WorkerProtocol
         #expect(next.gate.position == .open && hsmToken.keyCount == 1)
     }
 
-    @Test("a key that was made, and whose making was not recorded, is known for the ledger's own")
+    @Test("recognises a key as the ledger's own if it was made but not recorded")
     func madeAndNotRecorded() async throws {
         let first = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let identifier = Release.randomIdentifier()
@@ -337,7 +338,7 @@ import WorkerProtocol
         #expect(first.gate.position == .open && hsmToken.keyCount == 1)
     }
 
-    @Test("a token that keeps no data objects serves, and a lost ledger still shows by its audit key")
+    @Test("serves with an HSM token that keeps no data objects, and still detects a lost ledger by its audit key")
     func forgetfulToken() async throws {
         hsmToken.forget()
         try await served()
@@ -352,16 +353,16 @@ import WorkerProtocol
     }
 
     @Test(
-        "of two remembered heads the one with the higher sequence counts, whatever the clock said when each was signed")
+        "uses the remembered head with the higher sequence, regardless of signing times")
     func clockAhead() async throws {
-        // The clock was a day ahead, and was put right.
+        // The clock was a day ahead, and was corrected.
         try await served(1, at: RecordFixture.noon.addingTimeInterval(86_400))
         let early = try #require(hsmToken.heads.first)
         try copy("ledger.sqlite", "old.sqlite")
         try await served(5)
         let late = try #require(hsmToken.heads.first)
         for heads in [[early, late], [late, early]] {
-            // What an interruption leaves, or somebody with the PIN puts back.
+            // The result of an interruption, or of a holder of the PIN who restores it.
             hsmToken.replaceHeads(heads.map { ("node-1", $0) })
             try copy("old.sqlite", "ledger.sqlite")
             let restored = try await RecordFixture(ledger: path, hsmToken: hsmToken)
@@ -376,14 +377,14 @@ import WorkerProtocol
         }
     }
 
-    @Test("a planned key is adopted only when it is all that the token holds: anything beside it is another ledger's")
+    @Test("adopts a planned key only if the HSM token holds nothing else: other keys belong to another ledger")
     func plannedAmongOthers() async throws {
         try await served()
         try FileManager.default.removeItem(atPath: path)
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let planned = Release.randomIdentifier()
         try await new.ledger.planAuditKey(identifier: planned)
-        // Whoever reads the plan in the ledger and has the PIN can put a key there.
+        // A reader of the plan in the ledger who has the PIN can create such a key.
         hsmToken.plant(planned)
         await new.gate.compare()
         guard case .lost = new.gate.position.disagreement else {
@@ -393,7 +394,7 @@ import WorkerProtocol
         #expect(try await new.checkpoints.keys().isEmpty)
     }
 
-    @Test("a planned key that does not sign as its public key says is not adopted")
+    @Test("rejects a planned key whose signature does not match its public key")
     func plannedWithoutProof() async throws {
         let new = try await RecordFixture(ledger: path, hsmToken: hsmToken)
         let planned = Release.randomIdentifier()
@@ -405,7 +406,7 @@ import WorkerProtocol
         #expect(try await new.checkpoints.keys().isEmpty)
     }
 
-    @Test("the ledger's own key is in service only when it signs: an object with its public key proves nothing")
+    @Test("uses the ledger's own key only if it signs: an object with its public key proves nothing")
     func servedWithoutProof() async throws {
         try await served()
         let identifier = try #require(hsmToken.identifiers.first)
@@ -418,7 +419,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("of a lost ledger no other key is taken over than the one that was shown")
+    @Test("takes over no key of a lost ledger but the one that was shown")
     func lostKeyReplaced() async throws {
         hsmToken.forget()
         try await served()
@@ -436,7 +437,7 @@ import WorkerProtocol
         #expect(try await new.checkpoints.keys().isEmpty)
     }
 
-    @Test("a remembered head that the audit key did not sign counts for nothing")
+    @Test("ignores a remembered head without the audit key's signature")
     func forgedHead() async throws {
         try await served()
         let genuine = try #require(hsmToken.heads.first)

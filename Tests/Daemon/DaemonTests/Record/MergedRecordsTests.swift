@@ -6,7 +6,7 @@ import Testing
 
 @testable import Daemon
 
-@Suite("Records of several nodes, by their times")
+@Suite("Records of several nodes, merged by time")
 struct MergedRecordsTests {
     private let directory: FreshDirectory
 
@@ -41,14 +41,14 @@ struct MergedRecordsTests {
                 let entry = try AuditEntry(line: record.line)
                 return "\(entry.node.name)\(entry.sequence)"
             }
-            // As a client gives it back.
+            // In the form in which a client returns it.
             cursor = page.next.flatMap { MergedRecords.Cursor($0.text, of: chains.count == 1 ? .own : .all) }
             #expect((cursor == nil) == (page.next == nil))
         } while cursor != nil && names.count < 100
         return names.joined(separator: " ")
     }
 
-    @Test("pages of any size have each record once, merged by time; each chain keeps its own order", arguments: 1...5)
+    @Test("lists each record once in pages of any size, merged by time and in each chain's order", arguments: 1...5)
     func merged(size: Int) async throws {
         let chains = [
             try await chain("a", [1, 4, 5, 9]), try await chain("b", [2, 3, 6]), try await chain("c", []),
@@ -58,7 +58,9 @@ struct MergedRecordsTests {
         #expect(try await pages([chains[1]], .newestFirst, size: size) == "b3 b2 b1")
     }
 
-    @Test("a clock that was set back moves a node's records among others', and none is lost", arguments: 1...4)
+    @Test(
+        "lists all records after a clock was set back, which moves a node's records among the others", arguments: 1...4
+    )
     func wrongClock(size: Int) async throws {
         let chains = [try await chain("a", [1, 8, 2, 3]), try await chain("b", [4, 5])]
         #expect(try await pages(chains, .oldestFirst, size: size) == "a1 b1 b2 a2 a3 a4")
@@ -68,7 +70,7 @@ struct MergedRecordsTests {
     }
 
     @Test(
-        "what is no cursor of such a query is refused",
+        "refuses a cursor that does not belong to the query",
         arguments: ["", "a", "a:", ":1", "a:1,", "a:1,a:2", "a:-1", "a:1:2", "17"])
     func cursors(text: String) {
         #expect(MergedRecords.Cursor(text, of: .all) == nil)

@@ -8,14 +8,15 @@ import Testing
 
 @testable import Daemon
 
-/// Thirteen months and a little of records, and their archives. In each test record 1 puts the audit key into service.
+/// Thirteen months and a little more of records, and their archives. In each test record 1 puts the audit key into
+/// service.
 @Suite("Archiving of old records")
 struct RecordArchivingTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
     private let clock: SteppedDate
 
-    /// A clock that stands until it is set.
+    /// A clock that keeps its time until it is set.
     private final class SteppedDate: Sendable {
         private let date: Mutex<Date>
 
@@ -31,8 +32,8 @@ struct RecordArchivingTests {
         try #require(AuditTime(rfc3339: text)).date
     }
 
-    /// Ten records and a checkpoint on the 10th and the 20th of October, November and December 2025: 1 is the audit key's, and each
-    /// ten behind it belong together.
+    /// Makes ten records and an audit checkpoint on the 10th and the 20th of October, November and December 2025.
+    /// Record 1 is the audit key's; each later ten belong together.
     init() async throws {
         directory = try FreshDirectory()
         let clock = SteppedDate(try Self.date("2025-10-10T12:00:00Z"))
@@ -52,7 +53,7 @@ struct RecordArchivingTests {
 
     private var archives: String { directory.path("archives") }
 
-    /// Confirms the clock.
+    /// Confirms the clock by a release.
     private func release() async throws {
         let release = AuditRecord(time: AuditTime(clock.now), event: .decrypt(reference: nil))
         _ = try await fixture.ledger.append(release)
@@ -82,7 +83,7 @@ struct RecordArchivingTests {
         try [UInt8](Data(contentsOf: URL(filePath: "\(archives)/\(file)")))
     }
 
-    /// What an auditor finds of these files and then the ledger.
+    /// Verifies these files and then the ledger, as an auditor would.
     private func verdict(behind files: [String]) async throws -> ChainVerdict {
         var verifier = ChainVerifier(keys: CheckpointKeys(try await fixture.checkpoints.keys()), beginning: .record1)
         for file in files { verifier.consume(try bytes(file)[...]) }
@@ -95,9 +96,9 @@ struct RecordArchivingTests {
         if case .intact(let ranges) = try await verdict(behind: files) { ranges.map(\.start) == [0] } else { false }
     }
 
-    @Test("Whole months that are old enough leave the ledger, and file and ledger are one chain")
+    @Test("moves whole months of sufficient age into a file that forms one chain with the ledger")
     func months() async throws {
-        // 397 days before 2 January 2027 is 1 December 2025: October and November go.
+        // 397 days before 2 January 2027 is 1 December 2025: October and November are archived.
         let archiving = try await archiving()
         await archiving.run()
         #expect(archiving.warnings == [])
@@ -110,7 +111,7 @@ struct RecordArchivingTests {
         #expect(AuditDigest.of(try bytes("node-1.1-41.jsonl")) == archive.digest)
         #expect(archive.size == (attributes[.size] as? NSNumber)?.intValue)
 
-        // Nothing more in the same month, and a month later December.
+        // Nothing more in the same month, and December a month later.
         await archiving.run()
         clock.now = try Self.date("2027-01-31T23:59:59Z")
         await archiving.run()
@@ -124,7 +125,7 @@ struct RecordArchivingTests {
         #expect(try await !isWhole(behind: ["node-1.1-41.jsonl"]))
     }
 
-    @Test("Nothing leaves before it is old enough, nor where nothing seals it")
+    @Test("archives nothing before it is old enough, or where no audit checkpoint seals it")
     func tooYoung() async throws {
         let archiving = try await archiving(.seconds(500 * 86_400))
         await archiving.run()
@@ -133,7 +134,7 @@ struct RecordArchivingTests {
         #expect(archiving.warnings == [])
     }
 
-    @Test("A record of a clock that was ahead stays, with all behind it, until its time is old enough")
+    @Test("keeps a record of a clock that was ahead, and all after it, until its time is old enough")
     func clockAhead() async throws {
         clock.now = try Self.date("2026-01-05T00:00:00Z")
         try await fixture.append(3, at: try Self.date("2029-01-01T00:00:00Z"))
@@ -145,11 +146,11 @@ struct RecordArchivingTests {
         #expect(try files() == ["node-1.1-61.jsonl"])
     }
 
-    @Test("By a clock that is ahead of the newest release nothing leaves too early")
+    @Test("archives nothing early when the clock is ahead of the newest release")
     func wrongClock() throws {
         let archive = LedgerSettings.Archive(retain: .seconds(397 * 86_400), directory: "/")
         let now = try Self.date("2030-06-15T00:00:00Z")
-        // 14 June 2026 and a day, less 397 days.
+        // 14 June 2026 and a day, minus 397 days.
         #expect(
             archive.cutOff(at: now, newestRelease: try Self.date("2026-06-14T00:00:00Z")).text.hasPrefix(
                 "2025-05-01T00"))
@@ -158,7 +159,7 @@ struct RecordArchivingTests {
                 "2029-05-01T00"))
     }
 
-    @Test("Where nothing was ever released nothing leaves, and the reason names the clock, until the first release")
+    @Test("archives nothing before the first release, and names the clock as the reason")
     func neverReleased() async throws {
         let archiving = try await archiving(released: false)
         await archiving.run()
@@ -171,7 +172,7 @@ struct RecordArchivingTests {
         #expect(try files() == ["node-1.1-41.jsonl"])
     }
 
-    /// The part that is to go, as its file has it.
+    /// The part to be archived, as its file contains it.
     private func expectedFile() async throws -> [UInt8] {
         var file: [UInt8] = []
         for try await page in fixture.ledger.export(from: 1, through: 41) { file += page.bytes }
@@ -179,7 +180,7 @@ struct RecordArchivingTests {
     }
 
     @Test(
-        "After a kill at any step the next run goes on, and no record is lost",
+        "continues after a kill at any step, and loses no record",
         arguments: ["partial", "published", "recorded", "sealed"])
     func killed(at step: String) async throws {
         let file = try await expectedFile()
@@ -210,7 +211,7 @@ struct RecordArchivingTests {
     }
 
     @Test(
-        "Nothing is removed while the recorded file is missing or is another; put back, it goes on",
+        "removes nothing while the recorded file is missing or different, and continues once it is back",
         arguments: [true, false])
     func fileGone(isMissing: Bool) async throws {
         let file = try await expectedFile()
@@ -233,7 +234,7 @@ struct RecordArchivingTests {
         #expect(try await isWhole(behind: ["node-1.1-41.jsonl"]))
     }
 
-    @Test("Another file of the name is left alone, and nothing is recorded")
+    @Test("leaves another file of the same name alone, and records nothing")
     func differs() async throws {
         try FileManager.default.createDirectory(atPath: archives, withIntermediateDirectories: false)
         try Data("somebody's".utf8).write(to: URL(filePath: "\(archives)/node-1.1-41.jsonl"))
@@ -246,7 +247,7 @@ struct RecordArchivingTests {
         #expect(try await fixture.ledger.unsealedArchive() == nil)
     }
 
-    @Test("A record that was changed in the ledger is not archived")
+    @Test("does not archive a record that was changed in the ledger")
     func changed() async throws {
         let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
         try await queue.write {
@@ -264,7 +265,7 @@ struct RecordArchivingTests {
         #expect(try await fixture.ledger.unsealedArchive() == nil)
     }
 
-    @Test("A directory that others can write to is refused, and the age grows until it is mended")
+    @Test("refuses a directory that others can write to, and reports a growing age until it is fixed")
     func openDirectory() async throws {
         try FileManager.default.createDirectory(
             atPath: archives, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777])
@@ -282,7 +283,7 @@ struct RecordArchivingTests {
     }
 
     @Test(
-        "A file system with little room is left to the ledger",
+        "leaves a file system with little space to the ledger",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 1024)
@@ -294,7 +295,7 @@ struct RecordArchivingTests {
         try await disk.unmount()
     }
 
-    @Test("A ledger that is held is not shortened")
+    @Test("does not shorten a held ledger")
     func held() async throws {
         fixture.gate.take(.waiting)
         let time = HandClock()
@@ -305,7 +306,7 @@ struct RecordArchivingTests {
         #expect(!FileManager.default.fileExists(atPath: archives))
     }
 
-    @Test("The daemon's own look at the record goes on, also after a start")
+    @Test("continues the daemon's own check of the record, also after a start")
     func looked() async throws {
         await fixture.check.run()
         try await archiving().run()
@@ -317,7 +318,7 @@ struct RecordArchivingTests {
         #expect(next.finding?.fault == nil)
     }
 
-    @Test("Several archives and restarts later the HSM token finds the ledger that it remembers")
+    @Test("lets the HSM token find its remembered ledger after several archives and restarts")
     func restarted() async throws {
         try await archiving().run()
         await fixture.ledger.close()

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Daemon
 
-/// The daemon's own look at its record. In each test record 1 puts the audit key into service, and is sealed.
+/// The daemon's own check of its audit record. In each test record 1 puts the audit key into service, and is sealed.
 @Suite struct RecordCheckTests {
     private let directory: FreshDirectory
     private let fixture: RecordFixture
@@ -19,7 +19,7 @@ import Testing
         await fixture.gate.compare()
     }
 
-    /// As somebody with a shell on the ledger's file would.
+    /// Changes the ledger as an operator with a shell on its file could.
     private func execute(_ statement: String) throws {
         let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
         try queue.write { try $0.execute(sql: statement) }
@@ -39,7 +39,7 @@ import Testing
         return fixture.check.finding?.fault
     }
 
-    @Test("nothing is said before the first look; then the verdict, and how long ago it was given")
+    @Test("reports nothing before the first check, then the verdict and its age")
     func ages() async throws {
         let clock = SteppedClock()
         let check = RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet, now: { clock.now })
@@ -54,7 +54,7 @@ import Testing
         #expect(check.age == .zero, "looked again, though nothing new is recorded")
     }
 
-    @Test("a record that was changed before it was sealed is named until it is as it was written")
+    @Test("names a record changed before it was sealed, until its original content is back")
     func changed() async throws {
         try await fixture.append(5)
         #expect(await fault() == nil)
@@ -71,7 +71,7 @@ import Testing
         #expect(fixture.check.warnings.isEmpty)
     }
 
-    @Test("a checkpoint behind a break hides it neither from this process nor from the next")
+    @Test("reports a break before an audit checkpoint, in this process and the next")
     func sealed() async throws {
         try await fixture.append(5)
         try change(4)
@@ -84,21 +84,21 @@ import Testing
     }
 
     @Test(
-        "records that are gone are missed, from the middle and from the end",
+        "reports records missing from the middle and from the end",
         arguments: [("= 4", "record"), ("> 3", "had reached")])
     func removed(which: String, says: String) async throws {
         try await fixture.append(5)
         #expect(await fault() == nil)
         try await fixture.append(1)
         try execute("DELETE FROM audit_record WHERE sequence \(which)")
-        // The middle has been read, so that only a later process looks there again.
+        // The middle has been read already, so only a later process reads it again.
         let check = which == "= 4" ? RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet) : fixture.check
         await check.run()
         let found = try #require(check.finding?.fault)
         #expect(found.contains(says), "\(found)")
     }
 
-    @Test("a checkpoint that the audit key did not sign is named")
+    @Test("names an audit checkpoint that the audit key did not sign")
     func forgedCheckpoint() async throws {
         try await fixture.append(5)
         try await fixture.checkpoints.seal()
@@ -111,7 +111,7 @@ import Testing
         #expect(found.hasPrefix("node node-1, checkpoint 6: "), "\(found)")
     }
 
-    @Test("many records are read over several pages, and checkpoints among them are followed")
+    @Test("reads many records over several pages, with audit checkpoints among them")
     func pages() async throws {
         for _ in 0..<3 {
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -127,7 +127,7 @@ import Testing
         #expect(next.finding?.fault?.hasPrefix("node node-1, record 1777: ") == true)
     }
 
-    @Test("what a due checkpoint seals is looked at first")
+    @Test("checks the records before a due audit checkpoint seals them")
     func beforeCheckpoints() async throws {
         try await fixture.append(1_000)
         #expect(fixture.check.finding == nil)
@@ -139,7 +139,7 @@ import Testing
         #expect(fixture.check.finding?.fault == nil && fixture.check.finding != nil)
     }
 
-    @Test("a ledger that cannot be read leaves the last verdict as it is")
+    @Test("keeps the last verdict while the ledger cannot be read")
     func unreadable() async throws {
         let clock = SteppedClock()
         let check = RecordCheck(ledger: fixture.ledger, logger: RecordFixture.quiet, now: { clock.now })
@@ -150,7 +150,7 @@ import Testing
         #expect(check.finding?.fault == nil && check.age == .seconds(60))
     }
 
-    @Test("a look that was under way when the record became another tells nothing of the other")
+    @Test("discards the result of a check that was under way when the record was replaced")
     func anotherRecord() async throws {
         try await fixture.append(5)
         try change(4)
@@ -158,7 +158,7 @@ import Testing
         let check = RecordCheck(
             ledger: fixture.ledger, logger: RecordFixture.quiet,
             now: {
-                // Asked for when the look has ended, and before it is noted.
+                // Called when the check has ended, and before its result is noted.
                 begun.withLock { $0.take() }?.reset()
                 return .now
             })
@@ -170,7 +170,7 @@ import Testing
     }
 }
 
-/// Stands still until it is stepped.
+/// A clock that advances only by steps.
 final class SteppedClock: Sendable {
     private let instant = Mutex(ContinuousClock.now)
 

@@ -9,7 +9,7 @@ import WorkerSupervision
 
 @testable import Daemon
 
-/// A ledger in a fresh directory with what records and seals, beside a token in software.
+/// A ledger in a fresh directory with its recorder and seals, and an HSM token in software.
 struct RecordFixture {
     let ledger: SQLiteLedger
     let hsmToken: SoftwareAuditToken
@@ -45,7 +45,7 @@ struct RecordFixture {
             ledger: ledger, tally: RefusalTally(clock: clock), faults: faults, clock: clock)
     }
 
-    /// Records something `count` times.
+    /// Appends `count` records.
     func append(_ count: Int = 1, at time: Date = noon) async throws {
         for _ in 0..<count { try await recorder.append(AuditRecord(time: AuditTime(time), event: .verify)) }
     }
@@ -58,7 +58,7 @@ struct RecordFixture {
         }
     }
 
-    /// What an auditor with the daemon's public keys finds.
+    /// Verifies the record as an auditor with the daemon's public keys would.
     func verdict() async throws -> ChainVerdict {
         var verifier = ChainVerifier(keys: CheckpointKeys(try await checkpoints.keys()), heads: [])
         for try await page in ledger.export() { verifier.consume(page.bytes[...]) }
@@ -75,7 +75,7 @@ extension LedgerGate.Position {
 }
 
 extension LedgerGate {
-    /// Accepts whatever there is to accept.
+    /// Accepts the current state of the restore.
     func acceptRestore(
         reason: AuditReason, by caller: AuditCaller
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
@@ -86,7 +86,7 @@ extension LedgerGate {
 }
 
 extension HSMTokenPool {
-    /// One token, `primary`, that is never opened.
+    /// One HSM token, `primary`, that is never opened.
     static func notStarted() throws -> HSMTokenPool {
         let settings = HSMTokenSettings(
             name: "primary", module: "/none", uri: "pkcs11:token=none", pinFile: "/none", sessions: 1,

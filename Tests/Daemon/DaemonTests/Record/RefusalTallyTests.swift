@@ -11,7 +11,7 @@ import Testing
 
 @testable import Daemon
 
-/// Refusals before authorisation: counted, and recorded as one line a uid and minute.
+/// Refusals before authorisation, which are counted and recorded as one line per uid and minute.
 @Suite struct RefusalTallyTests {
     private final class Time: Sendable {
         private let seconds = Mutex(1_800_000_000.0)
@@ -21,7 +21,7 @@ import Testing
 
     private let time = Time()
 
-    @Test("a flood of one uid is one record, whose counts name each code")
+    @Test("makes one record of a flood from one uid, with a count for each code")
     func flood() throws {
         let tally = RefusalTally(clock: time.clock)
         let peer = PeerCredentials(uid: 1000, gid: 100, pid: 7, comm: "flood")
@@ -42,7 +42,7 @@ import Testing
         #expect(tally.take(all: true).isEmpty, "taken once")
     }
 
-    @Test("two uids and two minutes are four records")
+    @Test("makes four records for two uids in two minutes")
     func apart() {
         let tally = RefusalTally(clock: time.clock)
         for _ in 0..<2 {
@@ -54,7 +54,7 @@ import Testing
         #expect(tally.take().map { $0.caller?.uid } == [1, 2, 1, 2])
     }
 
-    @Test("a uid that matched two rules, or none, within a minute is a record for each")
+    @Test("makes a record for each rule that a uid matched within a minute, and for no rule")
     func rules() {
         let tally = RefusalTally(clock: time.clock)
         let peer = PeerCredentials(uid: 1, gid: 0)
@@ -75,9 +75,7 @@ import Testing
         return Caller(rule: rule, peer: PeerCredentials(uid: 1000, gid: 100))
     }
 
-    @Test(
-        "a caller that left before the HSM was reached is counted like a forgery; one that left later is recorded"
-    )
+    @Test("counts a caller that left before the HSM was reached like a forgery, and records one that left later")
     func leavingCallers() async throws {
         let tally = RefusalTally(clock: time.clock)
         let (unread, read) = (AuditDraft(), AuditDraft())
@@ -98,9 +96,7 @@ import Testing
         #expect(summary.counts == [.deadlineExceeded: 40])
     }
 
-    @Test(
-        "of a caller's refusals without a key sixty a minute are recorded one by one, the rest in one record; nothing else is"
-    )
+    @Test("records sixty keyless refusals of a caller a minute singly, the rest in one record, and never merges others")
     func withoutKey() async throws {
         let directory = try FreshDirectory()
         let fixture = try await RecordFixture(
@@ -119,11 +115,11 @@ import Testing
             return await recorder.refused(draft, by: Self.caller(name), code)
         }
         for number in 1...200 {
-            // The second is of a token that Apple has signed.
+            // The second has a payment token that Apple signed.
             let code: RefusalCode = number.isMultiple(of: 2) ? .signatureInvalid : .signingTimeOutsideWindow
             #expect((await refuse(code, by: "shop") != nil) == (number <= RefusalTally.mostRecorded))
         }
-        // What a key was used for, or may have been, another caller, and administration are not part of the flood.
+        // Uses and possible uses of a key, another caller, and administration are not part of the flood.
         #expect(await refuse(.amountMismatch, by: "shop", event: .decrypt(reference: nil), used: true) != nil)
         #expect(await refuse(.decryptionFailed, by: "shop", event: .decrypt(reference: nil), called: true) != nil)
         #expect(await refuse(.hsmUnavailable, by: "shop", event: .decrypt(reference: nil)) == nil)
@@ -139,7 +135,7 @@ import Testing
         #expect(await refuse(.signatureInvalid, by: "shop") != nil)
     }
 
-    @Test("of many uids that no rule names some have a record of their own, and the others one together")
+    @Test("gives some of many unnamed uids their own record, and the others one together")
     func manyUIDs() throws {
         let tally = RefusalTally(clock: time.clock)
         for caller in [nil, Self.caller("team")] {
@@ -148,7 +144,7 @@ import Testing
         let named = AccessRule(name: "named", user: .init(name: "shop", id: 600), roles: [])
         let peer = PeerCredentials(uid: 600, gid: 0)
         tally.count(.forbidden, of: peer, as: Caller(rule: named, peer: peer))
-        // One that has its record goes on in it.
+        // A uid with its own record keeps it.
         tally.count(.notFound, of: PeerCredentials(uid: 1, gid: 0), as: nil)
         let records = tally.take(all: true)
         #expect(records.count == 2 * RefusalTally.mostUnnamed + 2)
@@ -160,7 +156,7 @@ import Testing
         #expect(records.dropLast().last?.caller?.name?.text == "named")
     }
 
-    @Test("a stopping daemon records the present minute too")
+    @Test("records the current minute when the daemon stops")
     func stopping() {
         let tally = RefusalTally(clock: time.clock)
         tally.count(.requestTooLarge, of: PeerCredentials(uid: 1, gid: 0), as: nil)

@@ -25,7 +25,7 @@ struct AuditExportTests {
             .map { try AuditEntry(line: Array($0)).sequence }
     }
 
-    @Test("an export is the whole chain, sealed at its end, with the look at it as its last record")
+    @Test("exports the whole chain, sealed at its end, with this reading of it as its last record")
     func whole() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -42,7 +42,7 @@ struct AuditExportTests {
         #expect(look.details["last"]?.numberValue?.int == 30)
     }
 
-    @Test("behind an archive an export, and the record of it, begin with the first record that is not in it")
+    @Test("begins an export, and the record of it, with the first record that is not archived")
     func archived() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -61,20 +61,20 @@ struct AuditExportTests {
         #expect(try await fixture.newest.details["first"]?.numberValue?.int == 12)
     }
 
-    @Test("the first export of an empty ledger holds the look at it, sealed")
+    @Test("exports an empty ledger as the sealed record of this reading")
     func empty() async throws {
         let fixture = try await RecordRoutesFixture()
         #expect(fixture.verdict(try await export(fixture)).intact?.last == 1)
     }
 
-    @Test("a long export goes through its pages without a gap")
+    @Test("reads a long export over its pages without a gap")
     func long() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.fill(1234)
         #expect(fixture.verdict(try await export(fixture)).intact?.records == 1235)
     }
 
-    @Test("a changed record is found in the export")
+    @Test("lets a verifier find a changed record in the export")
     func tampered() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -88,7 +88,7 @@ struct AuditExportTests {
         #expect(broken.position?.sequence == 17)
     }
 
-    @Test("since begins at the signed checkpoint before its first record")
+    @Test("begins at the signed audit checkpoint before the first record that since selects")
     func since() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -98,7 +98,7 @@ struct AuditExportTests {
         #expect(try await fixture.newest.details["first"]?.numberValue?.int == 24)
     }
 
-    @Test("until ends at the first checkpoint behind its last record")
+    @Test("ends at the first audit checkpoint after the last record that until selects")
     func until() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -108,7 +108,7 @@ struct AuditExportTests {
         #expect(try await fixture.newest.details["last"]?.numberValue?.int == 14)
     }
 
-    @Test("until behind the last checkpoint is sealed by the one made for the export")
+    @Test("seals with the export's own audit checkpoint when until is after the last one")
     func untilUnsealed() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -116,7 +116,7 @@ struct AuditExportTests {
         #expect(fixture.verdict(export).intact?.last == 31)
     }
 
-    @Test("where no record is wanted, a checkpoint says where the chain stands")
+    @Test("returns an audit checkpoint for the chain's position if no record is selected")
     func noRecords() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -125,7 +125,7 @@ struct AuditExportTests {
         #expect((range.start, range.records) == (31, 0))
     }
 
-    @Test("without the token there is no export, which would be unsealed; CSV is to be had")
+    @Test("refuses an export without the HSM token, which would be unsealed, and still gives CSV")
     func withoutToken() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -135,7 +135,7 @@ struct AuditExportTests {
         #expect(!(try await export(fixture, ["format": "csv"])).isEmpty)
     }
 
-    @Test("nothing is exported when the look cannot be recorded", arguments: ["jsonl", "csv"])
+    @Test("exports nothing if the reading cannot be recorded", arguments: ["jsonl", "csv"])
     func refusesUnrecorded(format: String) async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -144,7 +144,7 @@ struct AuditExportTests {
         #expect(error?.code == .ledgerUnavailable)
     }
 
-    @Test("an export for a verification is recorded as one, without a verdict, which is the reader's")
+    @Test("records an export for a verification as such, without a verdict, which is its reader's")
     func verification() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -156,7 +156,7 @@ struct AuditExportTests {
     }
 
     @Test(
-        "a value that cannot be meant is refused by its parameter's name",
+        "refuses an impossible value by its parameter's name",
         arguments: [
             ("since", ["since": "x"]), ("until", ["until": "x"]), ("format", ["format": "xml"]),
             ("follow", ["follow": "yes"]), ("purpose", ["purpose": "fun"]),
@@ -174,7 +174,7 @@ struct AuditExportTests {
 
     // MARK: Conditions that leave gaps
 
-    /// Which of thirty records each condition keeps, by RecordRoutesFixture.record.
+    /// The records out of thirty, by RecordRoutesFixture.record, that each condition keeps.
     private static let conditions: [(query: [String: String], keeps: @Sendable (Int) -> Bool)] = [
         (["key": RecordRoutesFixture.key(1).hex], { $0 % 3 == 1 }),
         (["key": RecordRoutesFixture.key(1).hex.uppercased()], { $0 % 3 == 1 }),
@@ -194,7 +194,7 @@ struct AuditExportTests {
         ),
     ]
 
-    @Test("an export with conditions has the records that meet them, byte for byte", arguments: conditions.indices)
+    @Test("exports the records that meet the conditions, byte for byte", arguments: conditions.indices)
     func selection(index: Int) async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -207,7 +207,7 @@ struct AuditExportTests {
         #expect(look.event == "audit_export")
     }
 
-    @Test("its first line says what was chosen and that it proves nothing, and no verifier calls it intact")
+    @Test("states the selection and its lack of proof in the first line, and no verifier finds it intact")
     func selectionSaysSo() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -225,12 +225,12 @@ struct AuditExportTests {
         #expect(filter["since"] == .string(Self.minute(3)))
         #expect(filter["caller"] == nil)
         #expect(first["proves"]?.stringValue?.hasPrefix("nothing by itself: ") == true)
-        // The signed checkpoint before the first of them, record 13, and the one made for the export.
+        // The signed audit checkpoint before the first of them, record 13, and the one made for the export.
         #expect(SignedCheckpoint(line: lines[1])?.checkpoint.sequence == 10)
         #expect(SignedCheckpoint(line: try #require(lines.last))?.checkpoint.sequence == 31)
         #expect(fixture.verdict(export) == .filtered(records: 6))
         #expect(fixture.verdict(export).exitStatus == 1)
-        // Without its first line it is a chain with holes.
+        // Without its first line it is a chain with gaps.
         let rest = Array(export.drop { $0 != 0x0A }.dropFirst())
         guard case .broken = fixture.verdict(rest) else {
             Issue.record("\(fixture.verdict(rest))")
@@ -238,7 +238,7 @@ struct AuditExportTests {
         }
     }
 
-    @Test("conditions that nothing meets give the first line and the checkpoint")
+    @Test("returns the first line and the audit checkpoint when no record meets the conditions")
     func emptySelection() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -247,7 +247,7 @@ struct AuditExportTests {
         }
     }
 
-    @Test("a selection goes through its pages, and ends with what there was when it began")
+    @Test("reads a selection over its pages, and ends with the records present at its beginning")
     func longSelection() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.fill(1234)
@@ -255,7 +255,7 @@ struct AuditExportTests {
     }
 
     @Test(
-        "single records cannot be followed or verified, so both are refused with conditions",
+        "refuses to follow or verify with conditions, because a selection proves nothing",
         arguments: [["follow": "true"], ["purpose": "verify"], ["follow": "true", "format": "csv"]])
     func refusesGaps(query: [String: String]) async throws {
         let fixture = try await RecordRoutesFixture()
@@ -265,7 +265,7 @@ struct AuditExportTests {
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
-    @Test("CSV takes the same conditions, and names them")
+    @Test("applies the same conditions to CSV, and names them")
     func csvSelection() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -278,7 +278,7 @@ struct AuditExportTests {
 
     // MARK: CSV
 
-    @Test("CSV says first that it cannot be verified, and no verifier takes it")
+    @Test("states first in CSV that it cannot be verified, and no verifier accepts it")
     func csv() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -294,7 +294,7 @@ struct AuditExportTests {
         if case .broken = fixture.verdict(csv) {} else { Issue.record("a verifier took CSV") }
     }
 
-    @Test("CSV has the records of the time that was asked for, and no others")
+    @Test("writes exactly the records of the requested time as CSV")
     func csvBounds() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.fill(700)
@@ -304,7 +304,7 @@ struct AuditExportTests {
         #expect(sequences == Array(12...659))
     }
 
-    @Test("a record that was made unreadable does not keep the others out of the CSV")
+    @Test("writes the other records as CSV despite one that was made unreadable")
     func csvUnreadable() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...5)
@@ -318,7 +318,7 @@ struct AuditExportTests {
 
     // MARK: Following
 
-    @Test("a follower gets later records and checkpoints, and can verify all of it")
+    @Test("sends later records and audit checkpoints to a follower, who can verify all of them")
     func follows() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -342,7 +342,7 @@ struct AuditExportTests {
         try await fixture.seals.seal()
         try await wait(for: "the new checkpoint") { fixture.verdict(received.current).intact?.sealed == 40 }
 
-        // Records and a checkpoint that come together, then more.
+        // Records and an audit checkpoint together, then more.
         try await fixture.append(41...45)
         try await fixture.seals.seal()
         try await fixture.append(46...50)
@@ -352,7 +352,7 @@ struct AuditExportTests {
         if case .broken(let broken) = fixture.verdict(received.current) { Issue.record("\(broken)") }
     }
 
-    @Test("a checkpoint that comes when later records were sent is left out, and the next one seals those too")
+    @Test("omits an audit checkpoint that arrives after later records were sent, which the next one seals too")
     func lateCheckpoint() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...5)
@@ -373,7 +373,7 @@ struct AuditExportTests {
         #expect(await task.value)
     }
 
-    @Test("CSV can be followed too")
+    @Test("follows in CSV too")
     func followsCSV() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...5)
@@ -398,7 +398,7 @@ struct AuditExportTests {
 
     // MARK: The public key
 
-    @Test("the public key verifies an export, beside what the token remembers")
+    @Test("returns the public key that verifies an export, with the HSM token's remembered head")
     func publicKey() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -417,7 +417,7 @@ struct AuditExportTests {
         #expect(try await fixture.newest.event == "audit_public_key")
     }
 
-    @Test("a token that remembers nothing yet is told from one that cannot be asked")
+    @Test("distinguishes an HSM token that remembers nothing yet from one that cannot be asked")
     func headUnknown() async throws {
         let fixture = try await RecordRoutesFixture()
         let answer = try JSONCoding.decode(
@@ -433,7 +433,7 @@ struct AuditExportTests {
 }
 
 extension SoftwareSeals {
-    /// Seals an earlier record, as a checkpoint does that took long to be signed.
+    /// Seals an earlier record, like an audit checkpoint that took long to sign.
     func seal(sequence: Int) async throws {
         let page = try await trail.records(AuditFilter(), order: .oldestFirst, after: sequence - 1, limit: 1)
         let record = try #require(page.records.first)

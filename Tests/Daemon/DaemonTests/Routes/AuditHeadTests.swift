@@ -5,7 +5,7 @@ import Testing
 
 @testable import Daemon
 
-@Suite("GET /v1/audit/head, and the export that goes on from a head")
+@Suite("GET /v1/audit/head, and an export from a head")
 struct AuditHeadTests {
     private func head(_ fixture: RecordRoutesFixture, _ query: [String: String] = [:]) async throws -> [UInt8] {
         try await fixture.audit.head(RecordRoutesFixture.request(query)).bytes
@@ -15,7 +15,7 @@ struct AuditHeadTests {
         try await fixture.audit.export(RecordRoutesFixture.request(query)).bytes
     }
 
-    @Test("it is the line with which an export ends, made now, and seals the look at it")
+    @Test("is the line with which an export ends, made now, and seals the record of this reading")
     func newest() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -27,19 +27,19 @@ struct AuditHeadTests {
         #expect(head.checkpoint.sequence == 31)
         #expect(fixture.seals.publicKey.verifies(head))
         #expect(try await fixture.newest.event == "audit_head")
-        // The record until then has it as its last line; an export later contains it.
+        // The record up to there ends with it; a later export contains it.
         let later = try await export(fixture, [:])
         #expect(later.split(separator: 0x0A).contains { Array($0) == line.dropLast() })
         #expect(fixture.verdict(later, head: head).intact?.last == 32)
     }
 
-    @Test("of a record without a line before it the look is the first, and is sealed")
+    @Test("seals the record of this reading as the first one if the record was empty")
     func empty() async throws {
         let fixture = try await RecordRoutesFixture()
         #expect(SignedCheckpoint(line: try await head(fixture).dropLast())?.checkpoint.sequence == 1)
     }
 
-    @Test("nothing is given that is not recorded, or while the HSM token cannot sign")
+    @Test("gives no head if the reading cannot be recorded, or while the HSM token cannot sign")
     func unavailable() async throws {
         let fixture = try await RecordRoutesFixture()
         fixture.seals.refuse(Refusal(.hsmUnavailable, "The token is away."))
@@ -50,7 +50,7 @@ struct AuditHeadTests {
         #expect(error?.code == .ledgerUnavailable)
     }
 
-    @Test("its age counts from the last time that it was given, not from one that was asked for in vain")
+    @Test("counts its age from the last head given, not from a failed request")
     func age() async throws {
         let fixture = try await RecordRoutesFixture()
         fixture.clock.pass(.seconds(4000))
@@ -67,7 +67,7 @@ struct AuditHeadTests {
         #expect(fixture.headAge.elapsed == .seconds(3))
     }
 
-    @Test("another node's name is refused where there is none")
+    @Test("refuses another node's name where there is none")
     func node() async throws {
         let fixture = try await RecordRoutesFixture()
         for query in [["node": "all"], ["node": "node-1"]] {
@@ -77,7 +77,7 @@ struct AuditHeadTests {
         #expect(error?.code == .malformedRequest)
     }
 
-    @Test("from the record behind a head the export begins with that head, and shows that the record goes on from it")
+    @Test("begins an export from the record after a head with that head, to prove the continuation")
     func continuation() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -87,12 +87,12 @@ struct AuditHeadTests {
         #expect(bytes.starts(with: kept.line))
         let range = try #require(fixture.verdict(bytes, head: kept).intact)
         #expect((range.start, range.last) == (20, 31))
-        // In the midst of two checkpoints it begins with the one before.
+        // Between two audit checkpoints it begins with the earlier one.
         #expect(fixture.verdict(try await export(fixture, ["from": "15"])).intact?.start == 10)
         #expect(fixture.verdict(try await export(fixture, ["from": "1"])).intact?.start == 0)
     }
 
-    @Test("from behind the record's end there is the newest checkpoint alone, which ends before a head of there")
+    @Test("returns only the newest audit checkpoint for a position after the record's end")
     func behindTheEnd() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -102,7 +102,7 @@ struct AuditHeadTests {
     }
 
     @Test(
-        "from is a sequence, and goes with no condition",
+        "accepts only a sequence as from, without conditions",
         arguments: [
             ["from": "0"], ["from": "-1"], ["from": "x"], ["from": ""], ["from": "99999999999999999999"],
             ["from": "1", "since": "2026-01-31T12:00:00Z"], ["from": "1", "key": "00010203"],

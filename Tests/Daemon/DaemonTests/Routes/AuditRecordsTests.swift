@@ -25,7 +25,7 @@ struct AuditRecordsTests {
             next: body["next"]?.stringValue)
     }
 
-    @Test("the newest records come first, and the cursor leads through all of them, each once")
+    @Test("lists the newest records first, and leads through all of them once by the cursor")
     func pages() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
@@ -43,20 +43,20 @@ struct AuditRecordsTests {
         #expect(pages == 5)
     }
 
-    @Test("the oldest come first on demand")
+    @Test("lists the oldest first on request")
     func oldest() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
         let first = try await page(fixture, ["order": "oldest", "limit": "20"])
         #expect(first.sequences == Array(1...20))
         #expect(first.next == "20")
-        // The look at the first page is a record by now.
+        // The reading of the first page is a record by now.
         let second = try await page(fixture, ["order": "oldest", "limit": "20", "cursor": "20"])
         #expect(second.sequences == Array(21...31))
         #expect(second.next == nil)
     }
 
-    @Test("a page has 100 records unless it is told otherwise, and at most 1,000")
+    @Test("returns 100 records a page by default, and at most 1,000")
     func limits() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...130)
@@ -64,7 +64,7 @@ struct AuditRecordsTests {
         #expect(try await page(fixture, ["limit": "1000"]).sequences.count == 131)
     }
 
-    @Test("the lines are the stored ones, byte for byte")
+    @Test("returns the stored lines, byte for byte")
     func verbatim() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
@@ -74,7 +74,7 @@ struct AuditRecordsTests {
         #expect(answer.header("Content-Type") == "application/json")
     }
 
-    @Test("an empty record is an empty page")
+    @Test("returns an empty page of an empty record")
     func empty() async throws {
         let fixture = try await RecordRoutesFixture()
         let answer = try await fixture.audit.records(RecordRoutesFixture.request())
@@ -101,16 +101,16 @@ struct AuditRecordsTests {
         (["merchant": "merchant.three"], []),
     ]
 
-    @Test("each filter leaves the records that it names", arguments: filterCases)
+    @Test("applies each filter", arguments: filterCases)
     func filters(query: [String: String], sequences: [Int]) async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
-        // The look is a day later, and no verification.
+        // The reading is recorded a day later, and is no verification.
         let bounded = query["until"] == nil ? query.merging(["until": Self.minute(100)]) { $1 } : query
         #expect(try await page(fixture, bounded.merging(["order": "oldest"]) { $1 }).sequences == sequences)
     }
 
-    @Test("filters and pages go together")
+    @Test("combines filters and pages")
     func filteredPages() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
@@ -123,7 +123,7 @@ struct AuditRecordsTests {
     }
 
     @Test(
-        "a value that cannot be meant is refused by its parameter's name",
+        "refuses an impossible value by its parameter's name",
         arguments: [
             ("since", "yesterday"), ("since", ""), ("until", "2026-01-31"), ("until", "2026-02-30T00:00:00Z"),
             ("key", "abc"), ("key", String(repeating: "g", count: 64)), ("outcome", "success"),
@@ -141,7 +141,7 @@ struct AuditRecordsTests {
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
-    @Test("a parameter that is not known is refused and not repeated")
+    @Test("refuses an unknown parameter without repeating it")
     func unknownParameter() async throws {
         let fixture = try await RecordRoutesFixture()
         let error = await #expect(throws: Refusal.self) {
@@ -152,7 +152,7 @@ struct AuditRecordsTests {
         #expect(error?.details?.contains("4111") == false && error?.message.contains("4111") == false)
     }
 
-    @Test("each look is in the record, with who looked and how many records were shown")
+    @Test("records each reading, with the reader and the number of records shown")
     func recordsLooks() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
@@ -164,7 +164,7 @@ struct AuditRecordsTests {
         #expect(look.details["records"]?.numberValue?.int == 7)
     }
 
-    @Test("nothing is shown when the look cannot be recorded")
+    @Test("shows nothing if the reading cannot be recorded")
     func refusesUnrecorded() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
@@ -175,7 +175,7 @@ struct AuditRecordsTests {
         #expect(error?.code == .ledgerUnavailable)
     }
 
-    @Test("a record that another program made unreadable is named, and does not get into the answer")
+    @Test("names a record that another program made unreadable, and keeps it out of the answer")
     func unreadable() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...5)
@@ -190,7 +190,7 @@ struct AuditRecordsTests {
 }
 
 extension RecordRoutesFixture {
-    /// As somebody with a shell on the ledger's file would.
+    /// Overwrites a record as an operator with a shell on the ledger's file could.
     func overwrite(_ sequence: Int, with line: String) throws {
         try DatabaseQueue(path: path).write { db in
             try db.execute(

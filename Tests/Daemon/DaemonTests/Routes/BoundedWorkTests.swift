@@ -4,9 +4,10 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-@Suite("Work that is not done")
+@Suite("Work that the daemon avoids")
 struct BoundedWorkTests {
-    @Test("a request whose peer has left asks no HSM and claims nothing", arguments: ["/v1/decrypt", "/v1/verify"])
+    @Test(
+        "neither calls an HSM nor claims anything for a peer that has left", arguments: ["/v1/decrypt", "/v1/verify"])
     func departure(path: String) async throws {
         let fixture = try await PaymentRoutesFixture()
         let paymentToken = try fixture.mint()
@@ -19,7 +20,7 @@ struct BoundedWorkTests {
         #expect(try await fixture.post(path, body).status == 200)
     }
 
-    @Test("requests that are refused for their heads have one log line for each code, and each is counted")
+    @Test("logs one line for each code of requests refused for their heads, and counts each")
     func headLines() async throws {
         let fixture = try await PaymentRoutesFixture()
         let began = ContinuousClock.now

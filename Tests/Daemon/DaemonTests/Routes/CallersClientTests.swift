@@ -7,9 +7,9 @@ import TokenForge
 @testable import Daemon
 @testable import HTTPListener
 
-/// The header `Paytokend-Client`: a caller's own client, for turns alone.
+/// The header `Paytokend-Client`: a caller's own client, used for fair turns alone.
 @Suite struct CallersClientTests {
-    @Test("the name takes its turns at the HSM, and neither the record nor the log has it")
+    @Test("gives the client its turns at the HSM, and keeps its name out of record and log")
     func name() async throws {
         let fixture = try await PaymentRoutesFixture()
         let answer = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody(), client: ["some-client"])
@@ -20,7 +20,7 @@ import TokenForge
     }
 
     @Test(
-        "what is no name, or more than one, is ignored",
+        "ignores an invalid name, or more than one",
         arguments: [[], [""], ["a b"], ["a\u{1}"], ["\u{FC}"], [String(repeating: "n", count: 65)], ["a", "b"]])
     func ignored(values: [String]) async throws {
         let fixture = try await PaymentRoutesFixture()
@@ -28,7 +28,7 @@ import TokenForge
         #expect(fixture.hsm.clients.current == [nil])
     }
 
-    @Test("it changes nothing but turns: another client of the same caller repeats the release")
+    @Test("changes nothing but turns: another client of the same caller repeats the release")
     func repeats() async throws {
         let fixture = try await PaymentRoutesFixture()
         let body = try fixture.mint().decryptBody(reference: "r")
@@ -38,7 +38,7 @@ import TokenForge
         #expect(fixture.hsm.clients.current == ["a", "b"])
     }
 
-    @Test("the name takes its turns on the event loop, where signatures are verified")
+    @Test("gives the client its turns on the event loop that verifies signatures")
     func verification() async throws {
         let fixture = try await PaymentRoutesFixture()
         let caller = try #require(fixture.policies.current.access.caller(for: fixture.peer))

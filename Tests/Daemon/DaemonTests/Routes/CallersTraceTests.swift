@@ -6,15 +6,15 @@ import TokenForge
 @testable import Daemon
 @testable import Telemetry
 
-/// The header `traceparent` (W3C Trace Context, Recommendation of 2021-11-23, §3.2). The first example is the
-/// Recommendation's (§3.2.3), and so are the rules for other versions (§3.2.4).
+/// The header `traceparent` (W3C Trace Context, Recommendation of 2021-11-23, §3.2). The first example (§3.2.3) and the
+/// rules for other versions (§3.2.4) are the Recommendation's.
 @Suite struct CallersTraceTests {
     private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     private static let parent = "00f067aa0ba902b7"
     private static let header = "00-\(trace)-\(parent)-01"
 
     @Test(
-        "a well-formed one says the trace and the caller's span",
+        "reads the trace and the caller's span from a well-formed header",
         arguments: [
             header, "00-\(trace)-\(parent)-00", "cc-\(trace)-\(parent)-01",
             "cc-\(trace)-\(parent)-01-what-the-future-brings",
@@ -29,7 +29,7 @@ import TokenForge
     }
 
     @Test(
-        "any other is as none, and a trace that begins here has no parent",
+        "ignores any other header, and begins a trace without a parent",
         arguments: [
             "", "00", "00-\(trace)-\(parent)", "00-\(trace)-\(parent)-01-more", "00-\(trace)-\(parent)-1",
             "0-\(trace)-\(parent)-01",
@@ -47,13 +47,13 @@ import TokenForge
         #expect(own.traceIdentifier != Self.trace && own.parentIdentifier == nil)
     }
 
-    @Test("none, and two, say nothing")
+    @Test("ignores an absent header, and two of them")
     func number() {
         #expect(CallersTrace(traceparent: []) == nil)
         #expect(CallersTrace(traceparent: [Self.header, Self.header]) == nil)
     }
 
-    @Test("a release's record and its log line name them")
+    @Test("adds both to a release's record and log line")
     func release() async throws {
         let fixture = try await PaymentRoutesFixture()
         let body = try fixture.mint().decryptBody(reference: "r")
@@ -61,7 +61,7 @@ import TokenForge
         try await expectTraced(fixture, event: "decrypt", outcome: "ok")
     }
 
-    @Test("a refusal's record and its log line name them too")
+    @Test("adds both to a refusal's record and log line")
     func refusal() async throws {
         let fixture = try await PaymentRoutesFixture()
         let answer = try await fixture.post("/v1/verify", Array("{}".utf8), traceparent: [Self.header])
@@ -83,7 +83,7 @@ import TokenForge
     }
 
     @Test(
-        "a malformed one costs no payment, and stands nowhere",
+        "decrypts despite a malformed header, and repeats it nowhere",
         arguments: [
             ["00-4111111111111111-\(parent)-01"], [header, header],
         ])

@@ -15,7 +15,7 @@ struct LedgerRoutesTests {
         Set(try FileManager.default.contentsOfDirectory(atPath: fixture.directory.path))
     }
 
-    @Test("a backup opens as the ledger that it is of, and its record verifies")
+    @Test("streams a backup that opens as the same ledger, and whose record verifies")
     func backup() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.thirty()
@@ -37,7 +37,7 @@ struct LedgerRoutesTests {
         await ledger.close()
     }
 
-    @Test("its size and digest are those of its bytes, in the answer and in the record")
+    @Test("states the size and digest of the backup's bytes in the answer and in the record")
     func digest() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...30)
@@ -56,7 +56,7 @@ struct LedgerRoutesTests {
         #expect(look.details["fileSha256"]?.stringValue == AuditDigest.of(copy).hex)
     }
 
-    @Test("no byte leaves and nothing stays behind when it cannot be recorded")
+    @Test("sends nothing and leaves no file if the backup cannot be recorded")
     func refusesUnrecorded() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
@@ -72,7 +72,7 @@ struct LedgerRoutesTests {
         #expect(try files(fixture) == before)
     }
 
-    @Test("one at a time: a second is told so, and served when the first is done")
+    @Test("makes one backup at a time: refuses a second, and serves it after the first")
     func oneAtATime() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
@@ -88,7 +88,7 @@ struct LedgerRoutesTests {
         #expect(!(try await routes.backup(RecordRoutesFixture.request(body: "{}")).bytes).isEmpty)
     }
 
-    @Test("what a killed daemon left of a backup goes with the next one; other files stay")
+    @Test("removes with the next backup what a killed daemon left of one, and keeps other files")
     func leftOvers() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
@@ -103,7 +103,7 @@ struct LedgerRoutesTests {
         #expect(try files(fixture) == before.union(others))
     }
 
-    @Test("a directory that does not take the copy is said to be the reason")
+    @Test("names a directory that cannot take the copy as the reason")
     func cannotWrite() async throws {
         let fixture = try await RecordRoutesFixture()
         let routes = LedgerRoutes(
@@ -116,7 +116,7 @@ struct LedgerRoutesTests {
         #expect(error?.details == "the ledger's directory does not take it: its directory does not exist.")
     }
 
-    @Test("a dry run says what a copy would hold, and makes none")
+    @Test("answers a dry run with the copy's content, and makes no copy")
     func dryRun() async throws {
         let fixture = try await RecordRoutesFixture()
         try await fixture.append(1...3)
@@ -128,7 +128,7 @@ struct LedgerRoutesTests {
         #expect(try await fixture.ledger.head().sequence == 3)
     }
 
-    @Test("the body of a backup is an empty object", arguments: ["", "[]", "{\"path\":\"/tmp/x\"}", "null"])
+    @Test("requires an empty object as the body of a backup", arguments: ["", "[]", "{\"path\":\"/tmp/x\"}", "null"])
     func backupBody(body: String) async throws {
         let fixture = try await RecordRoutesFixture()
         let error = await #expect(throws: Refusal.self) {
@@ -137,7 +137,7 @@ struct LedgerRoutesTests {
         #expect(error?.code == .malformedRequest)
     }
 
-    @Test("accepting a restored ledger passes on who and why, and answers where the two stood")
+    @Test("passes reason and requester of a restore's acceptance on, and answers both positions")
     func acceptRestore() async throws {
         let fixture = try await RecordRoutesFixture()
         let answer = try await fixture.administration.acceptRestore(
@@ -159,7 +159,7 @@ struct LedgerRoutesTests {
         #expect(fixture.restores.dryRuns == [false, false, true])
     }
 
-    @Test("what waits for a second person is answered with 202 and the approval's name")
+    @Test("answers 202 with the approval's name while a second person is needed")
     func pendingRestore() async throws {
         let fixture = try await RecordRoutesFixture()
         let approval = try await TwoPersonRule(people: 2, expire: .seconds(3600)).request(
@@ -174,7 +174,7 @@ struct LedgerRoutesTests {
         #expect(pending.expires == RecordRoutesFixture.noon.addingTimeInterval(3600))
     }
 
-    @Test("accepting a clock passes on who and why, and a dry run as one")
+    @Test("passes reason and requester of a clock's acceptance on, and a dry run as one")
     func acceptClock() async throws {
         let fixture = try await RecordRoutesFixture()
         let routes = fixture.administration
@@ -197,7 +197,7 @@ struct LedgerRoutesTests {
     }
 
     @Test(
-        "without a reason nothing is accepted",
+        "accepts nothing without a reason",
         arguments: ["{}", "{\"reason\":\"\"}", "{\"reason\":17}", "{\"reason\":\"x\",\"force\":true}", ""])
     func reasonMissing(body: String) async throws {
         let fixture = try await RecordRoutesFixture()

@@ -19,8 +19,8 @@ import WorkerProtocol
 @testable import Telemetry
 @testable import WorkerSupervision
 
-/// The payments socket's paths over a real ledger, with one active merchant key. The worker is replaced by what says
-/// which plaintext a token has.
+/// The payments socket's paths over a real ledger, with one active merchant key. A stand-in that knows each payment
+/// token's plaintext replaces the worker.
 final class PaymentRoutesFixture: Sendable {
     let merchant: ForgedMerchant
     let hsm = KnownPlaintext()
@@ -37,9 +37,9 @@ final class PaymentRoutesFixture: Sendable {
     let peer = PeerCredentials(uid: geteuid(), gid: getegid())
 
     /// - Parameters:
-    ///   - rule: members of the one access rule, which is named `shop` and has the role decrypt.
-    ///   - inconsistency: why the worker says that the key is out of order.
-    ///   - answerTime: the longest that an answer may come after its commit.
+    ///   - rule: members of the only access rule, which is named `shop` and has the role decrypt.
+    ///   - inconsistency: the worker's reason why the key is out of order.
+    ///   - answerTime: the longest time between an answer's commit and its sending.
     init(
         rule: String = "", inconsistency: String? = nil, answerTime: Duration = .seconds(60),
         state: KeyState = .active, cutOff: Date? = nil
@@ -103,12 +103,12 @@ final class PaymentRoutesFixture: Sendable {
                     """))
     }
 
-    /// Other members for the rule, from the next request on.
+    /// Changes the rule's members from the next request on.
     func change(rule: String) throws {
         policies.replace(with: try Self.policies(configuration, rule: rule))
     }
 
-    /// A payment token with this payload, which the worker's stand-in then opens.
+    /// Returns a payment token with this payload, which the worker's stand-in then opens.
     func mint(_ payload: PayloadRecipe = PayloadRecipe(), applicationData: [UInt8]? = nil) throws -> MintedToken {
         let paymentToken = try SharedForge.mint.mint(
             TokenRecipe(merchant: merchant.merchant, payload: payload.json, applicationData: applicationData))
@@ -116,7 +116,7 @@ final class PaymentRoutesFixture: Sendable {
         return paymentToken
     }
 
-    /// As a program leaves the ledger that pruned while its clock was ahead.
+    /// Prunes claims as a process would whose clock was ahead.
     func forgetClaims(before time: Date) throws {
         let queue = try DatabaseQueue(path: directory.path("ledger.sqlite"))
         try queue.write { db in
@@ -148,7 +148,7 @@ final class PaymentRoutesFixture: Sendable {
         return (answer.status, try await EndpointAnswer(http: answer).bytes)
     }
 
-    /// The log so far.
+    /// The log until now.
     var logged: [UInt8] {
         get throws {
             log.flush()
@@ -156,7 +156,7 @@ final class PaymentRoutesFixture: Sendable {
         }
     }
 
-    /// The stored lines of the record.
+    /// The stored lines of the audit record.
     var recorded: [UInt8] {
         get async throws {
             try await record.ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 1000).records
@@ -165,16 +165,16 @@ final class PaymentRoutesFixture: Sendable {
     }
 }
 
-/// Answers each decryption with one plaintext, and counts them.
+/// Answers each decryption with a known plaintext, and counts them.
 final class KnownPlaintext: TransactionDecrypting {
     private let state = Mutex((plaintext: [UInt8](), calls: 0, lack: String?.none, failure: WorkerFailure?.none))
-    /// For which client of the caller each decryption was.
+    /// The caller's client of each decryption.
     let clients = Shared<[String?]>([])
 
     func opens(to plaintext: [UInt8]) { state.withLock { $0.plaintext = plaintext } }
-    /// What the HSM token says that it lacks for the key from now on.
+    /// Sets what the HSM token reports as missing for the key from now on.
     func lacks(_ lack: String?) { state.withLock { $0.lack = lack } }
-    /// The end of each decryption from now on.
+    /// Makes each decryption fail this way from now on.
     func fails(_ failure: WorkerFailure) { state.withLock { $0.failure = failure } }
     func missingTier(for key: KeyEntry) -> String? { state.withLock { $0.lack } }
     var calls: Int { state.withLock { $0.calls } }

@@ -11,7 +11,7 @@ import WorkerProtocol
 
 @Suite("Decrypt and verify, without a worker")
 struct PaymentRoutesTests {
-    @Test("a caller whose rule does not name the merchant is refused before the key is used, and nothing is claimed")
+    @Test("refuses a caller whose rule excludes the merchant before the key is used, and claims nothing")
     func merchantGuard() async throws {
         let fixture = try await PaymentRoutesFixture(rule: "merchants: [\"merchant.com.other.*\"]")
         let paymentToken = try fixture.mint()
@@ -30,7 +30,7 @@ struct PaymentRoutesTests {
     }
 
     @Test(
-        "a request for other merchants than the payment token's is refused before the key is used, and claims nothing")
+        "refuses a request for merchants other than the payment token's before the key is used, and claims nothing")
     func merchantsOfTheRequest() async throws {
         let fixture = try await PaymentRoutesFixture()
         let paymentToken = try fixture.mint()
@@ -43,19 +43,19 @@ struct PaymentRoutesTests {
         #expect(fixture.hsm.calls == 0)
         #expect(try await fixture.record.entries.last?.outcome == "forbidden")
 
-        // Under another reference: nothing was claimed.
+        // Succeeds with another reference, because nothing was claimed.
         let own = paymentToken.decryptBody(reference: "other", merchants: ["merchant.com.other.*", identifier])
         #expect(try await fixture.post("/v1/decrypt", own).status == 200)
     }
 
-    @Test("the merchants of a request give nothing that the access rule does not")
+    @Test("grants nothing by the merchants of a request that the access rule does not")
     func merchantsGiveNothing() async throws {
         let fixture = try await PaymentRoutesFixture(rule: "merchants: [\"merchant.com.other.*\"]")
         let refused = try await fixture.post("/v1/decrypt", try fixture.mint().decryptBody(merchants: ["*"]))
         #expect(refused.status == 403 && fixture.hsm.calls == 0)
     }
 
-    @Test("a key whose HSM token has no tier for it is unavailable, and the refusal says what the HSM token lacks")
+    @Test("refuses a key without a tier as unavailable, and reports what the HSM token lacks")
     func missingTier() async throws {
         let fixture = try await PaymentRoutesFixture(inconsistency: "The token cannot serve EC_v1.")
         let paymentToken = try fixture.mint()
@@ -74,7 +74,7 @@ struct PaymentRoutesTests {
     }
 
     @Test(
-        "a dry run is no release: decrypt and verify refuse the parameter, and other parameters too",
+        "refuses dry_run and other parameters in decrypt and verify",
         arguments: ["/v1/decrypt", "/v1/verify"],
         [["dry_run": "true"], ["dry_run": "false"], ["dry_run": ""], ["dryrun": "true"], ["at": "now"]])
     func noDryRun(path: String, query: [String: String]) async throws {
@@ -90,7 +90,7 @@ struct PaymentRoutesTests {
         #expect(try await fixture.post("/v1/decrypt", paymentToken.decryptBody()).status == 200)
     }
 
-    @Test("a retired key's cut-off goes by the newest time that the ledger has seen where the clock is behind it")
+    @Test("applies a retired key's cut-off by the newest time in the ledger if the clock is earlier")
     func cutOffByLedger() async throws {
         let fixture = try await PaymentRoutesFixture(state: .deactivated, cutOff: Date(timeIntervalSinceNow: 3600))
         #expect(try await fixture.post("/v1/decrypt", fixture.mint().decryptBody()).status == 200)
@@ -100,7 +100,7 @@ struct PaymentRoutesTests {
         #expect(fixture.hsm.calls == 1)
     }
 
-    @Test("the record of an unavailable HSM says that it was not reached only if no worker had the call")
+    @Test("records an unavailable HSM as not reached only if no worker had the call")
     func unreachedHSM() async throws {
         let fixture = try await PaymentRoutesFixture()
         for isUnsent in [true, false] {
@@ -112,7 +112,7 @@ struct PaymentRoutesTests {
         #expect(lines.map(\.leavesUseOpen) == [false, true])
     }
 
-    @Test("what is answered as a replay is not among the refused arrivals, whether its claim is there or forgotten")
+    @Test("counts no replay as a refused arrival, whether its claim is present or forgotten")
     func replaysAreNoArrivals() async throws {
         let fixture = try await PaymentRoutesFixture()
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: fixture.merchant.key.subjectPublicKeyInfo)
@@ -124,13 +124,13 @@ struct PaymentRoutesTests {
         let forgotten = try await fixture.post("/v1/decrypt", fixture.mint().decryptBody())
         #expect(try JSONValue(parsing: forgotten.body).objectValue?["code"] == .string("transaction_replayed"))
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 0)
-        // Another refusal is one.
+        // Another refusal counts as one.
         let other = try fixture.mint().decryptBody(expected: #"{"currencyCode":"978"}"#)
         #expect(try await fixture.post("/v1/decrypt", other).status == 422)
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1)
     }
 
-    @Test("a refusal counts under its key once Apple's signature is verified; under none where no such key is held")
+    @Test("counts a refusal for its key once Apple's signature is verified, and for none if the key is unknown")
     func keyFailures() async throws {
         let fixture = try await PaymentRoutesFixture()
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: fixture.merchant.key.subjectPublicKeyInfo).hex
@@ -156,7 +156,7 @@ struct PaymentRoutesTests {
         #expect(series() == ["paytokend_key_failures_total{public_key_hash=\"\(hash)\",code=\"decryption_failed\"} 2"])
     }
 
-    @Test("a release that the ledger or the HSM was too late for says nothing about the key")
+    @Test("counts no refusal for a key when the ledger or the HSM was too late for the release")
     func faultsAreNoKeyFailures() async throws {
         let fixture = try await PaymentRoutesFixture(answerTime: .zero)
         #expect(try await fixture.post("/v1/decrypt", fixture.mint().decryptBody()).status == 503)
@@ -164,7 +164,7 @@ struct PaymentRoutesTests {
     }
 
     @Test(
-        "an answer that would leave later than it may after its commit is refused, and had by its reference afterwards")
+        "refuses an answer too late after its commit, and gives it to a repeat with the reference")
     func lateAnswer() async throws {
         // Every commit takes longer.
         let fixture = try await PaymentRoutesFixture(answerTime: .zero)
@@ -174,13 +174,15 @@ struct PaymentRoutesTests {
         #expect(late.status == 503 && refusal?["code"] == .string("ledger_unavailable"))
         #expect(refusal?["message"]?.stringValue?.contains("repeat with the same reference") == true)
         #expect(refusal?["paymentData"] == nil)
-        // The release stands in the record, and nobody else gets it.
+        // The release is recorded, and no other caller gets it.
         #expect(try await fixture.record.entries.last?.outcome == "ok")
         let other = try await fixture.post("/v1/decrypt", paymentToken.decryptBody(reference: "other"))
         #expect(try JSONValue(parsing: other.body).objectValue?["code"] == .string("transaction_replayed"))
     }
 
-    @Test("an attempt that names the last one is a repeat; any other is refused, without payment data, as a replay")
+    @Test(
+        "takes an attempt that names the last one as a repeat, and refuses any other as a replay without payment data"
+    )
     func attempts() async throws {
         let fixture = try await PaymentRoutesFixture()
         let paymentToken = try fixture.mint()
@@ -199,7 +201,7 @@ struct PaymentRoutesTests {
         #expect(forgotten.code == "transaction_replayed")
         #expect(forgotten.message?.contains("by an attempt that this request does not name") == true)
         #expect(try await fixture.record.entries.last?.outcome == "transaction_replayed")
-        // Opened, and refused for what is inside: the last release is still the first.
+        // Opened, and refused for its content: the last release is still the first.
         let other = try await post(names[2], after: [names[0]], expected: #"{"transactionAmount":1}"#)
         #expect(other.code == "amount_mismatch")
         #expect(try await post(names[3], after: [names[1], names[2]]).code == "transaction_replayed")
@@ -211,7 +213,7 @@ struct PaymentRoutesTests {
         #expect(fixture.arrivals.lastHour(hash, now: Date()) == 1, "the wrong amount; replays are none")
     }
 
-    @Test("outside the window an attempt that does not name the last one is refused before the HSM is asked")
+    @Test("refuses an attempt outside the window that does not name the last one, before it calls the HSM")
     func attemptsOutsideWindow() async throws {
         let fixture = try await PaymentRoutesFixture(rule: "signing_time_window: 1h")
         let payload = PayloadRecipe().json
@@ -234,9 +236,7 @@ struct PaymentRoutesTests {
         #expect(fixture.hsm.calls == 2)
     }
 
-    @Test(
-        "refusals without a key have a line of the log each, and share lines beyond the rate at which they are recorded"
-    )
+    @Test("logs a line for each keyless refusal, and shares lines beyond the recording rate")
     func sharedLines() async throws {
         let fixture = try await PaymentRoutesFixture()
         let more = 30
@@ -249,7 +249,7 @@ struct PaymentRoutesTests {
         #expect((1..<more).contains(lines - RefusalTally.mostRecorded), "\(lines)")
     }
 
-    @Test("a release is one line of the log, with these members and no others")
+    @Test("logs a release as one line with exactly these members")
     func logLine() async throws {
         let fixture = try await PaymentRoutesFixture()
         let paymentToken = try fixture.mint()
@@ -276,8 +276,8 @@ struct PaymentRoutesTests {
         }
     }
 
-    /// Ways to be refused once the token is open or on the way there: what is expected, what the rule wants, and what
-    /// is taken out of the payload.
+    /// Refusals before or after the payment token is opened: the expectation, the rule, and the members removed from
+    /// the payload.
     private static let refusals: [(expected: String?, rule: String, code: String)] = [
         (#"{"currencyCode":"978"}"#, "", "currency_mismatch"),
         (#"{"transactionAmount":1}"#, "", "amount_mismatch"),
@@ -297,7 +297,7 @@ struct PaymentRoutesTests {
         for (expected, details) in [
             (nil, "expected.currencyCode, expected.merchantIdentifier, expected.transactionAmount missing"),
             (#"{"currencyCode":"840","transactionAmount":1099}"#, "expected.merchantIdentifier missing"),
-            // The request is wrong before what it states is compared.
+            // The missing member is refused before the stated ones are compared.
             (#"{"currencyCode":"978","transactionAmount":1}"#, "expected.merchantIdentifier missing"),
         ] as [(String?, String)] {
             let answer = try await fixture.post(
@@ -309,7 +309,7 @@ struct PaymentRoutesTests {
         #expect(fixture.hsm.calls == 0)
     }
 
-    @Test("no refusal says anything of the payment: not the answer, the log, the record or the metrics")
+    @Test("keeps the payment out of each refusal's answer, log, record and metrics")
     func refusalsAreSilent() async throws {
         for (expected, rule, code) in Self.refusals {
             let fixture = try await PaymentRoutesFixture(rule: rule)
@@ -326,7 +326,7 @@ struct PaymentRoutesTests {
         }
     }
 
-    @Test("a payment that lacks what is expected, and one that is no JSON, are refused without a word of it")
+    @Test("refuses a payload without an expected member, or not JSON, and repeats no part of it")
     func unreadablePayloads() async throws {
         let fixture = try await PaymentRoutesFixture()
         let payload = PayloadRecipe()

@@ -12,7 +12,7 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-/// The record's routes over a ledger in a fresh directory, sealed by a key in software.
+/// The audit record's routes over a ledger in a fresh directory, sealed by a key in software.
 struct RecordRoutesFixture {
     let directory: FreshDirectory
     let path: String
@@ -20,7 +20,7 @@ struct RecordRoutesFixture {
     let seals: SoftwareSeals
     let reads: LedgerReads
     let headAge: Stopwatch
-    /// What ``headAge`` reads.
+    /// The clock that ``headAge`` reads.
     let clock = HandClock()
     let restores = RecordedRestores()
     let clocks = RecordedClocks()
@@ -46,7 +46,7 @@ struct RecordRoutesFixture {
         LedgerRoutes(ledger: ledger, path: path, reads: reads, checkpoints: seals, restores: restores, clocks: clocks)
     }
 
-    /// Record `number`: a minute later than the one before, of one of two callers and merchants and three keys.
+    /// Record `number`: a minute after the previous one, of one of two callers and merchants and three keys.
     static func record(_ number: Int) -> AuditRecord {
         AuditRecord(
             time: AuditTime(noon.addingTimeInterval(Double(number) * 60)), event: .verify,
@@ -60,18 +60,18 @@ struct RecordRoutesFixture {
 
     static func key(_ number: Int) -> AuditDigest { .of([UInt8(number % 3)]) }
 
-    /// Appends records, several in one commit; sequences are their numbers when they are the first.
+    /// Appends records, several in one commit; sequences equal their numbers if they are the first.
     func append(_ numbers: ClosedRange<Int>) async throws {
         for number in numbers { ledger.note(Self.record(number)) }
         try await wait(for: "the records") { try await ledger.head().sequence >= numbers.upperBound }
     }
 
-    /// Many records: in steps that the ledger's queue takes.
+    /// Appends many records, in steps that fit the ledger's queue.
     func fill(_ count: Int) async throws {
         for start in stride(from: 1, through: count, by: 200) { try await append(start...min(start + 199, count)) }
     }
 
-    /// Thirty records, sealed after 10 and 20.
+    /// Appends thirty records, sealed after 10 and 20.
     func thirty() async throws {
         for step in 0..<3 {
             try await append(step * 10 + 1...step * 10 + 10)
@@ -99,7 +99,7 @@ struct RecordRoutesFixture {
             .map { String(decoding: $0.line, as: UTF8.self) }
     }
 
-    /// What an auditor with the public key finds.
+    /// Verifies an export as an auditor with the public key would.
     func verdict(_ export: [UInt8], head: SignedCheckpoint? = nil) -> ChainVerdict {
         var verifier = ChainVerifier(keys: CheckpointKeys([seals.publicKey]), heads: head.map { [$0] } ?? [])
         verifier.consume(export[...])
@@ -108,7 +108,7 @@ struct RecordRoutesFixture {
 }
 
 extension EndpointAnswer {
-    /// The whole body, whether it was made at once or is streamed.
+    /// The whole body, complete or streamed.
     var bytes: [UInt8] {
         get async throws {
             switch http.body {
@@ -127,13 +127,13 @@ extension EndpointAnswer {
 }
 
 extension ChainVerdict {
-    /// The one chain's range when it is intact.
+    /// The range of the only chain if it is intact.
     var intact: ChainRange? {
         if case .intact(let ranges) = self, ranges.count == 1 { ranges[0] } else { nil }
     }
 }
 
-/// Seals with a key that any process could have.
+/// Seals with a key in software.
 final class SoftwareSeals: CheckpointSealing {
     private struct State {
         var remembered: SignedCheckpoint?
@@ -194,7 +194,7 @@ final class SoftwareSeals: CheckpointSealing {
     }
 }
 
-/// Records looks as the daemon does, unless it is told that the ledger cannot be written.
+/// Records readings as the daemon does, unless the test makes the ledger unwritable.
 final class LedgerReads: AuditReadRecording {
     private let ledger: SQLiteLedger
     private let isBroken = Mutex(false)
@@ -219,7 +219,7 @@ final class LedgerReads: AuditReadRecording {
     }
 }
 
-/// Accepts everything, and remembers what.
+/// Accepts every restore, and keeps the calls.
 final class RecordedRestores: RestoreAccepting {
     private let accepted = Mutex<[(reason: String, caller: String, withoutFinding: Bool, dryRun: Bool)]>([])
     private let outcome = Mutex(
@@ -241,7 +241,7 @@ final class RecordedRestores: RestoreAccepting {
     }
 }
 
-/// Accepts every clock, and remembers who asked for what.
+/// Accepts every clock, and keeps requesters and parameters.
 final class RecordedClocks: ClockAccepting {
     private let asked = Mutex<[String]>([])
 

@@ -15,7 +15,7 @@ import WorkerProtocol
 @testable import Daemon
 @testable import HTTPListener
 
-/// The record's routes behind a listener, served to whom an access policy admits.
+/// The audit record's routes on a listener, for the peers that an access policy admits.
 struct RecordServiceFixture {
     let record: RecordRoutesFixture
     let trail: CountingTrail
@@ -59,7 +59,7 @@ struct RecordServiceFixture {
             group: MultiThreadedEventLoopGroup.singleton, logger: logger)
     }
 
-    /// Runs `body` and shuts the listener down whatever comes.
+    /// Runs `body`, and shuts the listener down even if it throws.
     func use(_ body: (RecordServiceFixture) async throws -> Void) async throws {
         do {
             try await body(self)
@@ -73,7 +73,7 @@ struct RecordServiceFixture {
     func get(_ target: String) async throws -> ClientAnswer { try await client.send(.get(target)) }
 }
 
-/// Looks that the routes take at the ledger go through here and are counted.
+/// Passes the routes' reads of the ledger on, and counts them.
 final class CountingTrail: AuditTrail {
     private let ledger: SQLiteLedger
     private let pages = Mutex(0)
@@ -82,7 +82,7 @@ final class CountingTrail: AuditTrail {
         self.ledger = ledger
     }
 
-    /// How often lines of the chain were read.
+    /// The number of reads of the chain's lines.
     var pagesRead: Int { pages.withLock { $0 } }
 
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int { try await ledger.append(record) }

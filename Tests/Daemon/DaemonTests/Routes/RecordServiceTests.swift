@@ -10,7 +10,7 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-@Suite("The record over its socket")
+@Suite("The audit record over its socket")
 struct RecordServiceTests {
     private static let paths = [
         ("GET", "/v1/audit/records", Role.audit), ("GET", "/v1/audit/export", .audit),
@@ -30,7 +30,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("only the role that a path needs is let in", arguments: Role.allCases)
+    @Test("admits only the role that a path requires", arguments: Role.allCases)
     func roles(role: Role) async throws {
         try await RecordServiceFixture(roles: [role]).use { service in
             for (method, path, needed) in Self.paths {
@@ -39,7 +39,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("a peer that may only decrypt is refused, and sees nothing of the record")
+    @Test("refuses a peer that may only decrypt, and shows it no record")
     func refusesDecrypters() async throws {
         try await RecordServiceFixture(roles: [.decrypt]).use { service in
             try await service.record.append(1...3)
@@ -50,7 +50,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("none of it is on the payments socket")
+    @Test("offers no record path on the payments socket")
     func adminSocketOnly() async throws {
         try await RecordServiceFixture().use { service in
             let payments = UnixSocketClient(path: service.record.directory.path("p.sock"))
@@ -63,7 +63,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("an export comes chunked, and is verified as it comes")
+    @Test("sends an export in chunks that a client verifies as they arrive")
     func export() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.fill(1500)
@@ -76,7 +76,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("a query is percent-decoded: the offset of a time keeps its plus sign")
+    @Test("percent-decodes a query: the offset of a time keeps its plus sign")
     func query() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.append(1...3)
@@ -90,17 +90,17 @@ struct RecordServiceTests {
         }
     }
 
-    /// Larger than any socket's buffer, and eight pages.
+    /// Larger than any socket buffer, in eight pages.
     private static let many = 4000
 
-    @Test("a reader that stops holds a few pages, no lock and no writer, and gets the rest when it goes on")
+    @Test("keeps a few pages and no lock or writer for a reader that stops, and sends the rest when it resumes")
     func stoppedReader() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.fill(Self.many)
             let client = try await RawConnection(service.socket, reads: false, staysOpen: true)
             try await client.send("GET /v1/audit/export HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             try await wait(for: "the first page") { service.trail.pagesRead > 0 }
-            // It is given time to read more than it should.
+            // Time in which it could read more than it should.
             try await Task.sleep(for: .milliseconds(300))
             #expect(service.trail.pagesRead < 5)
             let head = try await service.record.ledger.head().sequence
@@ -114,7 +114,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("a reader that leaves in the middle ends the work, and is counted as interrupted")
+    @Test("ends the work of a reader that leaves, and counts it as interrupted")
     func leavingReader() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.fill(Self.many)
@@ -130,7 +130,7 @@ struct RecordServiceTests {
             let whole = try await service.client.stream(.get("/v1/audit/export"))
             var count = 0
             for try await piece in whole.body { count += piece.filter { $0 == 0x0A }.count }
-            // With both looks and the checkpoint made for each.
+            // With both readings and the audit checkpoint of each.
             #expect(count == Self.many + 2 + 2)
             try await wait(for: "the end of the second stream") {
                 service.instruments.exposition().contains(
@@ -139,7 +139,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("a follower who loses the role gets nothing more")
+    @Test("sends nothing more to a follower that loses its role")
     func revokedFollower() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.append(1...3)
@@ -157,7 +157,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("a stopping daemon ends a follower's export whole")
+    @Test("ends a follower's export properly when the daemon stops")
     func stopsFollower() async throws {
         let service = try await RecordServiceFixture()
         try await service.record.append(1...3)
@@ -172,7 +172,7 @@ struct RecordServiceTests {
         #expect(service.record.verdict(try await reading.value).intact?.last == 4)
     }
 
-    @Test("a ledger that fails in the middle breaks the export off")
+    @Test("breaks the export off when the ledger fails in its middle")
     func brokenLedger() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.fill(Self.many)
@@ -190,7 +190,7 @@ struct RecordServiceTests {
         }
     }
 
-    @Test("a backup comes with its length and digest, and is what was announced")
+    @Test("sends a backup with the announced length and digest")
     func backup() async throws {
         try await RecordServiceFixture().use { service in
             try await service.record.append(1...30)

@@ -9,9 +9,9 @@ import WorkerProtocol
 @testable import HTTPListener
 @testable import WorkerSupervision
 
-/// What a caller hears of an input that ended two workers.
+/// The answer for an input that ended two workers.
 @Suite struct RefusedInputTests {
-    @Test("header and message say the same, which is the rest of the ten minutes", arguments: [0, 13, 599])
+    @Test("states the rest of the ten minutes in header and message alike", arguments: [0, 13, 599])
     func sayTheSame(_ passed: Int) throws {
         let inputs = RefusedInputs()
         let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
@@ -26,7 +26,7 @@ import WorkerProtocol
         #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == [String(left)])
     }
 
-    @Test("the last fraction of a second is one second, and then nothing is refused any more")
+    @Test("rounds the last fraction up to one second, and then refuses nothing more")
     func end() {
         let inputs = RefusedInputs()
         let (now, frame) = (ContinuousClock.now, [UInt8](repeating: 7, count: 40))
@@ -36,13 +36,13 @@ import WorkerProtocol
         #expect(inputs.secondsLeft(of: [1], now: now) == nil)
     }
 
-    @Test("another refusal with the same code keeps the seconds of the table")
+    @Test("keeps the table's seconds for another refusal with the same code")
     func others() {
         let answer = HTTPAnswer(refusal: WorkerFailure(.hsmTokenUnavailable, "gone").refusal)
         #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == ["2"])
     }
 
-    @Test("the queue's failure carries how long the input stays refused")
+    @Test("carries the remaining time in the queue's failure")
     func fromTheQueue() async throws {
         let refusedInputs = RefusedInputs()
         let request = WorkerRequest.describeKey(publicKeyHash: [1, 2, 3])

@@ -10,7 +10,7 @@ import Testing
 @testable import Daemon
 @testable import HTTPListener
 
-/// The daemon's whole table of paths, put together as it is at the start; no token is opened.
+/// The daemon's whole table of paths, assembled as at the start; no HSM token is opened.
 @Suite("Every path and its query")
 struct RouteTableTests {
     private let fixture: ConfigurationFixture
@@ -50,7 +50,7 @@ struct RouteTableTests {
         return (refusal["code"]?.stringValue, refusal["details"]?.stringValue)
     }
 
-    @Test("a parameter that the path does not know is refused, whatever the path")
+    @Test("refuses an unknown parameter on every path")
     func unknownParameters() async throws {
         #expect(endpoints.count > 20)
         for endpoint in endpoints {
@@ -62,7 +62,7 @@ struct RouteTableTests {
         }
     }
 
-    @Test("dry_run is refused by every path that has none, whatever its value, and by every path when it is neither")
+    @Test("refuses dry_run on every path without one, and any value but true and false on the others")
     func dryRun() async throws {
         for endpoint in endpoints {
             var refused = ["perhaps", "", "TRUE", "1"]
@@ -76,7 +76,7 @@ struct RouteTableTests {
         #expect(endpoints.allSatisfy { $0.method == "POST" || $0.access.dryRun != .offered })
     }
 
-    /// The answer on the admin socket to a head that is refused; nil where it is accepted.
+    /// The admin socket's answer to a head that it refuses; nil if it accepts the head.
     private func refusal(_ method: String, _ path: String) -> HTTPAnswer? {
         let peer = PeerCredentials(uid: geteuid(), gid: getegid())
         let head = RequestHead(method: method, path: path)
@@ -85,7 +85,7 @@ struct RouteTableTests {
     }
 
     @Test(
-        "at a path of its own a method of a path with braces is not known",
+        "answers a literal path before a path with braces that also matches",
         arguments: ["/v1/keys/import", "/v1/rotations/certificate"])
     func literalPaths(path: String) throws {
         for method in ["OPTIONS", "GET"] {
@@ -95,7 +95,7 @@ struct RouteTableTests {
         }
     }
 
-    @Test("an encoded slash is a part of its segment, and parts no two")
+    @Test("keeps an encoded slash within its segment")
     func encodedSlash() throws {
         for target in ["/v1%2Fstatus", "/v1/keys%2Fimport", "/v1/keys%2f00000000", "/v1%2Frotations/a"] {
             let path = try #require(RequestTarget(target)?.path)
@@ -116,7 +116,7 @@ struct RouteTableTests {
         let paths = try #require(document.objectValue?["paths"]?.objectValue)
         var described: [String: Set<String>] = [:]
         for (path, operations) in paths.members {
-            // The names in braces are each side's own.
+            // Names in braces may differ between the two.
             let path = path.replacing(/\{[^}]*\}/, with: "{}")
             for (method, operation) in operations.objectValue?.members ?? [] where ["get", "post"].contains(method) {
                 let parameters = operation.objectValue?["parameters"]?.arrayValue ?? []

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Daemon
 
-/// Who waits while the HSM tokens are opened for the first time, and for how long.
+/// Requests that wait while the HSM tokens are opened for the first time, and the length of their wait.
 @Suite("First opening")
 struct FirstOpeningTests {
     private let opening = FirstOpening()
@@ -14,7 +14,7 @@ struct FirstOpeningTests {
         Begun { [opening, isServed] in await opening.pass { isServed.current } }
     }
 
-    @Test("a request waits until its key is there, though others are still being opened")
+    @Test("holds a request until its key is there, although other HSM tokens are still opening")
     func served() async throws {
         let task = opening.start(longest: .seconds(600)) { [isOver] in isOver.current }
         let first = request()
@@ -23,7 +23,7 @@ struct FirstOpeningTests {
         #expect(!first.hasEnded)
         isServed.change { $0 = true }
         try await first.value()
-        // One that finds its key there does not wait at all.
+        // A request whose key is there does not wait.
         try await request().value()
         #expect(!other.hasEnded && opening.waitingCount == 1)
         isOver.change { $0 = true }
@@ -31,7 +31,7 @@ struct FirstOpeningTests {
         await task.value
     }
 
-    @Test("nobody waits for a token that is away, nor after the first opening")
+    @Test("waits for no HSM token that is away, and never after the first opening")
     func over() async throws {
         isOver.change { $0 = true }
         await opening.start(longest: .seconds(600)) { [isOver] in isOver.current }.value
@@ -39,7 +39,7 @@ struct FirstOpeningTests {
         try await Begun { await FirstOpening(isOver: true).pass { false } }.value()
     }
 
-    @Test("a token that hangs is waited for no longer than the limit, and a stopping daemon lets all go")
+    @Test("waits for a hanging HSM token no longer than the limit, and lets all requests go when the daemon stops")
     func bounded() async throws {
         let first = request()
         try await wait(for: "one that waits") { opening.waitingCount == 1 }
@@ -53,7 +53,9 @@ struct FirstOpeningTests {
         try await held.value()
     }
 
-    @Test("two hundred that wait are all let through, and are asked without the lock, which what they ask may take")
+    @Test(
+        "lets two hundred waiting requests through, and evaluates their conditions without its lock"
+    )
     func asked() async throws {
         let task = opening.start(longest: .seconds(600)) { [isOver] in isOver.current }
         let requests = (0..<200).map { _ in

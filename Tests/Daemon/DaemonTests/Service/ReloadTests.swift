@@ -9,7 +9,7 @@ import TokenForge
 @testable import Daemon
 @testable import Telemetry
 
-/// SIGHUP's work on the daemon's parts, without a process.
+/// The work of SIGHUP on the daemon's parts, without a process.
 @Suite("Reload")
 struct ReloadTests {
     private let fixture: ConfigurationFixture
@@ -33,7 +33,7 @@ struct ReloadTests {
             """
     }
 
-    /// The lines that the reload logs.
+    /// Returns the lines that the reload logs.
     private func reload(log section: String) async throws -> [JSONObject] {
         try fixture.directory.write(Self.text(fixture, log: section), to: "c.yaml")
         let before = try lines().count
@@ -49,7 +49,7 @@ struct ReloadTests {
         return try Data(contentsOf: URL(filePath: fixture.directory.path("log"))).split(separator: 0x0A)
     }
 
-    @Test("another log.format is named as what needs a restart, and the log goes on in the format that it began with")
+    @Test("reports that another log.format needs a restart, and keeps logging in the initial format")
     func format() async throws {
         let logged = try await reload(log: "{ level: debug, format: text }")
         #expect(log.level == .debug)
@@ -58,18 +58,18 @@ struct ReloadTests {
         #expect(warning["sections"] == .string("log.format"))
         log.logger("paytokend").debug("later")
         #expect(try lines().last?.first == UInt8(ascii: "{"))
-        // It still waits: the next reload says so again, and one with the old format does not.
+        // The change is still pending: the next reload reports it again, and one with the old format does not.
         #expect(try await reload(log: "{ level: info, format: text }").contains { $0["sections"] != nil })
         #expect(try await reload(log: "{ level: info, format: json }").allSatisfy { $0["sections"] == nil })
     }
 
-    @Test("another level is in force at once, and needs no restart")
+    @Test("applies another level at once, without a restart")
     func level() async throws {
         #expect(try await reload(log: "{ level: warning, format: json }").isEmpty)
         #expect(log.level == .warning)
     }
 
-    /// What was recorded of configurations since record `sequence`, in its order.
+    /// The recorded configuration events after record `sequence`, in order.
     private func recorded(after sequence: Int = 0) async throws -> [AuditEntry] {
         try await assembly.ledger.records(AuditFilter(), order: .oldestFirst, after: nil, limit: 1000).records
             .map { try AuditEntry(line: $0.line) }
@@ -80,14 +80,14 @@ struct ReloadTests {
         entry?.details["values"]?.objectValue?[name]?.stringValue
     }
 
-    /// SIGHUP with this file.
+    /// Reloads with this file, as SIGHUP does.
     private func reload(_ text: String) async throws -> Bool {
         try fixture.directory.write(text, to: "c.yaml")
         return await assembly.reload(from: fixture.directory.path("c.yaml"), log: log, logger: log.logger("paytokend"))
     }
 
     @Test(
-        "a start records the values behind its load; a reload of the same file none; of a changed one those then in force"
+        "records the values after a start, none after an unchanged reload, and the values in force after a changed one"
     )
     func values() async throws {
         let text = Self.text(fixture, log: "{ level: info, format: json }")
@@ -127,13 +127,13 @@ struct ReloadTests {
         last = try #require(entries.last?.sequence)
         #expect(try await reload(changed + "# a comment\n"))
         #expect(try await recorded(after: last).map(\.event) == ["configuration_reload", "configuration_values"])
-        // The same file again, to which the former one does not compare any more.
+        // The same file again, which is no longer compared with the former one.
         last = try #require(try await recorded().last?.sequence)
         #expect(try await reload(changed + "# a comment\n"))
         #expect(try await recorded(after: last).map(\.event) == ["configuration_reload"])
     }
 
-    @Test("values that change under the same file are recorded: a root's file that holds another certificate")
+    @Test("records values that change under the same file: a root's file with another certificate")
     func sameFile() async throws {
         let text = Self.text(fixture, log: "{ level: info, format: json }") + "trust: { roots: [root.pem] }\n"
         let certificates = try [SharedForge.authority.root, SharedForge.authority.intermediate]
@@ -149,8 +149,8 @@ struct ReloadTests {
         #expect(try await recorded().map(\.event).last == "configuration_reload")
     }
 
-    // The ledger did not answer: the values may stand in it, while those before are in force.
-    @Test("where a reload could not be recorded, the next one records the values in force, also if nothing has changed")
+    // The ledger did not answer: it may contain the new values while the previous ones are in force.
+    @Test("records the values in force at the next reload after one that could not be recorded, even without a change")
     func inDoubt() throws {
         let text = Self.text(fixture, log: "{ level: info, format: json }")
         let (old, new) = try (fixture.load(text), fixture.load(text + "approvals: { people: 1 }\n"))
@@ -160,10 +160,10 @@ struct ReloadTests {
         #expect(assembly.live.valuesToRecord(with: old) == nil)
     }
 
-    @Test("a reload that is refused records no values")
+    @Test("records no values for a refused reload")
     func refused() async throws {
         #expect(try await !reload(Self.text(fixture, log: "{ level: loud }")))
-        // It is noted, not awaited: a look behind it finds it.
+        // Noted without waiting; a later read finds it.
         try await assembly.lifeRecords.started(
             with: fixture.load(Self.text(fixture, log: "{ level: info, format: json }")))
         let entries = try await recorded()

@@ -9,7 +9,7 @@ import Testing
 struct SchemaUpgradeTests {
     private static let older = LedgerOpeningError.olderSchema(server: "db1/paytokend", found: 4, known: 5)
 
-    @Test("it is waited for, and then opened")
+    @Test("waits for the upgrade, and then opens")
     func awaited() async throws {
         var tries = 0
         let opened = try await SchemaUpgrade.awaited { () async throws(LedgerOpeningError) in
@@ -20,7 +20,7 @@ struct SchemaUpgradeTests {
         #expect(opened == "the ledger")
     }
 
-    @Test("it is not waited for without an end, and is an exit after which the daemon is started again")
+    @Test("waits a bounded time, and then exits with a status that leads to another start")
     func bounded() async {
         await #expect(throws: Self.older) {
             try await SchemaUpgrade.awaited(atMost: .zero) { () async throws(LedgerOpeningError) in throw Self.older }
@@ -28,7 +28,7 @@ struct SchemaUpgradeTests {
         #expect(StartFailure(ledger: Self.older).exitStatus == .tryAgainLater)
     }
 
-    @Test("nothing else is waited for: a newer schema ends the start, and no start by itself follows")
+    @Test("waits for nothing else: a newer schema ends the start without another one")
     func others() async {
         let newer = LedgerOpeningError.newerSchema(path: "db1/paytokend", found: 6, known: 5)
         var tries = 0

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Daemon
 
-/// What readiness says of the clock, at times that the test makes.
+/// Readiness of the clock, at times that the test sets.
 @Suite struct ClockProbeTests {
     private static let behind = ReadinessAnswer.Reason(
         component: "clock", code: "transaction_replayed", message: "The clock is behind.")
@@ -26,14 +26,14 @@ import Testing
             })
     }
 
-    /// What a look finds a second later.
+    /// Returns the reasons of a probe a second later.
     private func reasons(_ result: Result<[ReadinessAnswer.Reason], LedgerFailure>) async -> [ReadinessAnswer.Reason] {
         found.change { $0 = result }
         time.change { $0 += .seconds(1) }
         return await probe.reasons()
     }
 
-    @Test("a look that fails is the ledger's fault, and does not end the clock's")
+    @Test("reports a failed probe as the ledger's fault, and does not end the clock's")
     func failed() async {
         #expect(await reasons(.success([Self.behind])) == [Self.behind])
         #expect(faults.isOngoing("clock"))
@@ -45,7 +45,7 @@ import Testing
         #expect(!faults.isOngoing("clock"))
     }
 
-    @Test("while a look is under way no other begins")
+    @Test("starts no probe while another is under way")
     func oneAtATime() async throws {
         let (latch, looks, now) = (Latch(isOpen: false), looks, ContinuousClock.now)
         let probe = ClockProbe(
@@ -58,7 +58,7 @@ import Testing
         try await withThrowingTaskGroup(of: [ReadinessAnswer.Reason].self) { group in
             for _ in 0..<20 { group.addTask { await probe.reasons() } }
             try await wait(for: "a look") { latch.waiting > 0 }
-            // For the others to come.
+            // Time for the others to arrive.
             try await Task.sleep(for: .milliseconds(50))
             latch.open()
             for try await reasons in group { #expect(reasons == [Self.behind]) }
@@ -66,7 +66,7 @@ import Testing
         #expect(looks.current == 1)
     }
 
-    @Test("one look serves all who ask within a second, one that failed too")
+    @Test("shares one probe, even a failed one, among all requests within a second")
     func oneLook() async {
         let failure = Result<[ReadinessAnswer.Reason], LedgerFailure>.failure(.unavailable(reason: "locked"))
         for _ in 0..<5 { #expect(await probe.reasons().isEmpty) }

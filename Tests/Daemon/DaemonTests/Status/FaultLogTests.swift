@@ -4,7 +4,7 @@ import Testing
 
 @testable import Daemon
 
-/// What the log says of faults, at times that the test makes.
+/// Log lines for faults, at times that the test sets.
 @Suite struct FaultLogTests {
     private final class Lines: LogHandler, Sendable {
         private let said = Mutex<[String]>([])
@@ -27,7 +27,7 @@ import Testing
             reason.withLock { $0 = event.metadata?["reason"]?.description }
         }
 
-        /// Of the last line; nil when it has none.
+        /// The reason of the last line; nil if it has none.
         var lastReason: String? { reason.withLock { $0 } }
 
         func taken() -> [String] {
@@ -47,7 +47,7 @@ import Testing
         faults = FaultLog(logger: Logger(label: "test") { _ in lines }) { clock.now }
     }
 
-    @Test("a fault is logged at once, then every ten seconds with how often, and once when it has ended")
+    @Test("logs a fault at once, then every ten seconds with a count, and once at its end")
     func lasting() {
         for _ in 0..<100 { faults.began("ledger", "full") }
         #expect(lines.taken() == ["unavailable 1"])
@@ -61,7 +61,7 @@ import Testing
         #expect(lines.taken() == ["available again -"])
     }
 
-    @Test("a fault that comes and goes is one fault until it has stayed away for a second")
+    @Test("treats an intermittent fault as one until it has been absent for a second")
     func flapping() {
         for _ in 0..<20 {
             faults.began("ledger", "full")
@@ -77,7 +77,7 @@ import Testing
         #expect(lines.taken() == ["available again -"])
     }
 
-    @Test("an outage has ended with the first success, though no other request comes")
+    @Test("ends an outage with the first success, without another request")
     func outage() {
         faults.began("ledger", "server away")
         clock.pass(.milliseconds(600))
@@ -89,21 +89,21 @@ import Testing
         #expect(lines.taken().isEmpty)
     }
 
-    @Test("reasons that differ with each request take no more lines than one reason, and every request is counted once")
+    @Test("writes no more lines for varying reasons than for one, and counts every request once")
     func changingReasons() {
         for waiting in 0..<100 { faults.began("hsm", "\(1024 + waiting) calls wait") }
         #expect(lines.taken() == ["unavailable 1"])
-        // Two reasons in turn, through five pauses.
+        // Two alternating reasons, through five pauses.
         for second in 1...50 {
             clock.pass(.seconds(1))
             faults.began("hsm", second.isMultiple(of: 2) ? "overloaded" : "hangs")
         }
-        // The 99 of before are in the first of them, and no other.
+        // The 99 earlier requests are in the first line only.
         #expect(lines.taken() == ["unavailable 109"] + Array(repeating: "unavailable 10", count: 4))
         #expect(lines.lastReason == "overloaded")
     }
 
-    @Test("another component's fault is another fault, and logged at once")
+    @Test("logs another component's fault separately and at once")
     func anotherComponent() {
         faults.began("ledger", "full")
         faults.began("ledger", "read-only")
@@ -115,7 +115,7 @@ import Testing
         #expect(lines.lastReason == "read-only")
     }
 
-    @Test("what never had a fault is not available again")
+    @Test("logs no recovery without a fault")
     func quiet() {
         faults.ended("ledger")
         clock.pass(.seconds(2))

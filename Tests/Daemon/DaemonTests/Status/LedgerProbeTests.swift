@@ -4,16 +4,16 @@ import Testing
 
 @testable import Daemon
 
-/// Whether the ledger answers: asked once at a time, and never waited for without end.
+/// Probe of the ledger: one at a time, with a bounded wait.
 @Suite struct LedgerProbeTests {
-    /// The ledger answers while it is open.
+    /// Open while the ledger answers.
     private let looks = Latch(isOpen: true)
 
     private func probe(_ patience: Duration, _ faults: FaultLog) -> LedgerProbe {
         LedgerProbe(patience: patience, faults: faults) { [looks] () throws(LedgerFailure) in await looks.pass() }
     }
 
-    @Test("many who ask at once are served by one look")
+    @Test("shares one probe among many simultaneous requests")
     func oneLook() async throws {
         let probe = probe(.seconds(3600), FaultLog(logger: RecordFixture.quiet))
         looks.close()
@@ -26,7 +26,7 @@ import Testing
         #expect(looks.arrivals == 1)
     }
 
-    @Test("while a look hangs all who ask hear so, no other look is made, and its end is heard of by itself")
+    @Test("answers all requests while a probe hangs, starts no other, and reports its end without a request")
     func hangs() async throws {
         let faults = FaultLog(logger: RecordFixture.quiet)
         let probe = probe(.milliseconds(20), faults)

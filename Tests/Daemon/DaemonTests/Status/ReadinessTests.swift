@@ -9,7 +9,7 @@ import WorkerProtocol
 
 @testable import Daemon
 
-/// What the HSM tokens' conditions mean for readiness: whether a payment for every key would be opened.
+/// Readiness derived from the HSM tokens' conditions: a payment for every key can be opened.
 @Suite struct ReadinessTests {
     private static let now = Date(timeIntervalSince1970: 1_800_000_000)
     private static let lack = "EC_v1: the token lacks CKM_ECDH1_DERIVE"
@@ -51,7 +51,7 @@ import WorkerProtocol
                             label: merchant.merchant.identifier, algorithm: algorithm,
                             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
                             certificates: [merchant.certificate], isProtected: true,
-                            // A worker tests each pair, and cannot where the token has no tier for it.
+                            // A worker tests each pair, and cannot if the HSM token has no tier for it.
                             inconsistency: hsmToken.condition.tier(for: algorithm.scheme) == nil
                                 ? "The token cannot serve it." : nil)
                     }
@@ -70,7 +70,7 @@ import WorkerProtocol
         Readiness.findings(hsmTokens, keys: { keys }, now: Self.now)
     }
 
-    @Test("the only token opens no payments of one type, and holds an active key of it: not ready, and why")
+    @Test("is not ready, and explains why, if the only HSM token holds an active key of a type that it cannot open")
     func oneTier() throws {
         let only = ready("primary", ec: nil)
         let found = findings([only], try keys(in: [only]))
@@ -78,18 +78,18 @@ import WorkerProtocol
         #expect(found.reasons.map(\.code) == ["hsm_unavailable"])
         #expect(found.reasons.map(\.message) == [Self.lack])
         #expect(found.warnings.isEmpty)
-        // Also when the key was listed before the tier was lost.
+        // Also if the key was listed before the tier was lost.
         #expect(findings([only], try keys(in: [ready("primary")])).reasons.map(\.component) == ["token primary"])
     }
 
-    @Test("names the setting when only an extractable secret would serve the key, whatever words the worker uses")
+    @Test("names the setting if only an extractable secret would serve the key, regardless of the worker's wording")
     func needsExtractableSecret() throws {
         let only = ready("primary", ec: nil, needsExtractableSecret: true)
         let advice = "Set allow_extractable_secret: true for this token, or use another token: "
         #expect(findings([only], try keys(in: [only])).reasons.map(\.message) == [advice + Self.lack])
     }
 
-    @Test("a type that no active key has may lack a tier")
+    @Test("allows a missing tier for a type without an active key")
     func unusedType() throws {
         let only = ready("primary", ec: nil)
         for state: KeyState in [.suspended, .preActivation, .destroyed] {
@@ -98,7 +98,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("what one token lacks the other makes up for, while it is there")
+    @Test("is ready while one HSM token serves what another lacks")
     func otherToken() throws {
         let (partial, whole) = (ready("north", ec: nil), ready("south"))
         let held = try keys(in: [partial, whole])
@@ -110,7 +110,7 @@ import WorkerProtocol
             findings([partial, away("south")], held).reasons.map(\.component) == ["token north", "token south"])
     }
 
-    @Test("a token that opens nothing is a warning while another holds every key, and else a reason")
+    @Test("warns about an HSM token that opens nothing while another holds every key, otherwise is not ready")
     func nothing() throws {
         let (useless, whole) = (ready("north", ec: nil, rsa: nil), ready("south"))
         let found = findings([useless, whole], try keys(in: [useless, whole]))
@@ -148,7 +148,7 @@ import WorkerProtocol
         #expect(filtered == 5)
     }
 
-    @Test("what the HSM tokens that show a key lack for its type is told, unless it is not what stops the key")
+    @Test("reports what the HSM tokens that show a key lack for its type, unless something else stops the key")
     func missingTier() throws {
         let (partial, whole) = (ready("north", ec: nil), ready("south"))
         func missing(_ hsmTokens: [Readiness.HSMTokenSnapshot], shownBy holders: [Readiness.HSMTokenSnapshot]) throws
@@ -162,7 +162,7 @@ import WorkerProtocol
         #expect(try missing([partial, away("south")], shownBy: [partial, whole]) == "token north: " + Self.lack)
         // Another HSM token opens such payments, and shows the key.
         #expect(try missing([partial, whole], shownBy: [partial, whole]) == nil)
-        // It is not known what a token that is away lacks.
+        // What an absent HSM token lacks is unknown.
         #expect(try missing([away("north")], shownBy: [partial]) == nil)
         #expect(try missing([whole], shownBy: [whole]) == nil)
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Daemon
 
-/// What `systemctl status` shows.
+/// The status line of `systemctl status`.
 @Suite("Service status")
 struct ServiceStatusTests {
     private let directory: FreshDirectory
@@ -21,7 +21,7 @@ struct ServiceStatusTests {
         status = ServiceStatus(service: service, findings: { [findings] in findings.current }, servedKeys: { 2 })
     }
 
-    @Test("what is missing is named, and said again only when it has changed")
+    @Test("names each missing part, and repeats it only after a change")
     func changes() async {
         findings.change {
             $0.reasons = [
@@ -42,7 +42,7 @@ struct ServiceStatusTests {
                 == "STATUS=Serving payments for 2 keys. token second serves nothing, the others hold every key: Away.")
     }
 
-    @Test("the program is checked also where no service manager listens")
+    @Test("checks the program even if no service manager listens")
     func unheard() async throws {
         let checks = Shared(0)
         let service = ServiceNotification(environment: [:], logger: ListenerFixture.quiet)
@@ -55,7 +55,7 @@ struct ServiceStatusTests {
         checking.cancel()
     }
 
-    @Test("a refused reload stays in it until one succeeds")
+    @Test("shows a refused reload until one succeeds")
     func reload() async throws {
         func next() async throws -> String? {
             var line: String?
@@ -71,7 +71,7 @@ struct ServiceStatusTests {
         #expect(try await next() == "STATUS=Serving payments for 2 keys.")
     }
 
-    @Test("a message cannot begin an assignment of its own, and a long one is cut at a character")
+    @Test("keeps a message from beginning an assignment, and truncates a long one at a character")
     func hostileText() async {
         findings.change {
             $0.reasons = [

@@ -9,7 +9,7 @@ import Testing
 
 /// `/readyz` for peers that no access rule matches.
 @Suite struct UnmatchedPeerTests {
-    @Test("a peer without a rule causes no commit and gets no reasons; a caller causes one commit and gets them")
+    @Test("commits nothing and gives no reasons to a peer without a rule; commits once and gives reasons to a caller")
     func commits() async throws {
         let directory = try FreshDirectory()
         let commits = Shared(0)
