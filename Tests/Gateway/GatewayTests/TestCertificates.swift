@@ -4,7 +4,7 @@ import SwiftASN1
 import TestSupport
 import X509
 
-/// Certificates of a made-up authority, for a server at localhost and for clients, as files in PEM.
+/// Certificates of a test authority, for a server at localhost and for clients, as files in PEM.
 struct TestCertificates {
     struct Pair {
         let certificate: Certificate
@@ -18,7 +18,7 @@ struct TestCertificates {
             }
         }
 
-        /// What `certificate_sha256` is to be.
+        /// The value of `certificate_sha256`.
         var sha256: String {
             get throws { SHA256.hash(data: try der).map { String(format: "%02x", $0) }.joined() }
         }
@@ -27,12 +27,12 @@ struct TestCertificates {
     let directory: FreshDirectory
     let authority: Pair
     let server: Pair
-    /// For backend.shop.example.
+    /// A client certificate for backend.shop.example.
     let client: Pair
-    /// Its own authority's.
+    /// A client certificate of another authority.
     let other: Pair
 
-    /// Writes `ca`, `server`, `client` and `other`, each as `.pem` and, but for `ca`, `.key`.
+    /// Writes `ca`, `server`, `client` and `other`, each as `.pem` and, except `ca`, `.key`.
     init(in directory: FreshDirectory) throws {
         self.directory = directory
         authority = try Self.made("Test authority", issuer: nil, isAuthority: true)
@@ -50,10 +50,10 @@ struct TestCertificates {
         try directory.write(pair.key.pemRepresentation + "\n", to: "\(name).key")
     }
 
-    /// Signed by the test authority, or by one below it.
+    /// Issues a certificate from the test authority, or one below it.
     ///
     /// - Parameters:
-    ///   - isCritical: of its purposes and its names, as a SPIFFE workload's are.
+    ///   - isCritical: true to make its purposes and names critical, as for a SPIFFE workload.
     ///   - more: further extensions.
     func issue(
         _ name: String, names: [String] = [], uris: [String] = [], ends: Date = Date(timeIntervalSinceNow: 86_400),
@@ -64,8 +64,8 @@ struct TestCertificates {
             more: more, ends: ends)
     }
 
-    /// An authority below the test authority or another one. With the same subject and `key` as another it differs from that
-    /// one by its serial number and `names`.
+    /// Issues an authority below the test authority or another one. With the same subject and `key` as another, it
+    /// differs from that one by its serial number and `names`.
     func issueAuthority(
         _ name: String, names: [String] = [], key: P256.Signing.PrivateKey = .init(), by issuer: Pair? = nil
     ) throws -> Pair {

@@ -17,7 +17,7 @@ struct AccountNumberKeyTests {
     }
 
     @Test(
-        "the payment's number is found in longer digits, at their beginning and end, and whatever its check digit",
+        "finds the payment's number within longer digits, at their beginning and end, with any check digit",
         arguments: ["4111111111111112", "41111111", "6304000000000000001"])
     func found(_ number: String) {
         let half = number.count / 2
@@ -33,7 +33,7 @@ struct AccountNumberKeyTests {
         }
     }
 
-    @Test("another number, another payment's digest and another gateway's key find nothing")
+    @Test("does not find another number, or with another payment's digest or another gateway's key")
     func others() {
         let outcome = PaymentOutcome(reason: "7 4111111111111112", authorizationCode: "41", processorReference: "")
         #expect(key.masked(outcome, of: transaction("4111111111111112")) != outcome)
@@ -49,7 +49,7 @@ struct AccountNumberKeyTests {
         #expect(key.masked(outcome, of: without) == outcome)
     }
 
-    @Test("a digest has the stored length, and two payments with one card have nothing in common")
+    @Test("makes digests of the stored length, and unrelated ones for two payments with one card")
     func digests() {
         let (one, other) = (
             transaction("4111111111111112").accountDigest, transaction("4111111111111112", 8).accountDigest

@@ -10,7 +10,7 @@ import TokenForge
         try #require(try JSONValue(parsing: json, limits: JSONLimits(maximumDepth: 64)).objectValue)
     }
 
-    @Test("3-D Secure data are typed, and all of the dictionary is kept")
+    @Test("reads 3-D Secure data as types, and keeps the whole dictionary")
     func threeDSecure() throws {
         var payload = PayloadRecipe()
         payload.accountNumber = "4109370251004320"
@@ -34,7 +34,7 @@ import TokenForge
         #expect(credential.merchantResponses.isEmpty && credential.merchantTokenIdentifier == nil)
     }
 
-    @Test("EMV data, several merchants and merchant tokens are typed")
+    @Test("reads EMV data, several merchants and merchant tokens as types")
     func others() throws {
         var payload = PayloadRecipe(.emv)
         payload.encryptedPINData = "ABCD"
@@ -57,7 +57,7 @@ import TokenForge
     }
 
     @Test(
-        "what cannot be submitted names its member",
+        "names the member that prevents a submission",
         arguments: [
             (#"{}"#, "applicationPrimaryAccountNumber"),
             (#"{"applicationPrimaryAccountNumber":"4109 3702"}"#, "applicationPrimaryAccountNumber"),
@@ -87,7 +87,7 @@ import TokenForge
     }
 
     @Test(
-        "amounts are whole minor units of a known currency",
+        "accepts amounts in whole minor units of a known currency",
         arguments: [
             (#"{"transactionAmount":1099,"currencyCode":"840"}"#, "10.99 USD"),
             (#"{"transactionAmount":1000,"currencyCode":"392"}"#, "1000 JPY"),

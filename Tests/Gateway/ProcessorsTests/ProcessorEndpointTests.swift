@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct ProcessorEndpointTests {
     @Test(
-        "where a processor is",
+        "reads the address of a processor",
         arguments: [
             ("https://pay.example", ProcessorEndpoint.Place.https(host: "pay.example", port: 443), ""),
             ("https://pay.example:8443/v1/", .https(host: "pay.example", port: 8443), "/v1"),
@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(
-        "what is no place, or none that is safe",
+        "refuses an invalid or unsafe address",
         arguments: [
             "", "pay.example", "http://pay.example", "http://10.0.0.1:80", "http://127.0.0.1.evil.example",
             "https://", "https://user:secret@pay.example", "https://pay.example?a=b", "https://pay.example#a",

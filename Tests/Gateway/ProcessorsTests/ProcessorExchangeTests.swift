@@ -14,7 +14,7 @@ func text(_ secret: borrowing SecretBytes) -> String {
 }
 
 extension ProcessorExchange {
-    /// Submits "payment", and says what came of it.
+    /// Submits "payment", and returns the outcome as text.
     func post(
         before deadline: ContinuousClock.Instant, late: @escaping @Sendable (String) -> Void = { _ in }
     ) async -> String {
@@ -37,9 +37,9 @@ extension ProcessorExchange {
     }
 }
 
-/// What is known of a request whose connection fails: whether a byte of it can have left.
+/// Outcomes of a request whose connection fails: certainly not sent, or possibly sent.
 @Suite struct ProcessorExchangeTests {
-    /// Says `answer` to whatever comes, and closes.
+    /// Sends `answer` to any request, and closes.
     private final class Answerer: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         private let answer: String
@@ -90,7 +90,7 @@ extension ProcessorExchange {
     }
 
     @Test(
-        "an answer, and all that may come instead of one",
+        "reports an answer, and each possible failure of one",
         arguments: [
             ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 ok"),
             ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 ok"),
@@ -98,7 +98,7 @@ extension ProcessorExchange {
             ("HTTP/1.1 302 Found\r\nLocation: http://evil.example\r\nContent-Length: 0\r\n\r\n", "302 "),
             ("", "unknown: connection_lost"),
             ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "unknown: connection_lost"),
-            // Without a length an answer that was cut short would look whole.
+            // Without a length a truncated answer would look complete.
             ("HTTP/1.1 200 OK\r\n\r\nok", "unknown: not_http"), ("no HTTP at all\r\n\r\n", "unknown: not_http"),
             (
                 "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + String(repeating: "x", count: 100_000),
@@ -113,7 +113,7 @@ extension ProcessorExchange {
     }
 
     @Test(
-        "an answer that never comes to its body is not read to the deadline",
+        "stops reading an answer that never reaches its body",
         arguments: [
             ("HTTP/1.1 102 Processing\r\n\r\n", ""),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "extension=of-a-chunk;"),
@@ -125,7 +125,7 @@ extension ProcessorExchange {
         #expect(try await peer.post() == "unknown: answer_too_large")
     }
 
-    @Test("a processor whose name is not resolved delays no other")
+    @Test("lets a processor whose name is not resolved delay no other")
     func hangingName() async throws {
         let hang = Hang()
         hang.begin()
@@ -160,13 +160,13 @@ extension ProcessorExchange {
         try await server.close()
     }
 
-    @Test("a silent processor is waited for until the deadline")
+    @Test("waits for a silent processor until the deadline")
     func silent() async throws {
         let peer = try await Peer("", closes: false)
         #expect(try await peer.post(within: .milliseconds(300)) == "unknown: no_answer_in_time")
     }
 
-    @Test("an answer that comes after the deadline is heard", arguments: ["ok", "cut short"])
+    @Test("reports an answer that arrives after the deadline", arguments: ["ok", "cut short"])
     func late(ending: String) async throws {
         let (heard, said) = (Shared(""), Shared<(any Channel)?>(nil))
         let directory = try FreshDirectory()
@@ -194,9 +194,9 @@ extension ProcessorExchange {
         try await server.close()
     }
 
-    @Test("under a name with several addresses each payment is sent once, and is never taken for not sent")
+    @Test("sends each payment once under a name with several addresses, and never reports it as not sent")
     func severalAddresses() async throws {
-        // Silent at both addresses, then at one, while nobody listens at the other.
+        // Silent at both addresses, then at one while the other refuses connections.
         let heard = Shared<[Int]>([])
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
@@ -227,7 +227,7 @@ extension ProcessorExchange {
         try await first.close()
     }
 
-    /// Counts requests, and says nothing.
+    /// Counts requests, and answers nothing.
     private final class Listener: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         private let heard: Shared<[Int]>
@@ -241,14 +241,14 @@ extension ProcessorExchange {
         }
     }
 
-    @Test("after the deadline nothing is sent")
+    @Test("sends nothing after the deadline")
     func tooLate() async throws {
         let peer = try await Peer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         #expect(try await peer.post(within: .zero) == "not sent: too_late")
         #expect(peer.heard.current.isEmpty)
     }
 
-    @Test("where nobody listens, nothing is sent")
+    @Test("sends nothing to an address that refuses connections")
     func nobody() async throws {
         let directory = try FreshDirectory()
         let endpoint = try #require(ProcessorEndpoint("unix:\(directory.path("s"))"))
@@ -256,7 +256,7 @@ extension ProcessorExchange {
             try await ProcessorExchange(to: endpoint).post(before: .now + .seconds(60)) == "not sent: not_connected")
     }
 
-    @Test("a peer that does not speak TLS gets no byte of the payment")
+    @Test("sends no byte of the payment to a peer that does not speak TLS")
     func noTLS() async throws {
         let heard = Shared("")
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

@@ -1,7 +1,7 @@
 import Radial
 import SecretMemory
 
-/// Requests and replies made of the published examples, each with one change.
+/// Requests and replies derived from the published examples, each with one change.
 enum Documents {
     static let request = Array(PublishedExamples.request.utf8)
     static let reply = Array(PublishedExamples.reply.utf8)
@@ -12,13 +12,13 @@ enum Documents {
         return Array(PublishedExamples.request.replacing(old, with: new).utf8)
     }
 
-    /// The published request with the first `old` replaced: the billing party comes before the shipping party.
+    /// The published request with the first `old` replaced: the billing party precedes the shipping party.
     static func request(first old: String, _ new: String) -> [UInt8] {
         precondition(PublishedExamples.request.contains(old), "the example has no such text")
         return Array(PublishedExamples.request.replacing(old, with: new, maxReplacements: 1).utf8)
     }
 
-    /// The published request with something more in its root.
+    /// The published request with further elements in its root.
     static func request(with elements: String) -> [UInt8] {
         request("</CreditCardAuthRequest>", elements + "</CreditCardAuthRequest>")
     }
@@ -37,7 +37,7 @@ enum Documents {
         return String(document[start.lowerBound..<end.upperBound])
     }
 
-    /// Why a request is refused; nil if it is not.
+    /// The reason for which a request is refused; nil if it is not.
     static func fault(of request: [UInt8]) -> DocumentError? {
         do {
             _ = try CreditCardAuthRequest(parsing: request)
@@ -47,13 +47,13 @@ enum Documents {
 }
 
 extension DocumentError {
-    /// Without its line.
+    /// The same error without its line.
     var somewhere: DocumentError { DocumentError(reason, element) }
 }
 
 func secret(_ text: String) -> SecretBytes { SecretBytes(copying: Array(text.utf8)) }
 
-/// For tests alone: what is in secret memory as text.
+/// Returns the text in secret memory; for tests only.
 func text(of secret: borrowing SecretBytes) -> String {
     unsafe secret.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
 }

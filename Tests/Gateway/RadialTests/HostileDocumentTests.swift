@@ -1,8 +1,8 @@
 import Radial
 import Testing
 
-/// Every document here is taken or refused with a typed error; nothing else may happen. That the errors are typed is the
-/// compiler's care: the readers throw ``DocumentError`` and nothing besides.
+/// Documents that are accepted or refused with a typed error, and cause nothing else. The compiler ensures the type:
+/// the readers throw only ``DocumentError``.
 @Suite("Hostile documents")
 struct HostileDocumentTests {
     private func isRequest(_ bytes: [UInt8]) -> Bool { Documents.fault(of: bytes) == nil }
@@ -14,7 +14,7 @@ struct HostileDocumentTests {
         } catch { return false }
     }
 
-    @Test("no beginning of a request is a request")
+    @Test("accepts no beginning of a request as a request")
     func requestPrefixes() {
         for count in 0..<Documents.request.count {
             #expect(!isRequest(Array(Documents.request.prefix(count))), "the first \(count) bytes")
@@ -22,7 +22,7 @@ struct HostileDocumentTests {
         #expect(isRequest(Documents.request))
     }
 
-    @Test("no beginning of a reply is a reply")
+    @Test("accepts no beginning of a reply as a reply")
     func replyPrefixes() {
         for count in 0..<Documents.reply.count {
             #expect(!isReply(Array(Documents.reply.prefix(count))), "the first \(count) bytes")
@@ -30,23 +30,23 @@ struct HostileDocumentTests {
         #expect(isReply(Documents.reply))
     }
 
-    /// Those that mean something to XML or to UTF-8.
+    /// Bytes with a meaning in XML or UTF-8.
     private static let values: [UInt8] = [0x00, 0x22, 0x26, 0x3C, 0x41, 0xFF]
 
-    @Test("one byte changed, anywhere in a request", arguments: values)
+    @Test("reads or refuses a request with one byte changed, anywhere", arguments: values)
     func changedRequests(_ value: UInt8) {
         var request = Documents.request
         for index in request.indices {
             let byte = request[index]
             request[index] = value
             let isTaken = isRequest(request)
-            // NUL, and a byte that UTF-8 does not have, are refused wherever they stand.
+            // NUL, and a byte that never occurs in UTF-8, are refused everywhere.
             if value == 0 || value == 0xFF { #expect(!isTaken, "byte \(index)") }
             request[index] = byte
         }
     }
 
-    @Test("one byte changed, anywhere in a reply", arguments: values)
+    @Test("reads or refuses a reply with one byte changed, anywhere", arguments: values)
     func changedReplies(_ value: UInt8) {
         var reply = Documents.reply
         for index in reply.indices {
@@ -58,14 +58,14 @@ struct HostileDocumentTests {
         }
     }
 
-    @Test("one byte left out, anywhere")
+    @Test("reads or refuses a document with one byte omitted, anywhere")
     func leftOut() {
         for index in Documents.request.indices {
             var request = Documents.request
             request.remove(at: index)
             _ = isRequest(request)
         }
-        // A tag without its end is no request.
+        // A tag without its end makes the request invalid.
         #expect(!isRequest(Array(Documents.request.dropLast())))
     }
 
@@ -73,7 +73,7 @@ struct HostileDocumentTests {
         Documents.fault(of: Array(document.utf8))?.reason
     }
 
-    @Test("a billion laughs, in as many entities as one likes")
+    @Test("refuses a billion laughs with any number of entities")
     func billionLaughs() {
         let entities = (1...30).map { "<!ENTITY l\($0) '" + String(repeating: "&l\($0 - 1);", count: 10) + "'>" }
         let example = PublishedExamples.request.replacing(">1<", with: ">&l30;<")
@@ -84,14 +84,14 @@ struct HostileDocumentTests {
         #expect(refusal(example) == .notXML(.entity))
     }
 
-    @Test("a document type within comments, CDATA sections and text is text, and declares nothing")
+    @Test("ignores a document type within comments, CDATA sections and text")
     func documentTypeAsText() {
         #expect(isRequest(Documents.request("<OrderId>", "<!-- <!DOCTYPE a [<!ENTITY b 'c'>]> --><OrderId>")))
         #expect(isRequest(Documents.request("<OrderId>1", "<OrderId><![CDATA[<!DOCTYPE a>]]>")))
         #expect(refusal("<a>&lt;!DOCTYPE b><!ENTITY c 'd'></a>") == .notXML(.notWellFormed))
     }
 
-    @Test("files and addresses are not fetched: there is no way to name one")
+    @Test("fetches no files and addresses: no syntax names one")
     func externalEntities() {
         for identifier in [
             "SYSTEM 'file:///etc/passwd'", "SYSTEM 'http://192.0.2.1/'", "PUBLIC 'x' 'ftp://192.0.2.1/'",
@@ -103,7 +103,7 @@ struct HostileDocumentTests {
         #expect(Documents.fault(of: Documents.request(with: include))?.reason == .unknownElement)
     }
 
-    @Test("deep nesting and many elements are stopped early", arguments: [17, 255, 257, 20_000])
+    @Test("stops early at deep nesting and many elements", arguments: [17, 255, 257, 20_000])
     func deep(_ count: Int) {
         let deep = String(repeating: "<a>", count: count) + String(repeating: "</a>", count: count)
         let fault = Documents.fault(of: Documents.request(with: count > 15_000 ? String(deep.prefix(100_000)) : deep))
@@ -113,7 +113,7 @@ struct HostileDocumentTests {
         #expect(reason == (count > 500 ? .notXML(.tooManyElements(limit: 512)) : .unknownElement))
     }
 
-    @Test("attributes without number or end are stopped by the document's length at the latest")
+    @Test("stops at attributes without number or end, at the document's length at the latest")
     func attributes() {
         let many = (0..<9_000).map { " a\($0)=''" }.joined()
         #expect(
@@ -130,11 +130,11 @@ struct HostileDocumentTests {
                 != nil)
     }
 
-    /// Each hides a tag from a reader that takes these for whole comments: for it, what follows is within a CDATA section.
-    @Test("a comment ends at its end, not within its beginning", arguments: ["<!-->", "<!--->"])
+    /// Each hides a tag from a reader that takes these for whole comments and therefore reads a CDATA section.
+    @Test("ends a comment at its end, not within its beginning", arguments: ["<!-->", "<!--->"])
     func overlappingComment(_ beginning: String) {
         let hidden = beginning + "<![CDATA[-->"
-        // libxml2 would find that they have one name, had it read them.
+        // libxml2 would report that they share one name, if it had read them.
         let many = String(repeating: " x=''", count: 9_000)
         #expect(refusal("\(hidden)<a\(many)/>") == .notXML(.tooManyAttributes(limit: 16)))
         #expect(refusal("<a>\(hidden)<b\(many)/></a>") == .notXML(.tooManyAttributes(limit: 16)))
@@ -142,7 +142,7 @@ struct HostileDocumentTests {
     }
 
     @Test(
-        "nothing is read after the first error, a document type least of all",
+        "reads nothing after the first error, above all no document type",
         arguments: ["<?xml version='1.0' x?>", "<!-- -- -->", "<?xml version='1.0'?><?xml version='1.0'?>", "<a b=c' "])
     func afterError(_ error: String) {
         // The last error would be that of the entity.
@@ -150,7 +150,7 @@ struct HostileDocumentTests {
         #expect(refusal(error + declared) == .notXML(.notWellFormed))
     }
 
-    @Test("names, comments, CDATA sections and references as long as the document may be")
+    @Test("reads names, comments, CDATA sections and references as long as the document may be")
     func long() {
         let long = String(repeating: "x", count: 110_000)
         #expect(Documents.fault(of: Documents.request(with: "<\(long)/>")) != nil)
@@ -163,7 +163,7 @@ struct HostileDocumentTests {
                 != nil)
     }
 
-    @Test("two documents in one, whole or in part")
+    @Test("refuses two documents in one, whole or in part")
     func several() {
         #expect(!isRequest(Documents.request + Documents.request))
         #expect(!isRequest(Documents.request + Array("<a/>".utf8)))
@@ -171,7 +171,7 @@ struct HostileDocumentTests {
         #expect(isRequest(Documents.request + Array("\n<!-- end -->\n".utf8)))
     }
 
-    @Test("a request in another encoding is none")
+    @Test("refuses a request in another encoding")
     func encodings() {
         let utf16 = Array(PublishedExamples.request.utf16)
         #expect(refusal(of: [0xFF, 0xFE] + utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }) == .notXML(.notUTF8))

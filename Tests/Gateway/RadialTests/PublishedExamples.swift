@@ -1,5 +1,5 @@
-/// The examples of Radial's integration page for Apple Pay, "Credit Card Auth API". Their token is Apple's public one of 2015,
-/// their people and cards are nobody's.
+/// The examples of Radial's integration page for Apple Pay, "Credit Card Auth API". Their payment token is Apple's
+/// public one of 2015; people and cards are fictitious.
 enum PublishedExamples {
     static let request = #"""
         <?xml version="1.0" encoding="UTF-8" standalone="yes"?>

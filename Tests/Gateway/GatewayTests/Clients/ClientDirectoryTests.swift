@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Who a request is from")
+@Suite("The client that sent a request")
 struct ClientDirectoryTests {
     private static func entry(_ name: String, _ credentials: ClientCredential...) -> GatewayClient {
         GatewayClient(
@@ -30,7 +30,7 @@ struct ClientDirectoryTests {
         directory.client(for: .absent, certificate: certificate, at: time)?.name
     }
 
-    @Test("each bearer key is its own client's, and no other text is anybody's")
+    @Test("assigns each bearer key to its client, and any other text to none")
     func keys() {
         #expect(client(key: "ptgw_first") == "first")
         #expect(client(key: "ptgw_second") == "second")
@@ -39,7 +39,7 @@ struct ClientDirectoryTests {
         }
     }
 
-    @Test("each credential of an entry is the client's, a key as well as a certificate")
+    @Test("accepts each credential of an entry, key or certificate")
     func several() {
         let directory = ClientDirectory(
             [
@@ -65,20 +65,20 @@ struct ClientDirectoryTests {
         #expect(directory.usesCertificates)
     }
 
-    @Test("a hash of another length than a SHA-256's is nobody's")
+    @Test("assigns a hash that is not as long as SHA-256 to no client")
     func lengths() {
         let odd = ClientDirectory([Self.entry("odd", .bearerKey(sha256: []))])
         #expect(odd.client(for: .bearer(sha256: Self.digest(0)), certificate: nil, at: Date()) == nil)
         #expect(odd.client(for: .bearer(sha256: []), certificate: nil, at: Date())?.name == "odd")
     }
 
-    @Test("a pinned certificate is known by its hash, whoever issued it")
+    @Test("recognises a pinned certificate by its hash, from any issuer")
     func pinned() {
         #expect(client(.made(sha256: Self.digest(7))) == "pinned")
         #expect(client(.made(sha256: Self.digest(8))) == nil)
     }
 
-    @Test("a name in a certificate counts only under the authorities in force")
+    @Test("accepts a name in a certificate only under the authorities in force")
     func issued() {
         let names: Set = [CertificateName.dns("backend.shop.example")]
         #expect(client(.made(names: names, verifiedGeneration: 3)) == "issued")
@@ -87,7 +87,7 @@ struct ClientDirectoryTests {
         #expect(client(.made(names: [.dns("other.shop.example")], verifiedGeneration: 3)) == nil)
     }
 
-    @Test("a name counts as what it is: no URI passes for a host's name, and no DNS name for a URI")
+    @Test("distinguishes kinds of names: a URI never matches a host name, nor a DNS name a URI")
     func kinds() {
         let texts = ["backend.shop.example", "Backend.Shop.Example", "spiffe://shop.example/Backend", "urn:uuid:1"]
         #expect(
@@ -106,7 +106,7 @@ struct ClientDirectoryTests {
         }
     }
 
-    @Test("a certificate counts only within its validity")
+    @Test("accepts a certificate only within its validity")
     func validity() {
         let certificate = PresentedCertificate.made(sha256: Self.digest(7))
         #expect(client(certificate, at: certificate.notBefore.addingTimeInterval(-1)) == nil)
@@ -114,7 +114,7 @@ struct ClientDirectoryTests {
         #expect(client(certificate, at: certificate.notAfter) == "pinned")
     }
 
-    @Test("where there is a bearer key it alone decides")
+    @Test("decides by the bearer key alone if there is one")
     func keyFirst() {
         let pinned = PresentedCertificate.made(sha256: Self.digest(7))
         for value in ["Bearer wrong", "Basic Zm9vOmJhcg==", "Bearer", ""] {
@@ -127,7 +127,7 @@ struct ClientDirectoryTests {
     }
 
     @Test(
-        "what is not one bearer key is unusable",
+        "reports anything but one bearer key as unusable",
         arguments: [
             ["Bearer"], ["Bearer "], ["bearer a b"], ["Basic a"], ["Bearer a", "Bearer a"], [""],
             ["Bearer \u{7F}"], ["Bearer ä"], ["Bearer " + String(repeating: "a", count: 256)],
@@ -136,13 +136,13 @@ struct ClientDirectoryTests {
         #expect(Authorization(values) == .unusable)
     }
 
-    @Test("the scheme's case means nothing, and no header is no claim")
+    @Test("ignores the scheme's case, and treats an absent header as no claim")
     func schemes() {
         #expect(Authorization(["bEaReR ptgw_first"]) == .bearer(sha256: BearerKey.sha256(of: "ptgw_first")))
         #expect(Authorization([]) == .absent)
     }
 
-    @Test("merchants and domains are those of the entry")
+    @Test("takes merchants and domains from the entry")
     func bounds() {
         let client = Self.entry("c", .certificateName(.dns("x")))
         #expect(client.allows(merchant: "merchant.com.example.shop"))
@@ -157,7 +157,7 @@ struct ClientDirectoryTests {
         }
     }
 
-    @Test("a new key has 256 random bits, can be recognised, and is known by the hash that is printed with it")
+    @Test("makes a new key of 256 random bits in a recognisable form, and accepts it by the hash printed with it")
     func newKey() throws {
         let keys = (0..<20).map { _ in NewBearerKey() }
         #expect(Set(keys.map(\.key)).count == 20)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Requests a second")
+@Suite("Requests per second")
 struct RequestRateTests {
     private let start = ContinuousClock.now
 
@@ -10,7 +10,7 @@ struct RequestRateTests {
         (0..<count).count { _ in rates.secondsToWait(client, now: start + offset) == nil }
     }
 
-    @Test("a burst is served at once, and then what the rate allows")
+    @Test("serves a burst at once, then at the allowed rate")
     func burst() {
         let rates = RequestRates(.init(perSecond: 10, burst: 30))
         #expect(served(rates, "a", 100, at: .zero) == 30)
@@ -18,14 +18,14 @@ struct RequestRateTests {
         #expect(served(rates, "a", 100, at: .seconds(1000)) == 30)
     }
 
-    @Test("one client's flood takes nothing from another")
+    @Test("lets one client's flood take nothing from another")
     func apart() {
         let rates = RequestRates(.init(perSecond: 1, burst: 1))
         #expect(served(rates, "a", 1000, at: .zero) == 1)
         #expect(served(rates, "b", 1000, at: .zero) == 1)
     }
 
-    @Test("the wait is whole seconds, and long enough")
+    @Test("returns the wait in whole seconds, long enough")
     func waits() {
         let rates = RequestRates(.init(perSecond: 1, burst: 1))
         #expect(rates.secondsToWait("a", now: start) == nil)
@@ -33,7 +33,7 @@ struct RequestRateTests {
         #expect(rates.secondsToWait("a", now: start + .seconds(1)) == nil)
     }
 
-    @Test("a clock that stands still gives nothing away")
+    @Test("allows nothing more while the clock does not advance")
     func still() {
         let rates = RequestRates(.init(perSecond: 1000, burst: 2))
         #expect(served(rates, "a", 10, at: .zero) == 2)

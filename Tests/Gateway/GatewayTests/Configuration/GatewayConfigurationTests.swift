@@ -15,7 +15,7 @@ struct GatewayConfigurationTests {
         directory = try FreshDirectory()
     }
 
-    /// A client on lines 1 to 6.
+    /// A configuration with one client on lines 1 to 6.
     static let minimum = """
         clients:
           - name: shop
@@ -35,7 +35,7 @@ struct GatewayConfigurationTests {
         return try GatewayConfiguration.load(path: directory.path("c.yaml"), environment: [:])
     }
 
-    /// What is wrong with the file, each as `LINE KEY: message`.
+    /// Returns the problems of the file, each as `LINE KEY: message`.
     private func problems(_ text: String) -> [String] {
         do throws(ConfigurationProblems) {
             _ = try load(text)
@@ -45,7 +45,7 @@ struct GatewayConfigurationTests {
         }
     }
 
-    @Test("the least configuration has the documented defaults")
+    @Test("fills the shortest configuration with the documented defaults")
     func defaults() throws {
         let configuration = try load(Self.minimum)
         #expect(configuration.listener.address == .network(ip: "127.0.0.1", port: 8443))
@@ -64,7 +64,7 @@ struct GatewayConfigurationTests {
         #expect(client.operations == [.session] && client.domains == ["shop.example"])
     }
 
-    @Test("more connections of clients than there are places for them are a warning")
+    @Test("warns if the clients may open more connections than there are places")
     func clientConnections() throws {
         let two =
             Self.minimum + """
@@ -82,12 +82,12 @@ struct GatewayConfigurationTests {
         #expect(warnings.last?.place.hasSuffix("limits") == true)
     }
 
-    @Test("a single client may take all connections without a warning")
+    @Test("lets a single client have all connections without a warning")
     func singleClientConnections() throws {
         #expect(try load(Self.minimum + "limits: { max_connections_per_client: 769 }\n").warnings.count == 1)
     }
 
-    @Test("the sample loads as it is, and says every default rightly")
+    @Test("loads the sample unchanged, and finds each default in it correct")
     func sample() throws {
         let file = ProjectFiles.path("hsm-config/paytoken-gateway.yaml")
         let sample = try GatewayConfiguration.load(path: file, environment: [:])
@@ -98,7 +98,7 @@ struct GatewayConfigurationTests {
         #expect(sample.clients.count == 1)
     }
 
-    @Test("a rule of admin.access that is never reached is warned of; an empty list is the default")
+    @Test("warns about an unreachable rule of admin.access; an empty list is the default")
     func adminAccess() throws {
         let empty = try load(Self.minimum + "admin: { access: [] }\n")
         let least = try load(Self.minimum)
@@ -115,7 +115,7 @@ struct GatewayConfigurationTests {
     }
 
     @Test(
-        "a server certificate that has ended or ends within thirty days is a warning, and no insecure setting",
+        "warns about a server certificate that has expired or expires within thirty days, not as an insecure setting",
         arguments: [(-1.0, "ended on "), (29, "ends on "), (31, nil)] as [(Double, String?)])
     func certificateEnd(days: Double, part: String?) throws {
         let certificates = try TestCertificates(in: directory)
@@ -132,7 +132,7 @@ struct GatewayConfigurationTests {
         #expect(!instruments.exposition().contains("certificate_end"))
     }
 
-    @Test("--check finds places that a start refuses, with their lines, and a reload does not look at them")
+    @Test("reports with --check the paths that a start refuses, with their lines; a reload does not check them")
     func places() throws {
         try directory.write("", to: "file.sock")
         let text =
@@ -156,7 +156,7 @@ struct GatewayConfigurationTests {
     }
 
     @Test(
-        "what is wrong is said with its line",
+        "reports each problem with its line",
         arguments: [
             ("listner: {}", "7 listner: unknown key; did you mean listener?"),
             ("listener: { adress: 127.0.0.1:1 }", "7 listener.adress: unknown key; did you mean address?"),
@@ -272,7 +272,7 @@ struct GatewayConfigurationTests {
     }
 
     @Test(
-        "what is wrong with a client is said with its line",
+        "reports each problem of a client with its line",
         arguments: [
             ("operations: [session]", "operations: [pay]", "1 processors: is missing, and shop has the operation pay"),
             (
@@ -339,7 +339,7 @@ struct GatewayConfigurationTests {
 
     private static func digest(_ byte: String) -> String { String(repeating: byte, count: 32) }
 
-    @Test("a client has several keys at once, and the time from which its name is its own")
+    @Test("reads several keys of a client, and the time since which it has its name")
     func severalKeys() throws {
         func since(_ text: String) throws -> TimeInterval? {
             try load(
@@ -357,7 +357,7 @@ struct GatewayConfigurationTests {
         #expect(try since("2026-05-01T12:00:00+02:00") == 1_777_629_600)
     }
 
-    @Test("one credential of two is enough to make two clients one")
+    @Test("treats two entries that share one of two credentials as conflicting")
     func sharedCredential() {
         let second = """
               - name: other
@@ -374,7 +374,7 @@ struct GatewayConfigurationTests {
     }
 
     @Test(
-        "the key for account numbers is named, made for a store in a file, and warned about where a database has none")
+        "reads the account-number key's file, makes it for a store in a file, and warns if a database has none")
     func accountNumberKey() throws {
         let processors = "processors: [{ name: a, kind: simulator, url: \"unix:/s\", merchants: [\"*\"] }]\n"
         func key(_ store: String) throws -> AccountNumberKeyFile? {
@@ -398,12 +398,12 @@ struct GatewayConfigurationTests {
         #expect(fault("\(database), account_number_key_file: none")?.contains("cannot read the secret's file") == true)
         try directory.write(Self.digest("5G"), to: "key", mode: 0o600)
         #expect(fault("\(database), account_number_key_file: key")?.contains("does not have 64 hexadecimal") == true)
-        // The made one is checked where it is there.
+        // A made key is checked once it exists.
         try directory.write(Self.digest("5A"), to: "p.sqlite.key", mode: 0o644)
         #expect(fault("url: \"sqlite:p.sqlite\"")?.contains("lets others at it") == true)
     }
 
-    @Test("two clients share neither a name nor a credential, and nobody is served without an entry")
+    @Test("refuses two clients with the same name or credential, and serves no client without an entry")
     func twins() {
         let twice = Self.minimum + Self.minimum.split(separator: "\n").dropFirst().joined(separator: "\n") + "\n"
         let found = problems(twice)
@@ -412,7 +412,7 @@ struct GatewayConfigurationTests {
         #expect(problems("clients: []\n").first?.contains("clients: is missing or empty") == true)
     }
 
-    @Test("a loopback address, a Unix socket and a test server are taken, and what weakens the service is warned about")
+    @Test("accepts a loopback address, a Unix socket and a test server, and warns about what weakens the service")
     func taken() throws {
         let ipv6 = try load(Self.minimum + "listener: { address: \"[::1]:0\" }\n")
         #expect(ipv6.listener.address == .network(ip: "::1", port: 0))
@@ -426,7 +426,7 @@ struct GatewayConfigurationTests {
         #expect(test.warnings.map(\.setting) == [.noTLS, .testServer])
     }
 
-    @Test("Radial is taken with a warning that it was never tried, a simulator beside it only where the entry says so")
+    @Test("warns that Radial was never tried, and accepts a simulator with it only if the entry says so")
     func radial() throws {
         let radial =
             "processors:\n  - { name: r, kind: radial, url: \"https://r.example/v1.0/stores/S/payments\", headers_file: key, merchants: [a] }\n"
@@ -453,7 +453,7 @@ struct GatewayConfigurationTests {
         #expect(trusting.payments?.processors.first?.trust == [directory.path("ca.pem")])
     }
 
-    @Test("a key that others can read, or of another certificate, is refused")
+    @Test("refuses a key that others can read, or of another certificate")
     func keys() async throws {
         let certificates = try TestCertificates(in: directory)
         let tls = "listener: { tls: { certificate: server.pem, private_key: server.key } }\n"
@@ -468,7 +468,7 @@ struct GatewayConfigurationTests {
     }
 
     @Test(
-        "addresses in network byte order",
+        "orders addresses in network byte order",
         arguments: [
             ("192.0.2.1", [192, 0, 2, 1]), ("::1", [UInt8](repeating: 0, count: 15) + [1]),
             ("2001:db8::ff00:42:8329", [0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0xFF, 0, 0, 0x42, 0x83, 0x29]),
@@ -478,7 +478,7 @@ struct GatewayConfigurationTests {
         #expect(NetworkAddress.packed(text) == bytes)
     }
 
-    @Test("one IPv6 network counts as one source, IPv4 addresses each as their own")
+    @Test("counts an IPv6 network as one source, and each IPv4 address as its own")
     func sources() throws {
         func source(_ ip: String) throws -> NetworkPeer {
             try NetworkPeer(.address(try #require(NetworkAddress.packed(ip))))
@@ -487,7 +487,7 @@ struct GatewayConfigurationTests {
         #expect(try source("2001:db8:1:2::1").source != source("2001:db8:1:3::1").source)
         #expect(try source("192.0.2.1").source != source("192.0.2.2").source)
         #expect(try source("::ffff:192.0.2.1").source != source("::ffff:192.0.2.2").source)
-        // Behind a Unix socket there are no addresses; whoever has the account has all its processes.
+        // A Unix socket has no addresses; an account's processes are one source.
         #expect(try NetworkPeer(.user(7)).source == .user(7))
     }
 }

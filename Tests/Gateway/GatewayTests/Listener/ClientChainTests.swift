@@ -5,7 +5,7 @@ import X509
 
 @testable import Gateway
 
-/// Which chains of client certificates are verified at all: what it costs must not be up to somebody who is not known yet.
+/// Limits on the chains of client certificates that are verified, so that an unknown client cannot choose their cost.
 @Suite struct ClientChainTests {
     private let certificates: TestCertificates
     private let authorities: ClientCertificateAuthorities
@@ -15,7 +15,7 @@ import X509
         authorities = ClientCertificateAuthorities(roots: [certificates.authority.certificate])
     }
 
-    /// Authorities one below the other, the lowest first, and what the lowest issued before them.
+    /// Makes authorities below one another, lowest first, and a certificate of the lowest that precedes them.
     private func chain(_ names: [String]) throws -> [TestCertificates.Pair] {
         let issuers = try names.reduce(into: [TestCertificates.Pair]()) { issuers, name in
             issuers.insert(try certificates.issueAuthority(name, by: issuers.first), at: 0)
@@ -96,7 +96,7 @@ import X509
         await #expect(throws: ClientChainFault.noAuthorities) { try await nobody.accept([certificates.client.der]) }
     }
 
-    /// Each of them could have issued each other and the leaf, so a search for a path would try every order of them.
+    /// Each of them could have issued every other and the leaf, so a search for a path would try every order.
     @Test func aChainInWhichTwoShareASubjectIsNotVerified() async throws {
         let one = try certificates.issueAuthority("one")
         let leaf = try certificates.issue("backend", names: ["backend.shop.example"], by: one)

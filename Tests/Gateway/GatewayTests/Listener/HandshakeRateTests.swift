@@ -3,7 +3,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Handshakes a second")
+@Suite("Handshakes per second")
 struct HandshakeRateTests {
     private let start = ContinuousClock.now
 
@@ -15,7 +15,7 @@ struct HandshakeRateTests {
 
     private func address(_ name: String) -> [ConnectionSource] { [.network(name)] }
 
-    @Test("one address has its burst and then its rate, and takes nothing from another")
+    @Test("limits one address to its burst and then its rate, and takes nothing from another")
     func apart() {
         let rates = HandshakeRates(.init(perSecond: 10, burst: 20))
         #expect(taken(rates, address("a"), 100) == 20)
@@ -23,7 +23,7 @@ struct HandshakeRateTests {
         #expect(taken(rates, address("a"), 100, at: .seconds(1)) == 10)
     }
 
-    @Test("a handshake that made a client known does not count")
+    @Test("does not count a handshake that identified a client")
     func known() {
         let rates = HandshakeRates(.init(perSecond: 1, burst: 2))
         for _ in 0..<100 {
@@ -33,7 +33,7 @@ struct HandshakeRateTests {
         #expect(taken(rates, address("a"), 100) == 2)
     }
 
-    @Test("all networks of 64 bits in one of 56 and 48 have twice and four times as much together")
+    @Test("gives all 64-bit networks within one of 56 or 48 bits twice or four times as much together")
     func networks() {
         let rates = HandshakeRates(.init(perSecond: 10, burst: 20))
         let first = (0..<9).map { taken(rates, [.network("64 \($0)"), .network("56"), .network("48")], 100) }
@@ -44,7 +44,7 @@ struct HandshakeRateTests {
         #expect(others == [20, 20, 0, 0, 0, 0, 0, 0, 0])
     }
 
-    @Test("more sources than have a bucket share one, until some have been silent")
+    @Test("shares one bucket among sources beyond those with their own, until some have been silent")
     func bounded() {
         let rates = HandshakeRates(.init(perSecond: 10, burst: 20))
         for number in 0..<HandshakeRates.mostSources { #expect(taken(rates, address("\(number)"), 1) == 1) }
@@ -53,7 +53,7 @@ struct HandshakeRateTests {
             (0..<9).map { taken(rates, address("other \($0)"), 10, at: .seconds(2)) } == Array(repeating: 10, count: 9))
     }
 
-    @Test("an IPv6 address is of three networks, any other of itself")
+    @Test("counts an IPv6 address for three networks, and any other address for itself")
     func sources() {
         func names(_ ip: String) -> [ConnectionSource] {
             (try? NetworkAddress.packed(ip).map { try NetworkPeer(.address($0)) })?.sources ?? []

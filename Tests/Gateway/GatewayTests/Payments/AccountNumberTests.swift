@@ -14,9 +14,9 @@ struct AccountNumberTests {
         PaymentOutcome(reason: text, authorizationCode: text, processorReference: text, processedAt: Date())
     }
 
-    /// With a right check digit, and with a wrong one in longer digits: by its form, and by the digest.
+    /// One with a right check digit, and one with a wrong digit among longer digits: found by form, and by digest.
     @Test(
-        "in a later answer to the question about a payment is neither stored nor told",
+        "is neither stored nor answered from a later status answer",
         arguments: [("4817499130000004", "card 4817x4991x3000x0004"), ("4817499130000005", "99481749913000000512")])
     func later(number: String, text: String) async throws {
         var payload = PayloadRecipe()
@@ -47,7 +47,7 @@ struct AccountNumberTests {
     }
 
     @Test(
-        "in the answer to the submission is neither stored nor told",
+        "is neither stored nor answered from the answer to the submission",
         arguments: ["48174991x30000005", "7748174991300000051"])
     func atOnce(text: String) async throws {
         var payload = PayloadRecipe()
@@ -62,7 +62,7 @@ struct AccountNumberTests {
         await gateway.stop()
     }
 
-    @Test("the key of a store in a file is made once, for its owner alone")
+    @Test("is found with a key that a store in a file makes once, readable by its owner only")
     func keyFile() async throws {
         let directory = try FreshDirectory()
         let path = directory.path("payments.sqlite.key")

@@ -6,13 +6,13 @@ import Testing
 
 @testable import Gateway
 
-@Suite("A client's key and name that change")
+@Suite("A change of a client's key or name")
 struct ClientChangeTests {
     private func pay(_ gateway: PaymentGateway, _ document: RadialDocument, key: String) async throws -> CurlAnswer {
         try await gateway.ask("/payments/apple-pay", document.submission, type: "application/json", key: key)
     }
 
-    @Test("with its new key a client gets what became of a payment that it made with the old one")
+    @Test("returns, for a client's new key, the outcome of a payment made with the old one")
     func newKey() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -25,12 +25,12 @@ struct ClientChangeTests {
         await gateway.stop()
     }
 
-    @Test("a name's new client is told nothing of the former one's payments, and its own are as any client's")
+    @Test("hides the payments of a name's former client from its new one, whose own are unaffected")
     func formerClient() async throws {
         let since = Date(timeIntervalSinceNow: -3600)
         let gateway = try await PaymentGateway(since: RFC3339.string(since))
         let (former, own) = (RadialDocument(), RadialDocument())
-        // What the former client paid before.
+        // An earlier payment of the former client.
         let before = since.addingTimeInterval(-60)
         let stated = try PaymentRequest(parsing: former.submission).stated
         let transaction = try #require(Hexadecimal.decode(former.transactionId))
@@ -54,7 +54,7 @@ struct ClientChangeTests {
         #expect(asked.status == 404 && !asked.text.contains("F0RMER"))
         let brought = try await pay(gateway, former, key: PaymentGateway.key)
         #expect(brought.status == 409 && brought.string("code") == "transaction_replayed")
-        // The same in another form, and with what the former client did not ask for.
+        // The same in another form, and one that the former client did not make.
         var other = former
         other.data = "AAECAwQG"
         other.orderId = "order-2"

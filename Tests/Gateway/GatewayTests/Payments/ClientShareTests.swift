@@ -5,7 +5,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("What one client may have of the gateway")
+@Suite("One client's share of the gateway")
 struct ClientShareTests {
     private static let limited = "What was expected of this token differed from it too often"
 
@@ -16,7 +16,7 @@ struct ClientShareTests {
             "/payments/apple-pay", document.submission, type: "application/json", certificate: certificate)
     }
 
-    /// Each is at paytokend, or waits for a place there, before the next begins.
+    /// Begins payments, and waits for each to reach paytokend, or a place in its queue, before the next.
     private func begin(
         _ documents: [RadialDocument], at gateway: PaymentGateway, certificate: String? = nil
     ) async throws -> [Begun<Int?>] {
@@ -31,7 +31,7 @@ struct ClientShareTests {
         return begun
     }
 
-    @Test("another client's payment is decrypted after one of a client that has many, and not after all")
+    @Test("decrypts another client's payment after one of a busy client, and not after all")
     func turns() async throws {
         let gateway = try await PaymentGateway(maxConnections: 1)
         let (many, few) = ((0..<4).map { _ in RadialDocument() }, RadialDocument())
@@ -41,13 +41,13 @@ struct ClientShareTests {
         #expect(gateway.calls.waitingCount == 4)
         gateway.paytokend.latch.open()
         for payment in payments { #expect(try await payment.value() == 200) }
-        // The first was at paytokend already; then one of each client.
+        // The first was already at paytokend; then one of each client.
         #expect(gateway.paytokend.clients.current == ["shop", "shop", "backend", "shop", "shop"])
         #expect(gateway.paytokend.server.accepted == 1)
         await gateway.stop()
     }
 
-    @Test("a payment beyond the client's limit is 429 and sends nothing, and another client has its own")
+    @Test("answers a payment beyond the client's limit with 429 and sends nothing; another client has its own limit")
     func limit() async throws {
         let gateway = try await PaymentGateway(maxPayments: 2)
         gateway.paytokend.latch.close()
@@ -62,12 +62,12 @@ struct ClientShareTests {
         let other = try await begin([RadialDocument()], at: gateway, certificate: "client")
         gateway.paytokend.latch.open()
         for payment in held + other { #expect(try await payment.value() == 200) }
-        // The places are free again, and the token was not used up.
+        // The places are free again, and the payment token was not used up.
         #expect(try await pay(gateway, refused).status == 200)
         await gateway.stop()
     }
 
-    @Test("a token whose expectations were wrong five times is 429 for this client, whatever it expects then")
+    @Test("answers 429 to a client after five wrong expectations for a payment token, also for right ones")
     func mismatches() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -83,13 +83,13 @@ struct ClientShareTests {
             #expect(answer.header("Retry-After").flatMap { Int($0) }.map { (1...600).contains($0) } == true)
         }
         #expect(gateway.paytokend.requests.current.count == 5)
-        // Another token, and another client.
+        // Another payment token, and another client.
         #expect(try await pay(gateway, RadialDocument()).status == 200)
         #expect(try await pay(gateway, document, certificate: "client").status == 200)
         await gateway.stop()
     }
 
-    @Test("right expectations are never 429, and no other refusal counts as a mismatch")
+    @Test("never answers 429 to right expectations, and counts no other refusal as a mismatch")
     func rightExpectations() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -107,7 +107,7 @@ struct ClientShareTests {
         await gateway.stop()
     }
 
-    @Test("mismatches are forgotten after their interval, and the oldest for one more token than are remembered")
+    @Test("forgets mismatches after their interval, and the oldest when the payment tokens exceed the limit")
     func interval() {
         let mismatches = ExpectationMismatches(.init(most: 2, interval: .seconds(10), tokens: 2))
         let start = ContinuousClock.now
@@ -130,11 +130,11 @@ struct ClientShareTests {
         #expect(toWait(1, at: 12) == nil)
     }
 
-    @Test("a release whose answer is lost on a kept connection is had by the next request, and paid once")
+    @Test("returns a release whose answer was lost on a reused connection to the next request, and pays once")
     func lostAnswer() async throws {
         let gateway = try await PaymentGateway()
         #expect(try await pay(gateway, RadialDocument()).status == 200)
-        // On the kept connection: the same request is sent again, and paytokend has released the token to it already.
+        // On the reused connection the same request is sent again, after paytokend has released the payment to it.
         gateway.paytokend.losses.change { $0 = 1 }
         let document = RadialDocument()
         let lost = try await pay(gateway, document)

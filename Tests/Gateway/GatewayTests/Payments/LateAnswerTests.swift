@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("A processor's answer that comes after the payment's deadline")
+@Suite("A processor's answer after the payment's deadline")
 struct LateAnswerTests {
     /// A gateway with a payment that was submitted and not answered in time.
     private func pending() async throws -> (PaymentGateway, RadialDocument, LateOutcome) {
@@ -30,7 +30,7 @@ struct LateAnswerTests {
         await gateway.stop()
     }
 
-    @Test("changes nothing where it tells no more than that the connection ended")
+    @Test("changes nothing if it only reports that the connection ended")
     func unknown() async throws {
         let (gateway, document, late) = try await pending()
         await late(.unknown(.connectionLost))
@@ -39,7 +39,7 @@ struct LateAnswerTests {
         await gateway.stop()
     }
 
-    @Test("is logged and in the history where a person has said otherwise, with the account number masked")
+    @Test("is logged and added to the history after a person has settled otherwise, with the account number masked")
     func contradicts() async throws {
         let (gateway, document, late) = try await pending()
         let transaction = try #require(Hexadecimal.decode(document.transactionId))
@@ -62,7 +62,7 @@ struct LateAnswerTests {
         await gateway.stop()
     }
 
-    @Test("a token that comes for something else names the question that tells what became of the first request")
+    @Test("names the status path of the first request when the same payment token comes with another request")
     func usedDifferently() async throws {
         let (gateway, document, _) = try await pending()
         var other = document

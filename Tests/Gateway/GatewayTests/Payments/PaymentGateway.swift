@@ -9,17 +9,17 @@ import TokenForge
 @testable import Gateway
 @testable import HTTPListener
 
-/// A processor that says what a test wants, and keeps what was submitted to it.
+/// A processor with scripted answers that keeps its submissions.
 struct ScriptedProcessor: Processor {
     let capabilities: ProcessorCapabilities
-    /// What it says when it is asked later; nil for a processor that cannot be asked.
+    /// The answer to later questions; nil for a processor that cannot be asked.
     let laterStatus: ProcessorStatus?
-    /// In the order of submissions; the last one stays.
+    /// The outcomes in the order of submissions; the last one repeats.
     let outcomes: [SubmissionOutcome]
     let submissions = Shared<[Submission]>([])
     /// Closed, it holds the answers back.
     let latch = Latch(isOpen: true)
-    /// For answers after the deadline, in the order of submissions.
+    /// The callbacks for answers after the deadline, in the order of submissions.
     let late = Shared<[LateOutcome]>([])
 
     init(_ outcomes: [SubmissionOutcome], laterStatus: ProcessorStatus? = nil) {
@@ -46,7 +46,7 @@ struct ScriptedProcessor: Processor {
 /// A gateway that pays, with TLS and client certificates, between a played paytokend and a scripted processor.
 struct PaymentGateway {
     static let key = "ptgw_of-the-shop"
-    /// The shop's too.
+    /// Another key of the shop.
     static let newKey = "ptgw_new-of-the-shop"
     static let otherKey = "ptgw_of-another"
 
@@ -72,11 +72,11 @@ struct PaymentGateway {
     }
 
     /// - Parameters:
-    ///   - outcomes: the processor's.
-    ///   - laterStatus: the processor's, when it is asked about a pending payment.
-    ///   - since: of the shop's entry.
-    ///   - maxConnections: to paytokend.
-    ///   - maxPayments: of one client.
+    ///   - outcomes: the processor's outcomes.
+    ///   - laterStatus: the processor's answer about a pending payment.
+    ///   - since: `since` of the shop's entry.
+    ///   - maxConnections: the most connections to paytokend.
+    ///   - maxPayments: the most payments of one client.
     init(
         _ outcomes: [SubmissionOutcome] = [authorized()], laterStatus: ProcessorStatus? = nil,
         payload: PayloadRecipe = PayloadRecipe(), paytokendAnswers: Bool = true, since: String = "2020-01-01",
@@ -146,10 +146,10 @@ struct PaymentGateway {
         ).listen()
     }
 
-    /// A request by TLS, as curl sends it.
+    /// Sends a request over TLS with curl.
     ///
     /// - Parameters:
-    ///   - body: nil asks with GET.
+    ///   - body: nil for a GET request.
     ///   - certificate: the name of a client certificate's files, instead of a key.
     func ask(
         _ path: String, _ body: [UInt8]? = nil, type: String = "text/xml", key: String? = Self.key,

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("What goes on without a request")
+@Suite("Work without a request")
 struct PaymentUpkeepTests {
     /// Answers questions as a test wants, and counts them.
     private struct Acquirer: Processor {
@@ -52,7 +52,7 @@ struct PaymentUpkeepTests {
             Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 
-    /// A payment that is being submitted; its transaction's identifier has the number at its end.
+    /// Stores a payment that is being submitted; its transaction identifier ends with the number.
     private func submitting(_ number: Int, at processor: String, _ now: Date) async throws -> Payment {
         let digest = [UInt8](repeating: 7, count: 30) + [UInt8(number >> 8), UInt8(number & 0xff)]
         let arrival = PaymentArrival(
@@ -68,7 +68,7 @@ struct PaymentUpkeepTests {
     }
 
     private func makePending(_ numbers: Range<Int>, at processor: String, _ now: Date) async throws {
-        // The store lets 1024 changes wait.
+        // The store's queue has 1024 places for changes.
         for first in stride(from: numbers.lowerBound, to: numbers.upperBound, by: 100) {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in first..<min(first + 100, numbers.upperBound) {
@@ -83,9 +83,7 @@ struct PaymentUpkeepTests {
         }
     }
 
-    @Test(
-        "behind more pending payments than are looked at together, of which the processor has no trace, one has its turn"
-    )
+    @Test("asks about a payment that follows more pending ones than a page holds and that the processor does not know")
     func manyWithoutTrace() async throws {
         let now = Date(timeIntervalSince1970: 1_790_000_000)
         try await makePending(0..<1100, at: "acquirer", now)
@@ -102,7 +100,7 @@ struct PaymentUpkeepTests {
         #expect(acquirer.questions.current == 200)
     }
 
-    @Test("payments that were refused long ago are removed, and counted")
+    @Test("removes payments that were refused long ago, and counts them")
     func prunes() async throws {
         for age in [8.0, 1] {
             let received = Date(timeIntervalSinceNow: -age * 86_400)
@@ -119,7 +117,7 @@ struct PaymentUpkeepTests {
         #expect(try await store.payments(PaymentFilter()).map(\.key.tokenDigest.first) == [1])
     }
 
-    @Test("a processor that hangs delays neither another processor's payments nor the store's upkeep")
+    @Test("isolates a hanging processor from other processors' payments and from the store's upkeep")
     func hangingProcessor() async throws {
         let now = Date().addingTimeInterval(-3600)
         try await makePending(0..<150, at: "hanging", now)
@@ -129,7 +127,7 @@ struct PaymentUpkeepTests {
         answering.status.change { [captured] in $0 = captured }
         let upkeep = upkeep([hanging.configured("hanging"), answering.configured("answering")])
         let running = Task { await upkeep.run() }
-        // Its share, of which none is answered.
+        // Its share, none of which is answered.
         try await wait(for: "questions") { hanging.latch.waiting == PendingQuestions.most }
         try await wait(for: "the other's answer") {
             try await store.payments(PaymentFilter(processor: "answering")).map(\.state) == [.captured]
@@ -145,7 +143,7 @@ struct PaymentUpkeepTests {
         await running.value
     }
 
-    @Test("a processor that answers nothing is asked less and less, and as before once it answers")
+    @Test("asks a silent processor less and less often, and normally again once it answers")
     func silentProcessor() async throws {
         let now = Date(timeIntervalSince1970: 1_790_000_000)
         try await makePending(0..<150, at: "silent", now)

@@ -6,10 +6,10 @@ import Testing
 
 @testable import Gateway
 
-/// Which processors' rules a request has to obey before it is known whose token it is.
-@Suite("The processors that a request may come to")
+/// The processors whose rules a request must obey before its payment token's merchant is known.
+@Suite("Candidate processors of a request")
 struct ProcessorDirectoryTests {
-    /// One that needs an order, and takes none that is longer than three characters.
+    /// A processor that requires an order of at most three characters.
     private struct Strict: Processor {
         let capabilities = ProcessorCapabilities(needs: [.orderId])
 
@@ -36,7 +36,7 @@ struct ProcessorDirectoryTests {
     }
 
     @Test(
-        "those of its client's merchants, where they are named, and otherwise all",
+        "are those of the client's merchants if named, otherwise all",
         arguments: [
             (["merchant.easy"], String?.none, false), (["merchant.other"], nil, true),
             (["merchant.easy", "merchant.other"], nil, true), (["merchant.*"], nil, true),

@@ -8,9 +8,9 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Spellings of one token and one request")
+@Suite("Spellings of one payment token and one request")
 struct SpelledDigestTests {
-    /// A submission whose token and expectations have several spellings.
+    /// A submission whose payment token and expectations have several spellings.
     private struct Submission {
         var data = "AAECAwQ="
         var applicationData = "00ffab"
@@ -40,7 +40,7 @@ struct SpelledDigestTests {
         Submission(amount: "1099.00"), Submission(expectedData: "AQI"),
     ]
 
-    @Test("the normal form's digests are those of earlier versions, which took texts as they are")
+    @Test("computes the digests of earlier versions, which took texts literally, for the normal form")
     func normalForm() throws {
         let request = try Submission().request
         let token =
@@ -53,7 +53,7 @@ struct SpelledDigestTests {
         #expect(request.digest(for: .payment).spelled == request.digest(for: .payment).normal)
     }
 
-    @Test("a spelling changes no digest of the normal form, and what it spells does")
+    @Test("keeps the digest of the normal form for other spellings, and changes it with the content")
     func spellings() throws {
         func digests(_ submission: Submission) throws -> [[UInt8]] {
             let request = try submission.request
@@ -70,7 +70,7 @@ struct SpelledDigestTests {
         ] { #expect(try digests(other) != normal, "\(other.json)") }
     }
 
-    /// The payment as an earlier version stored it: by the digests of its client's spelling.
+    /// Stores the payment as an earlier version did: by the digests of its client's spelling.
     private func pay(_ submission: Submission, in store: any PaymentStore) async throws {
         let (request, now) = (try submission.request, Date())
         guard
@@ -89,9 +89,7 @@ struct SpelledDigestTests {
         _ = try await store.settle(claimed, as: .authorized, PaymentOutcome(authorizationCode: "0LDER"), at: now)
     }
 
-    @Test(
-        "payments that an earlier version stored in the normal form and in another spelling are answered, and sent no more"
-    )
+    @Test("answers and never submits again payments that an earlier version stored in any spelling")
     func storedBefore() async throws {
         let gateway = try await PaymentGateway()
         for (number, stored) in ([Submission()] + Self.others).enumerated() {
@@ -112,7 +110,7 @@ struct SpelledDigestTests {
         await gateway.stop()
     }
 
-    @Test("a client that spells its token and its request otherwise gets what became of the first")
+    @Test("returns the first outcome to a client that spells its payment token and request differently")
     func askedAgain() async throws {
         let gateway = try await PaymentGateway()
         var first = Submission(amount: "1.099e3")

@@ -6,7 +6,7 @@ import Testing
 @testable import Gateway
 @testable import Payments
 
-@Suite("Readiness with the store of payments")
+@Suite("Readiness and the payment store")
 struct StoreReadinessTests {
     private let directory: FreshDirectory
     private let store: SQLitePaymentStore
@@ -21,7 +21,7 @@ struct StoreReadinessTests {
             Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 
-    @Test("a store whose file is taken away is a fault until the file is back and a change was durable")
+    @Test("reports a missing store file as a fault until the file is back and a change was durable")
     func fileAway() async throws {
         await upkeep.turn(at: Date())
         #expect(readiness.fault == nil)
@@ -36,9 +36,9 @@ struct StoreReadinessTests {
         #expect(readiness.fault == nil)
     }
 
-    @Test("old payments that cannot be removed are logged, and payments are taken")
+    @Test("logs that old payments cannot be removed, and accepts payments")
     func failedPrune() async throws {
-        // How many commits are still to succeed.
+        // The number of commits that will still succeed.
         let (allowed, lines) = (Shared(Int.max), Shared<[String]>([]))
         let store = try SQLitePaymentStore(path: directory.path("other.sqlite"))
         try await SQLiteFaults(beforeCommit: {
@@ -51,7 +51,7 @@ struct StoreReadinessTests {
             PaymentArrival(
                 key: .init(client: "shop", tokenDigest: digest), purpose: .payment, requestDigest: digest, orderId: nil,
                 statedTransaction: nil, attempt: PaymentAttempt(owner: "gateway", deadline: old)), at: old)
-        // The probe's.
+        // For the probe.
         allowed.change { $0 = 1 }
         await PaymentUpkeep(
             store, ProcessorDirectory(processors: []), PaymentMetrics(), readiness, UnstoredChanges(),
@@ -62,9 +62,7 @@ struct StoreReadinessTests {
         #expect(try await store.payments(PaymentFilter()).count == 1)
     }
 
-    @Test(
-        "what was known while the store was away is stored when it is back: no fate is lost, and what was not sent may be tried again"
-    )
+    @Test("stores the outcomes known during an outage once the store is back, and permits a retry of what was not sent")
     func unstoredChanges() async throws {
         let now = Date()
         func submitting(_ number: UInt8) async throws -> Payment {
@@ -91,7 +89,7 @@ struct StoreReadinessTests {
         let logger = Logger(label: "test") { _ in CapturedLog(lines: log) }
         #expect(await unstored.store(in: store, logger) == 0 && unstored.count == 3)
         try FileManager.default.moveItem(atPath: away, toPath: path)
-        // A person was faster with this one.
+        // A person settled this one first.
         _ = try await store.settle(settled, as: .declined, PaymentOutcome(), at: now)
         #expect(await unstored.store(in: store, logger) == 3 && unstored.count == 0)
         #expect(log.current.count { $0.contains("contradicts the stored status") } == 1)
@@ -103,7 +101,7 @@ struct StoreReadinessTests {
         #expect(try await state(settled) == .declined)
     }
 
-    /// A payment that is being submitted; number is in its transaction's identifier.
+    /// Stores a payment that is being submitted; the number is in its transaction identifier.
     private static func submitting(_ number: Int, in store: SQLitePaymentStore) async throws -> Payment {
         let digest = [UInt8](repeating: 7, count: 30) + [UInt8(number >> 8), UInt8(number & 0xff)]
         let arrival = PaymentArrival(
@@ -129,7 +127,7 @@ struct StoreReadinessTests {
     }
 
     @Test(
-        "on a disk that is so full that no payment is taken the gateway is not ready, and a probe leaves no row",
+        "is not ready on a disk too full to accept a payment, and leaves no row from a probe",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 512)
@@ -139,7 +137,7 @@ struct StoreReadinessTests {
         await upkeep.turn(at: Date())
         #expect(readiness.fault == nil)
         try disk.fill()
-        // What SQLite has room for in its own files it takes: rightly so.
+        // SQLite still accepts what fits its own files.
         var taken = 0
         while (try? await Self.submitting(taken + 1, in: store)) != nil { taken += 1 }
         for _ in 0..<3 { await #expect(throws: (any Error).self) { try await Self.submitting(900, in: store) } }
@@ -159,7 +157,7 @@ struct StoreReadinessTests {
     }
 
     @Test(
-        "on a full disk the store opens after a clean stop and after a crash, tells what it knows, and takes payments when there is room",
+        "opens a store on a full disk after a clean stop and a crash, answers from it, and accepts payments once there is room",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted },
         arguments: [true, false])
     func startOnFullDisk(afterCrash: Bool) async throws {
@@ -169,7 +167,7 @@ struct StoreReadinessTests {
         known = try await store.settle(known, as: .captured, PaymentOutcome(), at: Date())
         let underWay = try await Self.submitting(1, in: store)
         if !afterCrash { await store.close() }
-        // The files of a store that is open are those that a crash leaves.
+        // The files of an open store are those that a crash leaves.
         for suffix in ["", "-wal", "-shm", ".lock"] {
             let from = directory.path("payments.sqlite") + suffix
             guard FileManager.default.fileExists(atPath: from) else { continue }
@@ -193,7 +191,7 @@ struct StoreReadinessTests {
         try await disk.unmount()
     }
 
-    @Test("what the store says of one payment is no fault of the store")
+    @Test("reports the store's answer about one payment as no fault of the store")
     func onePayment() {
         readiness.failed(.notFound)
         readiness.failed(.superseded(.pending))

@@ -10,7 +10,7 @@ struct PaytokendCallsTests {
     private let directory: FreshDirectory
     /// Closed, it holds back answers to all but `GET /readyz`.
     private let latch = Latch(isOpen: true)
-    /// Answers that follow; then it is 200.
+    /// The next statuses; then it answers 200.
     private let statuses = Shared<[Int]>([])
     private let heads = Shared<[HTTPRequestHead]>([])
     private let paytokend: PlayedPaytokend
@@ -39,7 +39,7 @@ struct PaytokendCallsTests {
 
     private func requests(_ connection: String) -> UInt64 { calls.metrics.requests.value([connection]) }
 
-    @Test("are made on connections that are kept")
+    @Test("reuse their connections")
     func kept() async throws {
         for _ in 0..<5 { #expect(try await !send("shop")) }
         #expect(paytokend.accepted == 1)
@@ -50,7 +50,7 @@ struct PaytokendCallsTests {
         calls.close()
     }
 
-    @Test("have at most so many connections, and all of them are kept")
+    @Test("open at most the configured number of connections, and keep all of them")
     func bounded() async throws {
         latch.close()
         let held = (0..<7).map { _ in Begun { try? await send("shop") } }
@@ -64,17 +64,17 @@ struct PaytokendCallsTests {
         calls.close()
     }
 
-    @Test("find a connection that paytokend has closed while it was idle, and make another one")
+    @Test("replace a connection that paytokend closed while it was idle")
     func idleEnd() async throws {
         _ = try await send()
         try await paytokend.closeConnections()
-        // Whether or not the end was noticed.
+        // Works whether or not the client noticed the end.
         _ = try await send()
         #expect(paytokend.accepted == 2)
         calls.close()
     }
 
-    @Test("are sent a second time where paytokend closes a kept connection without an answer, and say so")
+    @Test("are sent a second time, and say so, if paytokend closes a reused connection without an answer")
     func second() async throws {
         _ = try await send()
         statuses.change { $0 = [0] }
@@ -84,11 +84,11 @@ struct PaytokendCallsTests {
         calls.close()
     }
 
-    @Test("are not sent a second time where paytokend closes a new connection")
+    @Test("are not sent a second time if paytokend closes a new connection")
     func onlyOnce() async throws {
         statuses.change { $0 = [0] }
         await #expect(throws: UnixSocketClientError.cutShort(path: settings.socket)) { _ = try await send() }
-        // The one that replaces a kept one is new too.
+        // The one that replaces a kept connection is new too.
         _ = try await send()
         statuses.change { $0 = [0, 0] }
         await #expect(throws: UnixSocketClientError.cutShort(path: settings.socket)) { _ = try await send() }
@@ -96,7 +96,7 @@ struct PaytokendCallsTests {
         calls.close()
     }
 
-    @Test("that find no place in time send nothing")
+    @Test("send nothing if they get no place in time")
     func busy() async throws {
         latch.close()
         let held = (0..<3).map { _ in Begun { try? await send("shop") } }
@@ -110,7 +110,7 @@ struct PaytokendCallsTests {
         calls.close()
     }
 
-    @Test("leave a connection for readiness, of which there is one question at a time")
+    @Test("leave one connection for readiness, with one question at a time")
     func readiness() async throws {
         latch.close()
         let held = (0..<5).map { _ in Begun { try? await send("shop") } }
@@ -130,7 +130,7 @@ struct PaytokendCallsTests {
 
 @Suite("paytokend's readiness")
 struct PaytokendReadinessTests {
-    @Test("is asked once for all that ask at a time, or within a second")
+    @Test("is asked once for all simultaneous requests, and once a second")
     func shared() async throws {
         let directory = try FreshDirectory()
         let (latch, time, status) = (Latch(isOpen: false), Shared(ContinuousClock.now), Shared(200))
@@ -143,7 +143,7 @@ struct PaytokendReadinessTests {
         let first = Begun { try? await readiness.isReady() }
         try await wait { latch.waiting == 1 }
         let others = (0..<20).map { _ in Task { try await readiness.isReady() } }
-        // They come before the answer, as far as this test can have it.
+        // They arrive before the answer, as far as this test can ensure it.
         for _ in 0..<100 { await Task.yield() }
         #expect(paytokend.accepted == 1)
         latch.open()

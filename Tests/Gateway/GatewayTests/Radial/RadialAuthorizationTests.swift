@@ -14,7 +14,7 @@ import TokenForge
 struct RadialAuthorizationTests {
     private static let path = "/radial/credit-card-auth"
 
-    /// The text of an element that has no attributes; nil where there is none.
+    /// The text of an element without attributes; nil if there is none.
     private func element(_ name: String, of answer: CurlAnswer) -> String? {
         let text = answer.text
         guard let start = text.firstRange(of: "<\(name)>"), let end = text.firstRange(of: "</\(name)>") else {
@@ -23,7 +23,7 @@ struct RadialAuthorizationTests {
         return String(text[start.upperBound..<end.lowerBound])
     }
 
-    @Test("a token in XML is paid as one in JSON is: decrypted, submitted once, answered as a CreditCardAuthReply")
+    @Test("pays a payment token in XML like one in JSON: decrypts, submits once, and answers a CreditCardAuthReply")
     func authorized() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -63,7 +63,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test("the same request again gets the same reply, and nothing is decrypted or submitted again")
+    @Test("returns the same reply to the same request, without another decryption or submission")
     func again() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -71,7 +71,7 @@ struct RadialAuthorizationTests {
         let second = try await gateway.ask(Self.path, document.request, type: "application/xml; charset=utf-8")
         #expect(first.status == 200 && first.text == second.text)
         #expect(gateway.processor.submissions.current.count == 1 && gateway.paytokend.requests.current.count == 1)
-        // Its fate is the other path's too, and another order is another request.
+        // The other path knows its outcome too, and another order is another request.
         let status = try await gateway.ask("/payments/apple-pay/\(document.transactionId)")
         #expect(status.string("status") == "authorized")
         var other = document
@@ -81,7 +81,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test("one token in both forms is paid once, whichever came first", arguments: [true, false])
+    @Test("pays one payment token in both forms once, whichever came first", arguments: [true, false])
     func twoForms(xmlFirst: Bool) async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -97,7 +97,8 @@ struct RadialAuthorizationTests {
     }
 
     @Test(
-        "the reply has what its SchemaVersion has", arguments: [(String?.none, 0), ("1.1", 1), ("1.2", 2), ("1.10", 2)])
+        "replies with the elements of the request's SchemaVersion",
+        arguments: [(String?.none, 0), ("1.1", 1), ("1.2", 2), ("1.10", 2)])
     func schemaVersions(version: String?, elements: Int) async throws {
         let codes = "Code=APPROVED Auth=AP01 CVV2=M AVS=Z Phone=Y Tender=VC"
         let gateway = try await PaymentGateway([
@@ -114,7 +115,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test("in JSON a payment has Radial's codes by their names, and one of another processor has none")
+    @Test("names Radial's codes in a JSON payment, and omits them for another processor")
     func codesInJSON() async throws {
         let gateway = try await PaymentGateway([
             PaymentGateway.authorized(reason: "Code=APPROVED Auth=AP01 CVV2=N AVS=Z Tender=VC"),
@@ -142,7 +143,7 @@ struct RadialAuthorizationTests {
     }
 
     @Test(
-        "a decline is one of Radial's replies, without the bank's code",
+        "replies to a decline in Radial's form, without the bank's code",
         arguments: [
             ("insufficient_funds", "DECL", "DECL"), ("Code=DECLF Auth=ND01 CVV2=0 AVS=E", "DECLF", "ND01"),
         ])
@@ -158,7 +159,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test("what Radial itself calls a time-out is one, with the token by which its Order Service goes on")
+    @Test("replies with TIMEOUT exactly where Radial does, with the reference for its Order Service")
     func timeout() async throws {
         let gateway = try await PaymentGateway([
             .answered(
@@ -179,9 +180,9 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    /// Radial's clients take the order after TIMEOUT, and nobody behind this gateway would authorize it anew.
+    /// Radial's clients accept the order after TIMEOUT, but no system after this gateway would authorize it.
     @Test(
-        "any other payment whose fate is not known is a Fault, and pending in the other form",
+        "answers a Fault for any other payment with an unknown outcome, which is pending in the other form",
         arguments: [
             SubmissionOutcome.unknown(.connectionLost), .unknown(.accountNumberNotTokenized),
             .answered(
@@ -210,7 +211,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test("a second request while the first submits is told to wait, since the first may yet be declined")
+    @Test("asks a second request to wait while the first is submitting, because the first may be declined")
     func underWay() async throws {
         let gateway = try await PaymentGateway([
             .answered(ProcessorAnswer(.declined, PaymentOutcome(reason: "Code=DECL Auth=ND01")))
@@ -227,8 +228,8 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    /// Nobody has said how much it should be, and whether Apple counts yen in hundredths is not known.
-    @Test("an amount whose unit is not certain is not submitted where the request cannot state it")
+    /// The request cannot state the expected amount, and Apple's unit for yen is unknown.
+    @Test("does not submit an amount of uncertain unit if the request cannot state it")
     func yen() async throws {
         var payload = PayloadRecipe()
         (payload.currencyCode, payload.amount) = ("392", "1000")
@@ -239,7 +240,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test("what is no reply is a Fault with the refusal's code and status")
+    @Test("answers every refusal with a Fault that has its code and status")
     func faults() async throws {
         let failed = try await PaymentGateway([
             .answered(ProcessorAnswer(.error, PaymentOutcome(reason: "processing_error"))),
@@ -258,7 +259,7 @@ struct RadialAuthorizationTests {
         await failed.stop()
     }
 
-    @Test("a rule of paytokend's that requires what the form cannot state is the operator's fault, named in the log")
+    @Test("reports a required expectation that the form cannot state as the operator's fault, and names it in the log")
     func unstatableExpectations() async throws {
         let gateway = try await PaymentGateway()
         gateway.paytokend.required.change { $0 = ["currencyCode"] }
@@ -269,13 +270,13 @@ struct RadialAuthorizationTests {
             $0.contains("level=error") && $0.contains("expected.currencyCode missing")
         }
         #expect(lines.count == 1 && lines[0].contains("paytokend's access rule") && lines[0].contains("client=shop"))
-        // The same document is paid once the rule is another.
+        // The same document is paid once the rule is changed.
         gateway.paytokend.required.change { $0 = [] }
         #expect(try await gateway.ask(Self.path, RadialDocument().request).status == 200)
         await gateway.stop()
     }
 
-    @Test("what the processor does not take is a Fault, and nothing is submitted")
+    @Test("answers a Fault to what the processor does not accept, and submits nothing")
     func unsupported() async throws {
         let gateway = try await PaymentGateway(payload: PayloadRecipe(.emv))
         let answer = try await gateway.ask(Self.path, RadialDocument().request)
@@ -284,7 +285,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test("a document that is wrong is a Fault that names the element, and nothing is decrypted")
+    @Test("answers a Fault that names the element of a faulty document, and decrypts nothing")
     func malformed() async throws {
         let gateway = try await PaymentGateway()
         var long = RadialDocument()
@@ -318,7 +319,7 @@ struct RadialAuthorizationTests {
         await gateway.stop()
     }
 
-    @Test("other media types, unknown senders and other merchants are refused in XML")
+    @Test("refuses other media types, unknown senders and other merchants in XML")
     func refused() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -330,11 +331,11 @@ struct RadialAuthorizationTests {
         let method = try await gateway.ask(Self.path)
         #expect(method.status == 405 && method.header("Allow") == "POST")
         #expect(element("Code", of: method) == "method_not_allowed")
-        // Whose token it is, paytokend says.
+        // paytokend determines the payment token's merchant.
         let other = try await gateway.ask(Self.path, document.request, key: PaymentGateway.otherKey)
         #expect(other.status == 403 && element("Code", of: other) == "forbidden")
         #expect(gateway.processor.submissions.current.isEmpty)
-        // The other path takes no XML, and says so in JSON.
+        // The other path refuses XML, in JSON.
         let xml = try await gateway.ask("/payments/apple-pay", document.request)
         #expect(xml.status == 415 && xml.code == "unsupported_media_type")
         await gateway.stop()

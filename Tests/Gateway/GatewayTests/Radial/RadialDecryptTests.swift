@@ -11,7 +11,7 @@ import Testing
 
 @testable import Gateway
 
-/// `POST /radial/decrypt` over TLS: what gives out card data, to whom, and that it does so once.
+/// `POST /radial/decrypt` over TLS: the path that returns card data, once and only to permitted clients.
 @Suite("Radial's flow of two requests")
 struct RadialDecryptTests {
     private static let path = "/radial/decrypt"
@@ -24,7 +24,7 @@ struct RadialDecryptTests {
         gateway.payload.secrets.contains { answer.text.contains($0) }
     }
 
-    @Test("a client with a certificate gets the data as Apple wrote them, and nobody keeps them")
+    @Test("returns the data as Apple wrote them to a client with a certificate, and keeps no copy")
     func decrypted() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -41,13 +41,13 @@ struct RadialDecryptTests {
         for secret in gateway.payload.secrets + [gateway.payload.expirationDate] {
             #expect(!log.contains(secret), "\(secret)")
         }
-        // Nor does the store hold them.
+        // Nor does the store contain them.
         await gateway.stop()
         let stored = try Data(contentsOf: URL(filePath: gateway.directory.path("payments.sqlite")))
         for secret in gateway.payload.secrets { #expect(stored.range(of: Data(secret.utf8)) == nil) }
     }
 
-    @Test("data are given once: the same client is refused the second time, and paytokend is not asked")
+    @Test("returns data once: it refuses the same client the second time without asking paytokend")
     func once() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -61,7 +61,7 @@ struct RadialDecryptTests {
         await gateway.stop()
     }
 
-    @Test("of ten requests at once, one gets the data")
+    @Test("returns the data to one of ten simultaneous requests")
     func atOnce() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -78,7 +78,7 @@ struct RadialDecryptTests {
         await gateway.stop()
     }
 
-    @Test("a token whose data were given out is never paid, in neither form and by no client")
+    @Test("never pays a payment token whose data were returned, in either form or for any client")
     func neverPaid() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -88,11 +88,11 @@ struct RadialDecryptTests {
         let json = try await gateway.ask(
             "/payments/apple-pay", document.submission, type: "application/json", certificate: "client")
         #expect(json.status == 422 && json.code == "token_used_differently")
-        // Should paytokend release it by mistake.
+        // In case paytokend releases it by mistake.
         gateway.paytokend.releases.change { $0 = [:] }
         let other = try await gateway.ask("/radial/credit-card-auth", document.request)
         #expect(other.status == 409 && code(other) == "transaction_replayed")
-        // It is no payment of this client's, either.
+        // It is no payment of this client's either.
         let status = try await gateway.ask("/payments/apple-pay/\(document.transactionId)", certificate: "client")
         #expect(status.status == 404)
         #expect(gateway.processor.submissions.current.isEmpty)
@@ -100,7 +100,7 @@ struct RadialDecryptTests {
     }
 
     @Test(
-        "a token that was submitted is never given out, whatever became of it",
+        "never returns the data of a submitted payment token, with any outcome",
         arguments: [
             PaymentGateway.authorized(), .unknown(.connectionLost),
             .answered(ProcessorAnswer(.declined, PaymentOutcome(reason: "DECL"))),
@@ -122,7 +122,7 @@ struct RadialDecryptTests {
         await gateway.stop()
     }
 
-    @Test("nothing is given out before it is stored as released")
+    @Test("returns nothing before the release is stored")
     func storeFirst() async throws {
         let gateway = try await PaymentGateway()
         gateway.paytokend.latch.close()
@@ -137,7 +137,7 @@ struct RadialDecryptTests {
         await gateway.stop()
     }
 
-    @Test("a bearer key, another merchant's client and no certificate get nothing")
+    @Test("returns nothing for a bearer key, another merchant's client or no certificate")
     func others() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -148,13 +148,13 @@ struct RadialDecryptTests {
         #expect(gateway.paytokend.requests.current.isEmpty)
         let stranger = try await gateway.ask(Self.path, document.wallet, certificate: "other")
         #expect(stranger.status == 403 && code(stranger) == "forbidden" && !hasCardData(stranger, gateway))
-        // paytokend was told for which merchants it asked, and claimed nothing: it is still the right client's to have.
+        // paytokend was asked for these merchants only and claimed nothing, so the right client can still have it.
         #expect(gateway.paytokend.requests.current.isEmpty)
         #expect(try await gateway.ask(Self.path, document.wallet, certificate: "client").status == 200)
         await gateway.stop()
     }
 
-    @Test("even a client that the configuration should have refused gets nothing by a bearer key")
+    @Test("returns nothing for a bearer key even to a client that the configuration should have refused")
     func bearerWithOperation() async throws {
         let gateway = try await PaymentGateway()
         let routes = gateway.payments.routes
@@ -172,7 +172,7 @@ struct RadialDecryptTests {
         await gateway.stop()
     }
 
-    @Test("what paytokend refuses is refused with its code, and what was no fault of the token's may be asked again")
+    @Test("refuses with paytokend's code, and permits another try if the payment token was not at fault")
     func refused() async throws {
         let gateway = try await PaymentGateway()
         let document = RadialDocument()
@@ -186,7 +186,7 @@ struct RadialDecryptTests {
         await gateway.stop()
     }
 
-    @Test("a document that is wrong names its element, and costs nothing")
+    @Test("names the element of a faulty document, and uses nothing up")
     func malformed() async throws {
         let gateway = try await PaymentGateway()
         var token = RadialDocument()

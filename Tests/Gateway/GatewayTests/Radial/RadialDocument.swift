@@ -1,7 +1,7 @@
 import Encodings
 import Radial
 
-/// Radial's documents, with a token that nobody has verified.
+/// Radial's documents, with an unverified payment token.
 struct RadialDocument {
     var transactionId = Hexadecimal.encode((0..<32).map { _ in UInt8.random(in: .min ... .max) })
     var version = "EC_v1"
@@ -21,7 +21,7 @@ struct RadialDocument {
         """
     }
 
-    /// As a document by itself.
+    /// The payment token as a separate document.
     var wallet: [UInt8] {
         Array(
             "<WalletPaymentInformation xmlns=\"\(radialNamespace)\">\(walletElements)</WalletPaymentInformation>".utf8)
@@ -53,7 +53,7 @@ struct RadialDocument {
             """.utf8)
     }
 
-    /// The same token and order as `POST /payments/apple-pay` has them.
+    /// The same payment token and order in the form of `POST /payments/apple-pay`.
     var submission: [UInt8] {
         Array(
             """

@@ -24,14 +24,15 @@ struct AdminAccessTests {
             .init(group: monitoring, roles: [.monitor]),
         ], overflow: overflow)
 
-    /// Every path of the admin socket that a peer of this kind may use.
+    /// The admin socket's paths for peers without a rule.
     private static let open = ["GET /healthz", "GET /readyz"]
     private static let monitored = open + ["GET /metrics", "GET /v1/status"]
     private static let supported =
         monitored + ["POST /v1/session-check", "POST /v1/payments/list", "GET /v1/payments/{transactionId}"]
     private static let all = supported + ["POST /v1/payments/{transactionId}/resolve"]
 
-    /// The paths of a gateway with payments and sessions that the peer is admitted to; each other one must be refused as forbidden.
+    /// Returns the paths of a gateway with payments and sessions that admit the peer; each other one must refuse it as
+    /// forbidden.
     private func admitted(_ access: AdminAccess, _ peer: PeerCredentials) async throws -> Set<String> {
         try await GatewayFixture(testRoutes: false).use { gateway in
             let configuration = gateway.assembly.configuration
@@ -63,14 +64,14 @@ struct AdminAccessTests {
     }
 
     @Test(
-        "a peer may do what its role says and what that implies; a peer without a rule may ask for health and readiness",
+        "permits what a role includes and implies; without a rule only health and readiness",
         arguments: [
             (PeerCredentials(uid: 1_701, gid: 1_701, groups: [700]), all),
             (PeerCredentials(uid: 1_702, gid: 701), supported),
             (PeerCredentials(uid: 1_703, gid: 1_703, groups: [701, 700]), supported),
             (PeerCredentials(uid: 1_704, gid: 1_704, groups: [700]), monitored),
             (PeerCredentials(uid: 1_705, gid: 1_705), open),
-            // Rules are all that counts: root has none here.
+            // Only rules count: root has none here.
             (PeerCredentials(uid: 0, gid: 0), open),
             (PeerCredentials(uid: 65_534, gid: 65_534), open),
         ])
@@ -79,7 +80,7 @@ struct AdminAccessTests {
     }
 
     @Test(
-        "without rules root and the gateway's user have all roles, and the socket's group monitors and decides nothing",
+        "gives root and the gateway's user all roles without rules, and the socket's group monitor only",
         arguments: [
             (PeerCredentials(uid: 0, gid: 0), all), (PeerCredentials(uid: 990, gid: 990), all),
             (PeerCredentials(uid: 1_704, gid: 1_704, groups: [700]), monitored),
@@ -93,7 +94,7 @@ struct AdminAccessTests {
         #expect(ungrouped.rule(for: PeerCredentials(uid: 1_705, gid: 1_705, groups: [990]))?.roles == [.monitor])
     }
 
-    @Test("a refusal names the role and is logged with the account, once in a while; reasons are for peers with a rule")
+    @Test("names the role in a refusal, logs the account at intervals, and gives reasons only to peers with a rule")
     func refusal() async throws {
         try await GatewayFixture(
             admin: "{ socket: a.sock, access: [{ user: \"4242\", roles: [monitor] }] }", testRoutes: false
@@ -108,7 +109,7 @@ struct AdminAccessTests {
             }
             let lines = gateway.log.current.filter { $0.hasPrefix("refused") && $0.contains("/metrics") }
             #expect(lines.count == 1 && lines.allSatisfy { $0.contains("peer.uid=\(geteuid())") })
-            // Other refusals of the head as well: 405, for one.
+            // Other refusals of the head too: 405, for example.
             for _ in 0..<3 {
                 let method = try await Curl.request("/healthz", socket: gateway.adminSocket, body: [])
                 #expect(method.status == 405)
@@ -127,7 +128,7 @@ struct AdminAccessTests {
         }
     }
 
-    @Test("a peer without a rule has paytokend asked nothing, and gets what was found last")
+    @Test("answers a peer without a rule with the last result, without a question to paytokend")
     func cachedVerdict() async throws {
         try await GatewayFixture(
             admin: "{ socket: a.sock, access: [{ user: \"4242\", roles: [monitor] }] }", testRoutes: false
@@ -146,14 +147,14 @@ struct AdminAccessTests {
             status.change { $0 = 503 }
             for _ in 0..<3 { #expect(try await ready() == 200) }
             #expect(asked.current == 1)
-            // What was found serves for a second.
+            // A result serves for a second.
             try await wait(for: "another answer") { await gateway.assembly.monitoring.notReady().count == 1 }
             #expect(try await ready() == 503)
             withExtendedLifetime(paytokend) {}
         }
     }
 
-    @Test("accounts that admin.access does not name have a part of the socket's places together")
+    @Test("limits the accounts that admin.access does not name to a share of the socket's places")
     func shares() async throws {
         try await GatewayFixture().use { gateway in
             var ends: [CInt] = [-1, -1]
@@ -177,7 +178,7 @@ struct AdminAccessTests {
     }
 
     @Test(
-        "an account of the socket's group reads metrics, by the kernel's word",
+        "lets an account of the socket's group read metrics, by the kernel's credentials",
         .enabled(if: geteuid() == 0, "only root can take another account"))
     func groupOfSocket() async throws {
         try await GatewayFixture(
@@ -203,7 +204,7 @@ struct AdminAccessTests {
     }
 
     @Test(
-        "who resolved a payment is recorded with the account and the login uid",
+        "records who resolved a payment, with account and login uid",
         arguments: [
             (LoginUID.unset, "root (0)"), (.unreadable, "root (0), login uid unreadable"),
             (.set(4_000_001), "root (0), logged in as 4000001 (4000001)"),

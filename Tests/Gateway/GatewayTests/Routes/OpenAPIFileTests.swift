@@ -10,7 +10,7 @@ import Testing
 
 @testable import Gateway
 
-/// Sources/Gateway/Gateway/openapi.json and the code say the same. `scripts/check-openapi` reads the file by itself.
+/// Comparison of Sources/Gateway/Gateway/openapi.json with the code. `scripts/check-openapi` checks the file itself.
 @Suite("The gateway's OpenAPI file")
 struct GatewayOpenAPITests {
     private let document: JSONObject
@@ -21,7 +21,7 @@ struct GatewayOpenAPITests {
             try JSONValue(parsing: Array(Data(contentsOf: file)), limits: JSONLimits(maximumDepth: 64)).objectValue)
     }
 
-    @Test("every code stands in the file's table with its row's status")
+    @Test("lists every code in the file's table with its row's status")
     func statuses() throws {
         let schema = try #require(
             document["components"]?.objectValue?["schemas"]?.objectValue?["RefusalCode"]?.objectValue)
@@ -33,7 +33,7 @@ struct GatewayOpenAPITests {
         #expect(rows.count { $0.hasPrefix("| 4") || $0.hasPrefix("| 5") } == GatewayCode.allCases.count)
     }
 
-    @Test("a path without braces goes before those with some")
+    @Test("matches a path without braces before those with braces")
     func literalPaths() {
         let instruments = GatewayInstruments()
         let router = AdminRouter(
@@ -55,13 +55,13 @@ struct GatewayOpenAPITests {
         #expect(answer.headers.contains(.init(name: "Allow", value: "POST")))
     }
 
-    @Test("every path that the gateway has is described, and no other")
+    @Test("describes exactly the gateway's paths")
     func paths() async throws {
         let described = try #require(document["paths"]?.objectValue).members.flatMap { path, item in
             (item.objectValue?.members ?? []).map { "\($0.name.uppercased()) \(path)" }
         }
         try await GatewayFixture(testRoutes: false).use { gateway in
-            // As the program puts them together.
+            // As the program assembles them.
             let paytokend = PaytokendCalls(gateway.assembly.configuration.paytokend)
             let sessions = SessionRoutes(
                 sessions: try .made(gateway.assembly.configuration, paytokend: paytokend, observer: HeardSessions()),
@@ -79,7 +79,7 @@ struct GatewayOpenAPITests {
         }
     }
 
-    @Test("real answers are as they are described")
+    @Test("gives real answers as described")
     func answers() async throws {
         let directory = try FreshDirectory()
         try await GatewayFixture(testRoutes: false).use { gateway in

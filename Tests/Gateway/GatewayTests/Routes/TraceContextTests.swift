@@ -8,7 +8,7 @@ struct TraceContextTests {
     private static let trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     private static let parent = "00f067aa0ba902b7"
 
-    @Test("a trace is gone on with, under a span of its own")
+    @Test("continues a trace with its own span")
     func continues() {
         let context = TraceContext(traceparent: ["00-\(Self.trace)-\(Self.parent)-01"])
         #expect(context.traceIdentifier == Self.trace)
@@ -16,7 +16,7 @@ struct TraceContextTests {
         #expect(context.traceparent == "00-\(Self.trace)-\(context.spanIdentifier)-01")
     }
 
-    @Test("a later version may have more behind another hyphen")
+    @Test("accepts more after another hyphen in a later version")
     func laterVersion() {
         let context = TraceContext(traceparent: ["cc-\(Self.trace)-\(Self.parent)-01-what-the-future-holds"])
         #expect(context.traceIdentifier == Self.trace)
@@ -24,7 +24,7 @@ struct TraceContextTests {
     }
 
     @Test(
-        "what is not well formed begins a trace of its own",
+        "begins its own trace for a malformed header",
         arguments: [
             [], [""], ["00-\(trace)-\(parent)"], ["00-\(trace)-\(parent)-01-more"], ["ff-\(trace)-\(parent)-01"],
             ["00-\(trace.uppercased())-\(parent)-01"], ["00-00000000000000000000000000000000-\(parent)-01"],
@@ -39,7 +39,7 @@ struct TraceContextTests {
         #expect(context.flags == "00")
     }
 
-    @Test("no identifier is all zero, not even a random one")
+    @Test("never makes an identifier of zeros, even at random")
     func nonZero() {
         let context = TraceContext(traceparent: [], random: { [UInt8](repeating: 0, count: 24) })
         #expect(context.traceparent == "00-00000000000000000000000000000001-0000000000000001-00")

@@ -15,8 +15,9 @@ struct ActivatedGatewayTests {
         program = try Program.built("paytoken-gateway")
     }
 
-    /// Listens at ADDRESS, writes the port into the configuration in PORT's place, and hands the socket to the gateway: again as
-    /// soon as that has ended, until the file `stop` is there. The gateway ends with this program.
+    /// A program that listens at ADDRESS, writes the port into the configuration in place of PORT, and passes the
+    /// socket to the gateway. It starts the gateway again as soon as it has ended, until the file `stop` exists. The
+    /// gateway ends with this program.
     private static let activation = """
         import ctypes, os, socket, sys
         directory, address, name, *command = sys.argv[1:]
@@ -76,7 +77,7 @@ struct ActivatedGatewayTests {
         try #require(running.isRunning, "\(running.error)")
     }
 
-    /// Each request on a connection of its own.
+    /// Sends each request on its own connection.
     private static func curl(_ url: String, _ more: [String] = []) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("curl"),
@@ -86,7 +87,7 @@ struct ActivatedGatewayTests {
             ] + more + [url])
     }
 
-    @Test("nobody is refused while it is restarted again and again, with TLS and without", arguments: [false, true])
+    @Test("refuses no request while it restarts again and again, with and without TLS", arguments: [false, true])
     func restarts(overTLS: Bool) async throws {
         if overTLS { _ = try TestCertificates(in: directory) }
         try write(
@@ -123,7 +124,7 @@ struct ActivatedGatewayTests {
         #expect(try await running.result().status == 0, "\(running.error)")
     }
 
-    @Test("an inherited Unix socket is served, and its file stays")
+    @Test("serves an inherited Unix socket, and keeps its file")
     func unixSocket() async throws {
         let socket = directory.path("g.sock")
         try write(address: "unix:\(socket)")
@@ -138,7 +139,7 @@ struct ActivatedGatewayTests {
     }
 
     @Test(
-        "a socket that is not what the configuration says ends with 78, and both are named",
+        "exits with 78 for a socket that differs from the configuration, and names both",
         arguments: [
             ("127.0.0.1", "127.0.0.1:1"), ("127.0.0.1", "[::1]:PORT"), ("127.0.0.2", "127.0.0.1:PORT"),
             ("127.0.0.1", "unix:g.sock"), ("/", "127.0.0.1:8443"),
@@ -153,23 +154,23 @@ struct ActivatedGatewayTests {
         #expect(ended.error.contains(", and listener.address is \(configured.prefix { $0 != "P" && $0 != "g" })"))
     }
 
-    /// Without TLS only a loopback address is served: another one that is inherited does not change that.
-    @Test("every address is not a loopback address, though the port is the same")
+    /// Without TLS the gateway serves only a loopback address; an inherited socket does not change that.
+    @Test("refuses the wildcard address in place of a loopback address, even with the same port")
     func everyAddress() async throws {
         try write(address: "127.0.0.1:PORT")
         let ended = try await start(at: "0.0.0.0").result()
         #expect(ended.status == 78 && ended.error.contains("the inherited socket listens at 0.0.0.0:"), "\(ended)")
     }
 
-    @Test("a socket of another name is refused")
+    @Test("refuses a socket of another name")
     func name() async throws {
         try write(address: "127.0.0.1:PORT")
         let ended = try await start(named: "paytokend").result()
         #expect(ended.status == 78 && ended.error.contains("set FileDescriptorName= to paytoken-gateway"), "\(ended)")
     }
 
-    /// systemd would start it again at once for the caller who waits, and give the socket up after a few starts.
-    @Test("what passes, such as another gateway at the admin socket, is waited for before it ends with 75")
+    /// systemd would start the gateway again at once for a waiting caller, and give the socket up after a few starts.
+    @Test("waits for a passing obstacle, such as another gateway at the admin socket, before it exits with 75")
     func pause() async throws {
         try write(address: "127.0.0.1:PORT")
         let first = try start()
@@ -188,7 +189,7 @@ struct ActivatedGatewayTests {
     }
 }
 
-/// What a unit of Type=notify hears, and `systemctl status` shows.
+/// The notifications of a Type=notify unit, and the status of `systemctl status`.
 @Suite("The gateway's service status")
 struct GatewayServiceStatusTests {
     private let directory: FreshDirectory
@@ -217,7 +218,7 @@ struct GatewayServiceStatusTests {
             environment: ["NOTIFY_SOCKET": directory.path("notify")])
     }
 
-    @Test("while paytokend is away systemd hears why the gateway is not ready, and so of a reload that was refused")
+    @Test("reports to systemd why it is not ready while paytokend is away, and a refused reload")
     func notReady() async throws {
         let running = try start()
         #expect(try await next() == "READY=1\nSTATUS=Asking paytokend.")
@@ -236,7 +237,7 @@ struct GatewayServiceStatusTests {
         #expect(heard.next() == "STOPPING=1\nSTATUS=Finishing what is under way.")
     }
 
-    @Test("when paytokend is ready systemd hears how many clients are served")
+    @Test("reports to systemd the number of clients when paytokend is ready")
     func ready() async throws {
         let paytokend = try await PlayedPaytokend(at: directory.path("p.sock")) { _, _ in (200, Array("{}".utf8)) }
         let running = try start()

@@ -7,9 +7,9 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Which requests are answered")
+@Suite("Admission of requests")
 struct AdmissionTests {
-    @Test("a known bearer key is served under its client's name")
+    @Test("serves a known bearer key under its client's name")
     func served() async throws {
         try await GatewayFixture().use { gateway in
             #expect(try await gateway.get("/whoami").text == "shop 0")
@@ -22,7 +22,7 @@ struct AdmissionTests {
         }
     }
 
-    @Test("who is unknown learns nothing but that, on whatever path, and the connection ends")
+    @Test("answers an unknown client alike on every path, and ends the connection")
     func unknown() async throws {
         try await GatewayFixture().use { gateway in
             for path in ["/whoami", "/nothing", "/pay"] {
@@ -38,7 +38,7 @@ struct AdmissionTests {
         }
     }
 
-    @Test("whoever is unknown cannot fill the log: one line in ten seconds, and each request in the metric")
+    @Test("limits the log of unknown clients to one line in ten seconds, and counts each request in the metric")
     func unknownLines() async throws {
         try await GatewayFixture().use { gateway in
             let began = ContinuousClock.now
@@ -46,7 +46,7 @@ struct AdmissionTests {
             let lines = gateway.log.current.filter { $0.contains("request.outcome=unauthorized") }
             let most = 1 + Int((ContinuousClock.now - began) / BoundedLines<ConnectionSource>.interval)
             #expect((1...most).contains(lines.count), "\(lines)")
-            // However many addresses there are, failed handshakes among them: of a day's log a part that a disk has.
+            // For any number of addresses, failed handshakes included, a day's log stays within a disk's capacity.
             let aDay = 86_400 / Int(BoundedLines<ConnectionSource>.interval.components.seconds)
             let longest = try #require(lines.map(\.utf8.count).max())
             #expect(2 * longest * (BoundedLines<ConnectionSource>.mostSources + 1) * aDay < 1 << 29)
@@ -56,7 +56,7 @@ struct AdmissionTests {
         }
     }
 
-    @Test("refusals have their status, code and headers, and keep the connection where that is safe")
+    @Test("refuses with status, code and headers, and keeps the connection where that is safe")
     func refusals() async throws {
         try await GatewayFixture().use { gateway in
             let forbidden = try await gateway.get("/pay")
@@ -76,11 +76,11 @@ struct AdmissionTests {
         }
     }
 
-    @Test("a client over its rate is told when to come back, and another is served")
+    @Test("tells a client over its rate when to return, and serves another")
     func rates() async throws {
         let sections = "limits: { requests_per_second: 1, burst: 3, idle_timeout: 10m, authentication_timeout: 60s }\n"
         try await GatewayFixture(sections: sections).use { gateway in
-            // As many at once as no machine is slow enough for; should it be after all, once more.
+            // More at once than the slowest machine should need; if that is not enough, once more.
             let request = "GET /whoami HTTP/1.1\r\n\(GatewayFixture.authorized)\r\n"
             var answers = ""
             try await wait(for: "a refusal") {
@@ -97,7 +97,7 @@ struct AdmissionTests {
         }
     }
 
-    @Test("a client has so many connections and no more, and another client has its own")
+    @Test("limits a client's connections, and gives another client its own")
     func connections() async throws {
         let sections =
             "limits: { max_connections_per_client: 2, idle_timeout: 10m, authentication_timeout: 60s }\n"
@@ -118,7 +118,7 @@ struct AdmissionTests {
         }
     }
 
-    @Test("an answer that does not come in time is deadline_exceeded")
+    @Test("answers deadline_exceeded when an answer is not ready in time")
     func deadline() async throws {
         let sections =
             "limits: { request_timeout: 200ms, idle_timeout: 10m, authentication_timeout: 60s }\n"
@@ -128,7 +128,7 @@ struct AdmissionTests {
         }
     }
 
-    @Test("each request is one log line with client, outcome and the caller's trace, and nothing that is secret")
+    @Test("logs each request in one line with client, outcome and the caller's trace, without secrets")
     func logs() async throws {
         try await GatewayFixture().use { gateway in
             let trace = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -14,10 +14,10 @@ struct DescriptorSharesTests {
         return try GatewayConfiguration.load(path: directory.path("c.yaml"), environment: [:])
     }
 
-    @Test("the connections that the gateway makes itself have descriptors besides those of its clients")
+    @Test("reserves descriptors for its own outgoing connections as well as for its clients")
     func outgoing() throws {
         let sessions = try configuration("", operations: "[session]")
-        // Of 2,048: 256 that are no connection, 201 to paytokend, 66 to Apple's host, 64 to name servers.
+        // Of 2,048: 256 for other uses, 201 to paytokend, 66 to Apple's host, 64 to name servers.
         #expect(sessions.connections(under: 2048) == 1024)
         #expect(sessions.connections(under: 1024) == 1024 - 256 - 201 - 66 - 64)
         let paying = try configuration(

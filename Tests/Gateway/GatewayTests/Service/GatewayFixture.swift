@@ -9,21 +9,21 @@ import TestSupport
 @testable import Gateway
 @testable import HTTPListener
 
-/// A gateway in a directory of its own, with routes that answer in tests' ways.
+/// A gateway in its own directory, with further routes for tests.
 struct GatewayFixture {
     let directory: FreshDirectory
     let assembly: GatewayAssembly
     let listener: Listener
     let log = Shared<[String]>([])
-    /// While it is closed, requests to /held wait.
+    /// Closed, it makes requests to /held wait.
     let latch: Latch
-    /// How many bodies were handed over.
+    /// The number of bodies that the handlers received.
     let answered: Shared<Int>
 
     static let key = "ptgw_of-the-shop"
     static let otherKey = "ptgw_of-another"
 
-    /// The clients of most tests: `shop` may have sessions; `other` may for another merchant.
+    /// The clients of most tests: `shop` may request sessions; `other` may do so for another merchant.
     static func clients(_ more: String = "") -> String {
         """
         clients:
@@ -55,10 +55,10 @@ struct GatewayFixture {
     var port: Int { get throws { try requireValue(listener.networkAddresses.first?.port) } }
 
     /// - Parameters:
-    ///   - listens: `listener`'s value in YAML; a Unix socket unless given.
+    ///   - listens: the YAML value of `listener`; a Unix socket by default.
     ///   - sections: more of the configuration.
-    ///   - admin: `admin`'s value.
-    ///   - testRoutes: whether there are the tests' own routes beside the gateway's.
+    ///   - admin: the value of `admin`.
+    ///   - testRoutes: true to add the tests' own routes to the gateway's.
     init(
         in directory: FreshDirectory? = nil, listens: String? = nil, clients: String = clients(),
         sections: String = "", admin: String = "{ socket: a.sock }", testRoutes: Bool = true
@@ -108,7 +108,7 @@ struct GatewayFixture {
             arguments: (key.map { ["--header", "Authorization: Bearer \($0)"] } ?? []) + arguments)
     }
 
-    /// SIGHUP.
+    /// Reloads, as SIGHUP does.
     func reload(_ log: StandardErrorLog = .init()) async {
         await assembly.reload(from: configurationFile, log: log, logger: assembly.logger)
     }
@@ -117,7 +117,7 @@ struct GatewayFixture {
 
     static let authorized = "Host: x\r\nAuthorization: Bearer \(key)\r\n"
 
-    /// Runs `body` and shuts the listener down whatever comes.
+    /// Runs `body`, and shuts the listener down even if it throws.
     func use<Result>(_ body: (GatewayFixture) async throws -> Result) async throws -> Result {
         do {
             let result = try await body(self)
@@ -139,7 +139,7 @@ extension GatewayAssembly {
     }
 }
 
-/// nil where something must be is a failure.
+/// Returns the value, or fails if it is nil.
 func requireValue<Value>(_ value: Value?) throws -> Value {
     guard let value else { throw HarnessFailure(description: "there is no value") }
     return value

@@ -9,9 +9,9 @@ import Testing
 @testable import Gateway
 @testable import HTTPListener
 
-@Suite("A gateway's life")
+@Suite("A gateway's lifetime")
 struct GatewayServiceTests {
-    @Test("the admin socket tells health, readiness, metrics and status, and is for its owner only")
+    @Test("serves health, readiness, metrics and status on the admin socket, to its owner only")
     func monitoring() async throws {
         try await GatewayFixture().use { gateway in
             func admin(_ path: String) async throws -> CurlAnswer {
@@ -34,12 +34,14 @@ struct GatewayServiceTests {
             #expect(try await admin("/metrics?x=1").status == 400)
             let mode = try FileManager.default.attributesOfItem(atPath: gateway.adminSocket)[.posixPermissions]
             #expect(mode as? Int == 0o600)
-            // The merchants' endpoints are not those of administration.
+            // The merchants' endpoints do not include administration.
             #expect(try await gateway.get("/metrics").status == 404)
         }
     }
 
-    @Test("every metric has the gateway's prefix, snake case and a base unit, as promtool check metrics wants")
+    @Test(
+        "names every metric with the gateway's prefix, in snake case and a base unit, as promtool check metrics requires"
+    )
     func names() {
         let instruments = GatewayInstruments()
         let lines = instruments.exposition().split(separator: "\n")
@@ -54,7 +56,7 @@ struct GatewayServiceTests {
             ])
     }
 
-    @Test("every code has one row, and every row a status of its kind")
+    @Test("has one row for each code, with a status of its kind")
     func codes() {
         #expect(Set(GatewayCode.allCases.map(\.rawValue)).count == GatewayCode.allCases.count)
         for code in GatewayCode.allCases {
@@ -63,7 +65,7 @@ struct GatewayServiceTests {
         }
     }
 
-    @Test("a second gateway on a live admin socket is told so, and the first is served on")
+    @Test("refuses to start a second gateway on a live admin socket, and keeps serving the first")
     func second() async throws {
         try await GatewayFixture().use { gateway in
             do {
@@ -76,7 +78,7 @@ struct GatewayServiceTests {
         }
     }
 
-    @Test("a reload puts clients in force at an open connection's next request, all or nothing")
+    @Test("applies a reload's clients at an open connection's next request, all or nothing")
     func reload() async throws {
         try await GatewayFixture().use { gateway in
             let open = try await gateway.connect()
@@ -86,7 +88,7 @@ struct GatewayServiceTests {
             let text = try String(contentsOfFile: gateway.configurationFile, encoding: .utf8)
             let log = StandardErrorLog()
 
-            // A mistake at its end: nothing of it counts.
+            // An error at the end of the file: none of it takes effect.
             let renamed = text.replacing("name: shop", with: "name: boutique")
             try gateway.directory.write(renamed + "sesions: {}\n", to: "c.yaml")
             await gateway.reload(log)
@@ -113,7 +115,7 @@ struct GatewayServiceTests {
         }
     }
 
-    @Test("draining finishes the request under way, and takes no more")
+    @Test("finishes the request under way while draining, and accepts no more")
     func drains() async throws {
         let gateway = try await GatewayFixture()
         let busy = try await gateway.connect()

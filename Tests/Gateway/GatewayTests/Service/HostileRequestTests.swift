@@ -4,15 +4,15 @@ import Testing
 
 @testable import Gateway
 
-/// What an untrusted caller can send. The listener's own rules are tested with the daemon (DaemonTests/Listener); here is that
-/// the gateway has them, and what it adds: before a client is known nothing is read but a head.
+/// Input of untrusted callers. DaemonTests/Listener tests the listener's own rules; these tests show that the gateway
+/// applies them, and reads nothing but a head before it knows the client.
 @Suite("Hostile requests at the gateway")
 struct HostileRequestTests {
     private static func post(_ headers: String) -> String {
         "POST /echo HTTP/1.1\r\n\(GatewayFixture.authorized)Content-Type: application/json\r\n\(headers)\r\n"
     }
 
-    @Test("without a key no body is taken, however long it says it is")
+    @Test("reads no body without a key, for any length in the head")
     func noBody() async throws {
         try await GatewayFixture().use { gateway in
             for length in ["5", "131072", "999999999999999999"] {
@@ -27,7 +27,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a body over the limit is 413, declared or chunked, and the connection ends")
+    @Test("answers 413 to a body over the limit, declared or chunked, and ends the connection")
     func tooLarge() async throws {
         try await GatewayFixture(listens: "{ address: \"unix:g.sock\", max_request_bytes: 1024 }").use { gateway in
             let declared = try await gateway.connect()
@@ -44,7 +44,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a head that is too large is refused, whoever sends it")
+    @Test("refuses a head that is too large, from any sender")
     func hugeHead() async throws {
         try await GatewayFixture().use { gateway in
             let client = try await gateway.connect()
@@ -54,7 +54,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a head that comes slowly ends with the time for getting known")
+    @Test("ends a slow head with the time for identification")
     func slowHead() async throws {
         let sections = "limits: { authentication_timeout: 300ms, idle_timeout: 10m }\n"
         try await GatewayFixture(sections: sections).use { gateway in
@@ -66,7 +66,7 @@ struct HostileRequestTests {
     }
 
     @Test(
-        "what two readers could frame differently is refused with a bare 400",
+        "refuses with a bare 400 a message that two readers could frame differently",
         arguments: [
             "Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
             "Transfer-Encoding: gzip\r\n", "Transfer-Encoding: chunked, chunked\r\n", "Content-Length: +5\r\n",
@@ -82,7 +82,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("a client that has sent all it will send still gets its answer")
+    @Test("answers a client that has finished sending")
     func halfClosed() async throws {
         try await GatewayFixture().use { gateway in
             let client = try await gateway.connect()
@@ -92,7 +92,7 @@ struct HostileRequestTests {
         }
     }
 
-    @Test("two keys, a key in the query, or another scheme make nobody known")
+    @Test("identifies no client by two keys, a key in the query, or another scheme")
     func keys() async throws {
         try await GatewayFixture().use { gateway in
             let line = "Authorization: Bearer \(GatewayFixture.key)\r\n"

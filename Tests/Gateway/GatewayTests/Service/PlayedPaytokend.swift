@@ -3,14 +3,14 @@ import NIOHTTP1
 import NIOPosix
 import TestSupport
 
-/// An HTTP server on a Unix socket, which answers each request with JSON. The status 0 closes the connection instead.
+/// An HTTP server on a Unix socket that answers each request with JSON. The status 0 closes the connection instead.
 final class PlayedPaytokend: Sendable {
     typealias Answer = @Sendable (HTTPRequestHead, [UInt8]) async -> (status: Int, body: [UInt8])
 
     private let channel: any Channel
     private let connections: Shared<[any Channel]>
 
-    /// Connections that were accepted so far.
+    /// The number of connections accepted so far.
     var accepted: Int { connections.current.count }
 
     /// Closes all connections, as a daemon that stops does.

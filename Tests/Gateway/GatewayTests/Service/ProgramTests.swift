@@ -26,13 +26,13 @@ struct ProgramTests {
         return running
     }
 
-    /// The members of the first log line with this message.
+    /// Returns the members of the first log line with this message.
     private func logged(_ message: String, by running: RunningProgram) throws -> JSONObject {
         let line = running.error.split(separator: "\n").first { $0.contains("\"message\":\"\(message)\"") }
         return try #require(JSONValue(parsing: Array((line ?? "").utf8)).objectValue)
     }
 
-    @Test("the sample starts as it is, but for its socket's place")
+    @Test("starts with the sample unchanged but for its socket's path")
     func sample() async throws {
         let sample = ProjectFiles.path("hsm-config/paytoken-gateway.yaml")
         let checked = try await Program.run(program, ["--config", sample, "--check"])
@@ -48,7 +48,7 @@ struct ProgramTests {
         #expect(try await running.result().status == 0)
     }
 
-    @Test("--check exits 78 with every problem and its line, and what it refuses does not start")
+    @Test("exits with 78 at --check and lists every problem with its line, and does not start with such a file")
     func check() async throws {
         try directory.write("listener: { colour: blue }\nsesions: {}\n" + GatewayFixture.clients(), to: "c.yaml")
         for arguments in [["--check"], []] {
@@ -61,7 +61,7 @@ struct ProgramTests {
         #expect(try await Program.run(program, ["--config", directory.path("absent"), "--check"]).status == 78)
     }
 
-    @Test("it serves over the network, reloads at SIGHUP, and ends with 0 at SIGTERM, its files gone")
+    @Test("serves over the network, reloads at SIGHUP, and exits with 0 at SIGTERM without leaving files")
     func life() async throws {
         let running = try await start()
         let address = try #require(logged("serving", by: running)["address"]?.stringValue)
@@ -88,7 +88,7 @@ struct ProgramTests {
         #expect(!running.error.contains(GatewayFixture.key))
     }
 
-    @Test("40 MB of pipelined requests of a client that shows a certificate leave its memory as it was")
+    @Test("keeps its memory use under 40 MB of pipelined requests from a client with a certificate")
     func memory() async throws {
         _ = try TestCertificates(in: directory)
         try directory.write(
@@ -115,7 +115,7 @@ struct ProgramTests {
             .map { .certificate($0) }
         configuration.privateKey = .privateKey(try NIOSSLPrivateKey(file: directory.path("client.key"), format: .pem))
         let context = try NIOSSLContext(configuration: configuration)
-        // A client that is not known would be answered 401, once.
+        // An unknown client would receive one 401.
         let growth = try await PipelinedRequests(to: "/merchant-sessions").growth(of: running.processIdentifier) {
             try await RawConnection(port: port) {
                 try $0.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil))
@@ -126,7 +126,7 @@ struct ProgramTests {
         #expect(try await running.result().status == 0)
     }
 
-    @Test("a second one on a live admin socket, or on a live address, exits 75 and leaves the first one alone")
+    @Test("exits with 75 as a second instance on a live admin socket or address, and leaves the first one alone")
     func second() async throws {
         let running = try await start()
         let again = try await Program.run(program, ["--config", directory.path("c.yaml")])
@@ -145,7 +145,7 @@ struct ProgramTests {
     }
 
     @Test(
-        "the metrics pass promtool check metrics",
+        "exports metrics that pass promtool check metrics",
         .enabled(if: (try? Program.installed("promtool")) != nil, "promtool is in Debian's package prometheus"))
     func promtool() async throws {
         let running = try await start()
@@ -157,7 +157,7 @@ struct ProgramTests {
         #expect(try await running.result().status == 0)
     }
 
-    @Test("new-key prints a key and its hash, as text or JSON; --version and --help answer")
+    @Test("prints a key and its hash with new-key, as text or JSON, and answers --version and --help")
     func newKey() async throws {
         let table = try await Program.run(program, ["new-key"])
         #expect(table.status == 0 && table.output.hasPrefix("key         ptgw_"))

@@ -6,7 +6,7 @@ import Testing
 
 /// Clients that resume TLS sessions.
 extension TLSTests {
-    @Test("a resumed session is the client's whose handshake it comes from", arguments: ["-tls1_2", "-tls1_3"])
+    @Test("attributes a resumed session to the client of its handshake", arguments: ["-tls1_2", "-tls1_3"])
     func resumed(version: String) async throws {
         try await gateway().use { gateway in
             for (name, client) in [("client", "issued"), ("other", "pinned")] {
@@ -16,7 +16,7 @@ extension TLSTests {
                 let resumed = try await request(gateway, version, as: name, ["-sess_in", session])
                 #expect(resumed.output.contains("\nReused, ") && resumed.output.contains("\(client) 0"), "\(resumed)")
             }
-            // Of nobody's authority: neither handshake nor resumed session makes it known.
+            // Of an unknown authority: neither a handshake nor a resumed session identifies it.
             let stranger = try TestCertificates(in: FreshDirectory())
             try certificates.write(stranger.client, to: "stranger")
             let session = directory.path("stranger.session")
@@ -28,7 +28,7 @@ extension TLSTests {
     }
 
     @Test(
-        "a client whose session outlives what is known of its certificate gets in with a whole handshake",
+        "admits a client whose session outlives its cached certificate after a full handshake",
         arguments: ["-tls1_2", "-tls1_3"])
     func outlived(version: String) async throws {
         try await gateway().use { gateway in
@@ -48,7 +48,7 @@ extension TLSTests {
         }
     }
 
-    @Test("sessions end at most once a minute, and never for one of other settings")
+    @Test("ends sessions at most once a minute, and never one of other settings")
     func endOfSessions() async throws {
         try await gateway().use { gateway in
             let (tls, now) = (try #require(gateway.assembly.tls), ContinuousClock.now)
@@ -65,7 +65,7 @@ extension TLSTests {
     }
 
     @Test(
-        "after a reload with another authority a session from before makes nobody known",
+        "identifies no client by an earlier session after a reload with another authority",
         arguments: ["-tls1_2", "-tls1_3"])
     func resumedAfterReload(version: String) async throws {
         try await gateway().use { gateway in

@@ -22,7 +22,8 @@ struct TLSTests {
     private static let listens =
         "{ address: \"127.0.0.1:0\", tls: { certificate: server.pem, private_key: server.key, client_ca: ca.pem } }"
 
-    /// `shop` by its key, `pinned` by a certificate of nobody's, `issued` by a name in one of the authority's.
+    /// A gateway with the clients `shop` (by its key), `pinned` (by a self-made certificate) and `issued` (by a name in
+    /// a certificate of the authority).
     func gateway(sections: String = "") async throws -> GatewayFixture {
         let more = """
               - name: pinned
@@ -41,7 +42,7 @@ struct TLSTests {
             in: directory, listens: Self.listens, clients: GatewayFixture.clients(more), sections: sections)
     }
 
-    /// - Returns: curl's exit status, and what it wrote: the body, and on a line of its own the HTTP status.
+    /// - Returns: curl's exit status and its output: the body, then the HTTP status on a separate line.
     private func curl(
         _ gateway: GatewayFixture, _ arguments: [String] = [], path: String = "/whoami", key: String? = nil
     ) async throws -> ProgramResult {
@@ -58,7 +59,7 @@ struct TLSTests {
         ["--cert", directory.path("\(name).pem"), "--key", directory.path("\(name).key")]
     }
 
-    @Test("TLS 1.2 and 1.3 are spoken, older versions are not", arguments: ["1.2", "1.3"])
+    @Test("accepts TLS 1.2 and 1.3, and no older version", arguments: ["1.2", "1.3"])
     func versions(version: String) async throws {
         try await gateway().use { gateway in
             let answer = try await curl(
@@ -79,10 +80,10 @@ struct TLSTests {
 
     /// RFC 9325 §4.1, §4.2: no RSA key transport, no CBC.
     @Test(
-        "TLS 1.2 is spoken with an ephemeral key and an AEAD only",
+        "accepts TLS 1.2 only with an ephemeral key and an AEAD",
         arguments: ["AES128-GCM-SHA256", "AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA"])
     func ciphers(cipher: String) async throws {
-        // Of RSA, so that all of them could be spoken.
+        // RSA, so that all suites are possible.
         let files = try await SimulatedAppleCertificates.shared.value
         for (file, name) in [(files.certificate(.rightRSA), "server.pem"), (files.key(.rightRSA), "server.key")] {
             try directory.write(String(contentsOfFile: file, encoding: .utf8), to: name)
@@ -96,9 +97,7 @@ struct TLSTests {
     }
 
     /// RFC 9155; and ALPN (RFC 7301).
-    @Test(
-        "neither side signs with SHA-1 in TLS 1.2, http/1.1 is the one protocol, and what fails is logged within bounds"
-    )
+    @Test("never signs with SHA-1 in TLS 1.2, offers http/1.1 only, and logs failures within bounds")
     func signatures() async throws {
         let files = try await SimulatedAppleCertificates.shared.value
         for (file, name) in [(files.certificate(.rightRSA), "server.pem"), (files.key(.rightRSA), "server.key")] {
@@ -119,7 +118,7 @@ struct TLSTests {
             #expect(good.output.contains("ALPN protocol: http/1.1"))
             let requested = good.output.split(separator: "\n").first { $0.hasPrefix("Requested Signature Algorithms:") }
             #expect(requested?.contains("RSA+SHA256") == true && requested?.contains("SHA1") == false, "\(good)")
-            // It learns that its protocol is not spoken, and decides itself.
+            // It learns that its protocol is not offered, and decides itself.
             let other = try await offer("DEFAULT", ["-alpn", "h2"], to: gateway)
             #expect(other.output.contains("No ALPN negotiated"), "\(other)")
         }
@@ -133,7 +132,7 @@ struct TLSTests {
             ["s_client", "-connect", "127.0.0.1:\(try gateway.port)", "-tls1_2", "-cipher", cipher] + arguments)
     }
 
-    @Test("a pinned certificate is its client, whoever issued it; no other is")
+    @Test("recognises a pinned certificate from any issuer, and no other one")
     func pinned() async throws {
         try await gateway().use { gateway in
             #expect(try await curl(gateway, certificate("other")).output == "pinned 0\n200")
@@ -144,7 +143,7 @@ struct TLSTests {
         }
     }
 
-    @Test("a name counts in a certificate of the configured authority, and in no other, and not after its end")
+    @Test("accepts a name only in a valid certificate of the configured authority")
     func issued() async throws {
         try await gateway().use { gateway in
             #expect(try await curl(gateway, certificate("client")).output == "issued 0\n200")
@@ -153,7 +152,7 @@ struct TLSTests {
             try certificates.write(ended, to: "ended")
             let late = try await curl(gateway, certificate("ended")).output
             #expect(late.hasSuffix("\n401") && late.contains("it is not valid now"), "\(late)")
-            // Names that are all a workload has are critical (RFC 5280 §4.2.1.6).
+            // A certificate whose only names are its alternative names has them critical (RFC 5280 §4.2.1.6).
             try certificates.write(
                 certificates.issue("w", uris: ["spiffe://shop.example/backend"], isCritical: true), to: "workload")
             #expect(try await curl(gateway, certificate("workload")).output == "issued 0\n200")
@@ -162,7 +161,7 @@ struct TLSTests {
                 to: "server-only")
             let server = try await curl(gateway, certificate("server-only")).output
             #expect(server.hasSuffix("\n401") && server.contains("does not name clientAuth"), "\(server)")
-            // The same name under an authority of its own.
+            // The same name under another authority.
             let stranger = try TestCertificates(in: FreshDirectory())
             try stranger.write(stranger.client, to: "client")
             let elsewhere = try await curl(
@@ -173,7 +172,7 @@ struct TLSTests {
         }
     }
 
-    @Test("after a reload without its entry a certificate is known no more, and the new server certificate is shown")
+    @Test("rejects a certificate after a reload without its entry, and presents the new server certificate")
     func reload() async throws {
         try await gateway().use { gateway in
             let before = try await tls()
@@ -191,7 +190,7 @@ struct TLSTests {
             try directory.write(
                 text.replacing(try certificates.other.sha256, with: String(repeating: "ab", count: 32)), to: "c.yaml")
             await gateway.reload()
-            // The old connection goes on, new ones see the new certificate.
+            // The old connection continues, new ones see the new certificate.
             try await open.send(request)
             #expect(try await open.answer().status == 200)
             #expect(
@@ -200,14 +199,14 @@ struct TLSTests {
             #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
             #expect(try await curl(gateway, trusted + certificate("other")).output.hasSuffix("\n401"))
 
-            // A key that fits no certificate: all stays.
+            // A key that fits no certificate: nothing changes.
             try directory.write(certificates.client.key.pemRepresentation, to: "server.key")
             await gateway.reload()
             #expect(try await curl(gateway, trusted, key: GatewayFixture.key).output == "shop 0\n200")
         }
     }
 
-    /// s_client's request as `name`, over a whole handshake or a resumed session.
+    /// Sends s_client's request as `name`, over a full handshake or a resumed session.
     func request(
         _ gateway: GatewayFixture, _ version: String, as name: String, _ arguments: [String]
     ) async throws -> ProgramResult {
@@ -218,8 +217,10 @@ struct TLSTests {
             input: Array("GET /whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
     }
 
-    /// TLS keeps the certificates of sessions that may be resumed, whoever issued them.
-    @Test("a client with more certificates than any has gets no session", arguments: ["-tls1_2", "-tls1_3"])
+    /// TLS keeps the certificates of sessions that may be resumed, from any issuer.
+    @Test(
+        "gives no session to a client with more certificates than a chain may have", arguments: ["-tls1_2", "-tls1_3"]
+    )
     func longChain(version: String) async throws {
         try await gateway().use { gateway in
             let issuers = try (0..<4).reduce(into: [TestCertificates.Pair]()) { issuers, number in
@@ -241,7 +242,7 @@ struct TLSTests {
         }
     }
 
-    /// TLS as swift-nio-ssl's client speaks it, whoever the server is.
+    /// TLS of swift-nio-ssl's client, without verification of the server.
     private func tls() async throws -> @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .none
@@ -250,7 +251,7 @@ struct TLSTests {
     }
 
     @Test(
-        "what is no TLS on the TLS port is closed without a word",
+        "closes a connection without TLS on the TLS port silently",
         arguments: ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\u{0}\u{1}\u{2}"])
     func plaintext(bytes: String) async throws {
         try await gateway().use { gateway in
@@ -261,7 +262,7 @@ struct TLSTests {
         }
     }
 
-    @Test("a handshake that never ends is ended, and so is a connection that says nothing after it")
+    @Test("ends a handshake that never completes, and a connection that sends nothing after it")
     func silence() async throws {
         let sections = "limits: { authentication_timeout: 300ms, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in
@@ -280,10 +281,10 @@ struct TLSTests {
         }
     }
 
-    @Test("a renegotiation of TLS 1.2 is refused with an alert, and the connection ends")
+    @Test("refuses a TLS 1.2 renegotiation with an alert, and ends the connection")
     func renegotiation() async throws {
         try await gateway().use { gateway in
-            // s_client takes R for a command only from an input that stays open.
+            // s_client reads R as a command only from an input that stays open.
             let script = """
                 mkfifo commands && { openssl s_client -connect 127.0.0.1:\(try gateway.port) -tls1_2 <commands 2>&1 & } && \
                 exec 3>commands && echo R >&3 && wait $!
@@ -291,14 +292,14 @@ struct TLSTests {
             let asked = try await RunningProgram(
                 Program.installed("sh"), ["-c", script], workingDirectory: directory.path
             ).result()
-            // s_client has ended by itself, since its connection was closed.
+            // s_client has exited because its connection was closed.
             #expect(
                 asked.output.contains("RENEGOTIATING") && asked.output.contains("alert no renegotiation"), "\(asked)")
             #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200")
         }
     }
 
-    @Test("one address with very many connections does not keep out another")
+    @Test("lets one address with very many connections keep out no other")
     func flood() async throws {
         let sections =
             "limits: { max_connections: 40, max_connections_per_address: 20, authentication_timeout: 60s, idle_timeout: 10m }\n"
@@ -316,13 +317,13 @@ struct TLSTests {
         }
     }
 
-    @Test("many addresses that hold as many connections as they can, and open them again, do not keep a client out")
+    @Test("lets many addresses that reopen as many connections as they can keep out no client")
     func manyAddresses() async throws {
         let sections =
             "limits: { handshakes_per_second: 100000, authentication_timeout: 60s, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in
             let (port, isOver) = (try gateway.port, Shared(false))
-            // As many as all places there are, and one after another more.
+            // As many as all places there are, and more one after another.
             try await withThrowingTaskGroup(of: Void.self) { flood in
                 for address in 2..<18 {
                     flood.addTask {
@@ -352,13 +353,13 @@ struct TLSTests {
         }
     }
 
-    @Test("handshakes that lead to no client are bounded for each address, those of clients are not")
+    @Test("bounds handshakes that identify no client for each address, and not those of clients")
     func handshakeRate() async throws {
         let sections =
             "limits: { handshakes_per_second: 1, max_connections_per_address: 2, authentication_timeout: 60s, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in
             for _ in 0..<8 { #expect(try await curl(gateway, key: GatewayFixture.key).output == "shop 0\n200") }
-            // More than one address has at once; as many as no machine is slow enough for.
+            // More than one address may make at once; the slowest machine needs fewer.
             var answers = ""
             try await wait(for: "a refused handshake") {
                 answers = try await curl(gateway).output
@@ -367,7 +368,7 @@ struct TLSTests {
         }
     }
 
-    @Test("connections of a known client do not count for its address")
+    @Test("does not count connections of a known client for its address")
     func behindOneAddress() async throws {
         let sections = "limits: { max_connections_per_address: 2, authentication_timeout: 60s, idle_timeout: 10m }\n"
         try await gateway(sections: sections).use { gateway in

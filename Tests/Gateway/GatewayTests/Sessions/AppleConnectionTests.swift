@@ -4,11 +4,12 @@ import Testing
 
 @testable import Gateway
 
-/// What a connection to Apple's host leaves behind: nothing, however it ends. A merchant's sessions make thousands a day.
+/// Resources of a connection to Apple's host, all of which its end must free. A merchant's sessions make thousands of
+/// connections a day.
 @Suite struct AppleConnectionTests {
-    /// Opens a connection, ends it, and has a look at what its handlers had.
+    /// Opens a connection and ends it.
     ///
-    /// - Returns: whether that is gone.
+    /// - Returns: true if its handlers were freed.
     private func end(
         ofConnectingTo endpoint: AppleEndpoint, _ identities: SoftwareIdentities? = nil, fails: Bool
     ) async throws -> @Sendable () -> Bool {

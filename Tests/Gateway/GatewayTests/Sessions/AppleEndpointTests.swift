@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// Where sessions are asked for is configuration, and strictly read.
+/// The configured addresses of merchant sessions, which are strictly parsed.
 @Suite struct AppleEndpointTests {
     private func settings(_ section: String) throws -> SessionSettings {
         let directory = try FreshDirectory()

@@ -3,11 +3,11 @@ import NIOCore
 import NIOPosix
 import TestSupport
 
-/// A proxy that tunnels to a simulated Apple, whatever host it is asked for, or answers something else.
+/// A proxy that tunnels to a simulated Apple for every host, or gives another answer.
 final class ConnectProxy: Sendable {
     enum Behaviour: Sendable {
         case tunnels(toPort: Int)
-        /// These bytes and nothing more.
+        /// Exactly these bytes.
         case says(String)
     }
 
@@ -15,7 +15,7 @@ final class ConnectProxy: Sendable {
     private let asked = Shared<[String]>([])
     let port: Int
 
-    /// The heads of the requests that came.
+    /// The heads of the received requests.
     var requests: [String] { asked.current }
 
     init(_ behaviour: Behaviour) async throws {
@@ -33,7 +33,7 @@ final class ConnectProxy: Sendable {
     deinit { channel.close(promise: nil) }
 }
 
-/// Answers the CONNECT and passes everything behind it on.
+/// Answers the CONNECT, and forwards the bytes that follow.
 private final class TunnelEntrance: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -13,14 +13,14 @@ final class FakePaytokend: Sendable {
     private let server: PlayedPaytokend
     private let asked = Shared<[String]>([])
 
-    /// Method and target of each request.
+    /// The method and target of each request.
     var requests: [String] { asked.current }
-    /// The header of each request; empty where it had none.
+    /// The trace header of each request; empty if it had none.
     let traceparents = Shared<[[String]]>([])
     /// Closed, it holds the answers back.
     let latch = Latch(isOpen: true)
 
-    /// - Parameter refusal: what every request is answered with, if anything.
+    /// - Parameter refusal: the answer to every request, if any.
     init(at path: String, _ key: SoftwareIdentities.Key, refusal: (status: Int, body: String)? = nil) async throws {
         let (asked, traceparents, latch) = (asked, traceparents, latch)
         let identities = SoftwareIdentities([SoftwareIdentities.merchantIdentifier: [key]])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// What a caller may ask for; above all, nothing in it says where.
+/// Permitted requests of a caller, none of which chooses the address.
 @Suite struct MerchantSessionRequestTests {
     private func body(_ members: [(String, String)]) -> [UInt8] {
         var json = JSONWriter()
@@ -24,7 +24,7 @@ import Testing
         ])
     }
 
-    /// The member that is refused; nil where none is.
+    /// The member that is refused; nil if none is.
     private func refused(_ body: [UInt8]) -> String? {
         do {
             _ = try MerchantSessionRequest(parsing: body)
@@ -42,7 +42,8 @@ import Testing
         #expect(request.appleBody == body())
     }
 
-    /// Apple's JavaScript hands the page a validationURL. Who takes it from a caller asks whatever it names.
+    /// Apple's JavaScript gives the page a validationURL. A gateway that took it from a caller would send requests to
+    /// any host it names.
     @Test(arguments: ["validationURL", "url", "host", "environment", "endpoint", "merchantidentifier", "domainName"])
     func noOtherMemberIsTaken(name: String) {
         let members = [
@@ -88,7 +89,7 @@ import Testing
         #expect(refused(body(context: context)) == "initiativeContext")
     }
 
-    // One of them has ten digits, as a team identifier may; it goes to Apple as that and is never asked.
+    // One of them has ten characters, as a team identifier may; it goes to Apple as that and is never resolved.
     @Test(arguments: forgeries.filter { $0 != "2130706433" })
     func aTeamIdentifierIsNoAddress(context: String) {
         #expect(refused(body(initiative: "in_app", context: context)) == "initiativeContext")
@@ -158,7 +159,7 @@ import Testing
         #expect(refused(body(name: name)) == "displayName")
     }
 
-    /// A single character as a person sees it may have many parts: their number is bounded, too.
+    /// One visible character may consist of many code points: their number is bounded too.
     @Test func combiningMarksCount() {
         #expect(refused(body(name: "a" + String(repeating: "\u{301}", count: 64))) == "displayName")
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// A merchant session as it should be had.
+/// A merchant session without faults.
 @Suite struct MerchantSessionTests {
     @Test(arguments: [2, 3], [AppleCertificate.right, .rightRSA])
     func applesAnswerComesByteForByte(version: Int, certificate: AppleCertificate) async throws {
@@ -178,10 +178,10 @@ import Testing
             $0[newest.identity.publicKeyHash] = .refused(code: code, message: "")
         }
         _ = try await bench.session()
-        // One request, on the one connection that stood.
+        // One request, on the only connection that existed.
         #expect(bench.apple.requests.count == 1)
         #expect(bench.heard.signatures.current == ["no_active_identity", "ok"])
-        // What was known of the merchant's keys is asked for again.
+        // The cached list of the merchant's keys is requested again.
         _ = try await bench.session()
         #expect(bench.identities.listed.current == 2)
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Gateway
 
-/// What answers as Apple's host may be slow, broken, somebody else or Apple saying no.
+/// Faults of Apple's host: slow, broken, an impostor, or a refusal.
 @Suite struct MisbehavingAppleTests {
     // MARK: TLS
 
@@ -98,7 +98,7 @@ import Testing
         #expect(await bench.failure()?.answer.retryAfter == 17)
     }
 
-    // MARK: Answers that are none
+    // MARK: Invalid answers
 
     private static let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -110,7 +110,7 @@ import Testing
             .raw("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\n{}"), .unexpectedContent
         ),
         (.raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), .unexpectedContent),
-        // It would end with the connection, wherever somebody cuts that.
+        // It would end with the connection, wherever that is cut.
         (.cutShort(head + "\r\n{}"), .unexpectedContent),
         (.cutShort("HTTP/1.1 304 X\r\n\r\n"), .redirected(status: 304)),
         (.raw("SSH-2.0-OpenSSH\r\n\r\n"), .notHTTP),

@@ -8,7 +8,8 @@ import Testing
 @testable import Gateway
 @testable import Processors
 
-/// Another TLS than BoringSSL on the other side: `openssl s_server`, which demands and verifies the merchant's certificate.
+/// A server with another TLS implementation than BoringSSL: `openssl s_server`, which requires and verifies the
+/// merchant's certificate.
 @Suite struct OpenSSLServerTests {
     @Test(arguments: [
         ["-tls1_2"], ["-tls1_3"], ["-tls1_2", "-client_sigalgs", "RSA+SHA256"],
@@ -20,7 +21,7 @@ import Testing
         let server = try await OpenSSLServer(arguments)
         let sessions = try await server.sessions(HeardSessions())
         let failure = Begun { await ending(of: sessions) }
-        // s_server shows what comes, once it has accepted the client's certificate and signature.
+        // s_server prints the request once it has accepted the client's certificate and signature.
         try await wait(for: "the request to arrive") { server.text.contains("POST /paymentservices/paymentSession") }
         #expect(server.text.contains("verify return:1"))
         #expect(!server.text.contains("verify error"))
@@ -28,7 +29,7 @@ import Testing
         #expect(try await failure.value() == .connectionLost)
     }
 
-    /// Its certificate is trusted, and for another name.
+    /// Its certificate is trusted, but for another name.
     @Test(arguments: ["-tls1_2", "-tls1_3"])
     func aServerOfAnotherNameDoesNotSeeTheMerchantsCertificate(version: String) async throws {
         let server = try await OpenSSLServer([version], certificate: .another)
@@ -36,7 +37,7 @@ import Testing
         let sessions = try await server.sessions(heard)
         #expect(await ending(of: sessions) == .serverNameWrong)
         try await wait(for: "the alert to arrive") { server.text.contains("alert") }
-        // s_server tells each certificate that it verifies.
+        // s_server prints each certificate that it verifies.
         #expect(!server.text.contains("depth="))
         #expect(heard.signatures.current.isEmpty)
     }
@@ -60,7 +61,7 @@ import Testing
         #expect(heard.signatures.current.isEmpty)
     }
 
-    /// RFC 9155: the server says that the client offers nothing by which it may sign.
+    /// RFC 9155: the server reports that the client offers no signature algorithm that it may use.
     @Test(arguments: ["Apple", "a processor"])
     func aServerThatSignsWithSHA1GetsNoConnection(peer: String) async throws {
         let server = try await OpenSSLServer(
@@ -79,10 +80,10 @@ import Testing
         }
     }
 
-    /// RFC 8446 §4.6.1: the server may send any number of session tickets, which are in no answer.
+    /// RFC 8446 §4.6.1: the server may send any number of session tickets, which belong to no answer.
     @Test(arguments: ["Apple", "a processor"])
     func aServerThatSendsTicketsOnlyIsNotReadToTheDeadline(peer: String) async throws {
-        // The processor shows no certificate, which the second -verify permits.
+        // The processor presents no certificate, which the second -verify permits.
         let server = try await OpenSSLServer(["-tls1_3", "-num_tickets", "4000", "-verify", "2"])
         guard peer != "Apple" else {
             #expect(await ending(of: try await server.sessions(HeardSessions())) == .answerTooLarge)
@@ -100,17 +101,17 @@ import Testing
         }
     }
 
-    /// A HelloRequest (RFC 5246 §7.4.1.1) once the connection stands.
+    /// A HelloRequest (RFC 5246 §7.4.1.1) after the handshake.
     @Test func aRenegotiationEndsTheConnection() async throws {
         let server = try await OpenSSLServer(["-tls1_2"])
         let heard = HeardSessions()
         let sessions = try await server.sessions(heard)
         let failure = Begun { await ending(of: sessions) }
-        // s_server shows what comes, once the connection stands.
+        // s_server prints the request after the handshake.
         try await wait(for: "the request to arrive") { server.text.contains("POST /paymentservices/paymentSession") }
         try server.command("r\n")
         #expect(try await failure.value() == .connectionLost)
-        // The one of the first handshake.
+        // The signature of the first handshake.
         #expect(heard.signatures.current == ["ok"])
     }
 }
@@ -128,7 +129,7 @@ struct OpenSSLServer {
                 "s_server", "-accept", "127.0.0.1:0", "-Verify", "2", "-verify_return_error", "-CAfile",
                 files.clientAuthorities, "-cert", files.certificate(certificate), "-key", files.key(certificate),
             ] + arguments
-        // s_server takes the end of its input for the wish to end: a pipe that it has open for writing too has none.
+        // s_server exits at the end of its input; a pipe that it also has open for writing never ends.
         directory = try FreshDirectory()
         let script = "mkfifo \(directory.path("commands")) && exec openssl \"$@\" <> \(directory.path("commands"))"
         program = try RunningProgram(Program.installed("sh"), ["-c", script, "sh"] + line)
@@ -151,7 +152,7 @@ struct OpenSSLServer {
         try pipe.close()
     }
 
-    /// What it wrote so far.
+    /// The output so far.
     var text: String { String(decoding: program.outputBytes + program.errorBytes, as: UTF8.self) }
 
     func sessions(_ observer: HeardSessions, deadline: Duration = .seconds(120)) async throws -> MerchantSessions {

@@ -50,7 +50,7 @@ import Testing
         _ = try await sessions.session(SessionBench.request, traceparent: trace)
         // The list and the signature.
         #expect(paytokend.traceparents.current == [[trace], [trace]])
-        // Nothing is asked for a second session on the connection that stands; a connection of its own is its own trace's.
+        // A second session on the existing connection asks nothing; a new connection carries its own trace.
         let other = "00-11111111111111111111111111111111-2222222222222222-00"
         _ = try await sessions.session(SessionBench.request, traceparent: other)
         #expect(paytokend.traceparents.current.count == 2)
@@ -58,7 +58,7 @@ import Testing
         #expect(paytokend.traceparents.current.last == [other])
     }
 
-    /// paytokend.timeout may be longer than a session has.
+    /// paytokend.timeout may exceed the time of a session.
     @Test func noQuestionOutlivesTheSession() async throws {
         let paytokend = try await FakePaytokend(at: socket, SoftwareIdentities.shared.value)
         paytokend.latch.close()

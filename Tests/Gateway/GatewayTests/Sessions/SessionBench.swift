@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-/// A client for sessions with a simulated Apple, and what both saw.
+/// A client for sessions with a simulated Apple, and the observations of both.
 struct SessionBench {
     let apple: SimulatedApple
     let identities: SoftwareIdentities
@@ -15,8 +15,8 @@ struct SessionBench {
     let sessions: MerchantSessions
 
     /// - Parameters:
-    ///   - trusts: whether the tests' root is trusted, instead of the system's.
-    ///   - deadline: long, so that only what a test lets wait comes to it.
+    ///   - trusts: true to trust the tests' root instead of the system's.
+    ///   - deadline: long, so that only intended delays reach it.
     init(
         _ behaviours: [SimulatedApple.Behaviour] = [.session], certificate: AppleCertificate = .right,
         versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil,
@@ -48,7 +48,7 @@ struct SessionBench {
         try await sessions.session(request)
     }
 
-    /// How asking for a session fails.
+    /// Returns the failure of a request for a session.
     func failure(_ request: MerchantSessionRequest = Self.request) async -> SessionFailure? {
         do {
             _ = try await sessions.session(request)

@@ -7,13 +7,13 @@ import Testing
 
 @testable import Gateway
 
-/// A check says at which step asking for a session fails.
+/// The step at which a session request fails, as a check reports it.
 @Suite struct SessionCheckTests {
     private let request = SessionCheckRequest(
         merchantIdentifier: SoftwareIdentities.merchantIdentifier, domain: "shop.example")
 
     private func failedStep(_ answer: SessionCheckAnswer) -> String? {
-        // Everything before it went well, and nothing after it was tried.
+        // Every earlier step succeeded, and no later one was tried.
         let position = answer.steps.firstIndex { $0.outcome == .failed } ?? answer.steps.count
         #expect(answer.steps[..<position].allSatisfy { $0.outcome == .ok })
         #expect(answer.steps.dropFirst(position + 1).allSatisfy { $0.outcome == .notReached })

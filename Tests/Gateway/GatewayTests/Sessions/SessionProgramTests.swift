@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-/// The program itself, from its configuration file to Apple's answer; paytokend's part is played.
+/// The program from its configuration file to Apple's answer, with a played paytokend.
 @Suite struct SessionProgramTests {
     @Test func theProgramGivesSessionsAndChecksThem() async throws {
         let directory = try FreshDirectory()

@@ -22,7 +22,7 @@ import Testing
         #expect(answer.body == Array(SimulatedApple.session.utf8))
         #expect(answer.header("Content-Type") == "application/json")
         #expect(answer.header("Cache-Control") == "no-store")
-        // Neither what was asked for nor what came is in the log.
+        // Neither the request's content nor the answer's is in the log.
         let log = gateway.log.current.joined(separator: "\n")
         for text in ["Bücher", "SSH", "epochTimestamp", SessionGateway.key] { #expect(!log.contains(text)) }
         #expect(log.contains("/merchant-sessions"))
@@ -164,7 +164,7 @@ import Testing
     }
 }
 
-/// A gateway with the routes of sessions, in front of a simulated Apple.
+/// A gateway with the session routes in front of a simulated Apple.
 struct SessionGateway {
     static let key = "ptgw_of-the-shop"
 
@@ -221,7 +221,8 @@ struct SessionGateway {
         listener = try await assembly.listen()
     }
 
-    /// - Parameter isHeld: whether the answer waits for something else that the test does, so that it must not wait for its turn.
+    /// - Parameter isHeld: true if the answer waits for another step of the test, so that it must not wait for its
+    ///   turn.
     func post(
         _ body: String, to path: String = "/merchant-sessions", key: String = Self.key, isHeld: Bool = false
     ) async throws -> CurlAnswer {

@@ -10,21 +10,21 @@ import TokenForge
 
 @testable import Gateway
 
-/// Identities whose keys are in the tests' memory, behind the interface behind which paytokend is otherwise.
+/// Identities with keys in the tests' memory, in place of paytokend.
 final class SoftwareIdentities: MerchantIdentitySource {
     struct Key: Sendable {
         let identity: TLSIdentity
         let key: _RSA.Signing.PrivateKey
     }
 
-    /// `merchant.com.example.identity`, made once: RSA keys take a while.
+    /// `merchant.com.example.identity`, made once, because RSA keys take a while.
     static let shared = Task { try Key(merchant: merchantIdentifier) }
     static let merchantIdentifier = "merchant.com.example.identity"
 
     private let keys: Shared<[String: [Key]]>
-    /// What the next answers fail with, by the name of a key; "" for the list.
+    /// The failures of the next answers, by the name of a key; "" for the list.
     let failures = Shared<[String: IdentityFailure]>([:])
-    /// What was signed.
+    /// The signed inputs.
     let inputs = Shared<[ClientCertificateVerifyInput]>([])
     let algorithms = Shared<[TLSSignatureAlgorithm]>([])
     let listed = Shared(0)
@@ -33,7 +33,7 @@ final class SoftwareIdentities: MerchantIdentitySource {
 
     init(_ keys: [String: [Key]]) { self.keys = Shared(keys) }
 
-    /// The shared merchant's, and one of `merchant.com.example.other`.
+    /// The shared merchant's identity, and one of `merchant.com.example.other`.
     static func twoMerchants() async throws -> SoftwareIdentities {
         SoftwareIdentities([
             merchantIdentifier: [try await shared.value],
@@ -41,7 +41,7 @@ final class SoftwareIdentities: MerchantIdentitySource {
         ])
     }
 
-    /// The shared merchant's.
+    /// The shared merchant's identity.
     static func usual() async throws -> SoftwareIdentities {
         SoftwareIdentities([merchantIdentifier: [try await shared.value]])
     }
@@ -60,7 +60,7 @@ final class SoftwareIdentities: MerchantIdentitySource {
         await latch.pass()
         if let failure = failures.current[publicKeyHash] { throw failure }
         do {
-            // What paytokend would refuse is refused here too.
+            // Refuses the inputs that paytokend refuses.
             let parsed = try ClientCertificateVerifyInput(parsing: input)
             guard parsed.permits(algorithm) else { throw IdentityFailure.unreadable }
             if case .tls12(let transcript) = parsed { try transcript.requireAppleHost() }
@@ -88,7 +88,7 @@ extension SoftwareIdentities.Key {
         key = try _RSA.Signing.PrivateKey(pemRepresentation: forged.key.pem)
     }
 
-    /// The same key, which signs by these only.
+    /// The same key, which signs with these algorithms only.
     func with(_ algorithms: [TLSSignatureAlgorithm]) -> Self {
         var identity = identity
         identity.algorithms = algorithms.map(\.rawValue)
@@ -96,7 +96,7 @@ extension SoftwareIdentities.Key {
     }
 }
 
-/// Keeps what it hears.
+/// Keeps the observed events.
 final class HeardSessions: SessionObserver {
     let sessions = Shared<[String]>([])
     let handshakes = Shared<[String]>([])

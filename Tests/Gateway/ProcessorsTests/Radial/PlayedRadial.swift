@@ -5,16 +5,16 @@ import TestSupport
 
 @testable import Processors
 
-/// Radial's Payment Service as its public documents have it, over a Unix socket.
+/// Radial's Payment Service as in its public documents, over a Unix socket.
 final class PlayedRadial: Sendable {
-    /// What comes of each request.
+    /// The fate of each request.
     enum Behaviour: Sendable {
         case answers(String, status: Int = 200)
-        /// The connection ends once the request is there.
+        /// The connection ends once the request has arrived.
         case cut
-        /// The connection ends after so many bytes of the answer's body.
+        /// The connection ends after this number of bytes of the answer's body.
         case cutInAnswer(String, after: Int)
-        /// Nothing is ever said.
+        /// No answer at all.
         case silent
     }
 
@@ -44,14 +44,14 @@ final class PlayedRadial: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// With a key that goes in the header `apikey`.
+    /// A processor with a key for the header `apikey`.
     func processor(leastTime: Duration = RadialProcessor.leastTime) throws -> RadialProcessor {
         let endpoint = try requireEndpoint("unix:\(directory.path("radial"))")
         return RadialProcessor(
             try ProcessorExchange(to: endpoint, headers: [(name: "apikey", value: "k-1")]), leastTime: leastTime)
     }
 
-    /// Nobody is there any more.
+    /// Stops listening.
     func leave() async throws { try await channel.close() }
 
     private func requireEndpoint(_ text: String) throws -> ProcessorEndpoint {

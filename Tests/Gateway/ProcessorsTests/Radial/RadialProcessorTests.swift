@@ -6,7 +6,7 @@ import Testing
 
 @testable import Processors
 
-/// A payment put to a played Radial: what goes there, and what is known afterwards.
+/// A payment submitted to a played Radial: the bytes sent, and the outcome known afterwards.
 @Suite("The processor for Radial")
 struct RadialProcessorTests {
     private static let accountNumber = "4109370251004320"
@@ -90,7 +90,7 @@ struct RadialProcessorTests {
         return answer
     }
 
-    @Test("what is sent: one document, by the card's tender type, with the key of headers_file")
+    @Test("sends one document, to the address of the card's tender type, with the key of headers_file")
     func sent() async throws {
         let requests = try await authorize(.answers(Self.reply())).requests
         let request = try #require(requests.first)
@@ -104,13 +104,13 @@ struct RadialProcessorTests {
             "<ExpirationDate>2029-12</ExpirationDate>", "<Amount currencyCode=\"USD\">14.99</Amount>",
             "<BillingFirstName>Ada</BillingFirstName>", "<CustomerEmail>ada@shop.example</CustomerEmail>",
             "<CustomerIPAddress>192.0.2.1</CustomerIPAddress>", "<ShipToLastName>Byron</ShipToLastName>",
-            // The bytes FF 00 00 01 … 12: of Visa in hexadecimal.
+            // The bytes FF 00 00 01 … 12, in hexadecimal for Visa.
             "<CavvUcaf>FF0000010203040506070809" + "0A0B0C0D0E0F101112</CavvUcaf>", "<ECI>5</ECI>",
         ] { #expect(request.body.contains(part), "\(part)") }
     }
 
     @Test(
-        "each tender type has its address",
+        "has an address for each tender type",
         arguments: [
             ("4109370251004320", "VC"), ("5454545454545454", "MC"), ("2223000048400011", "MC"),
             ("378282246310005", "AM"),
@@ -120,7 +120,7 @@ struct RadialProcessorTests {
         #expect(requests.map(\.target) == ["/creditcard/auth/\(tender).xml"])
     }
 
-    @Test("an approval is authorized with the bank's code, and keeps the codes and Radial's token")
+    @Test("reports an approval as authorized with the bank's code, and keeps the codes and Radial's reference")
     func approved() async throws {
         let answer = try #require(try await answer(Self.reply()))
         #expect(answer.state == .authorized)
@@ -130,7 +130,7 @@ struct RadialProcessorTests {
         #expect(answer.outcome.processedAt != nil)
     }
 
-    @Test("declines are declined", arguments: ["DECL", "DECLF", "DECLR"])
+    @Test("reports declines as declined", arguments: ["DECL", "DECLF", "DECLR"])
     func declined(code: String) async throws {
         let answer = try #require(
             try await answer(Self.reply(response: code, authorization: "ND01", bankCode: "")))
@@ -139,10 +139,10 @@ struct RadialProcessorTests {
     }
 
     @Test(
-        "what leaves open whether the bank has authorized is pending",
+        "reports as pending a reply that leaves the bank's authorization open",
         arguments: [
             ("TIMEOUT", "TO01", ""), ("TIMEOUT", "NR01", ""), ("PaymentProcessorTimeout", "TO01", ""),
-            // Unknown, contradicting, and an approval without the bank's code.
+            // Unknown, contradictory, and an approval without the bank's code.
             ("NEWCODE", "ZZ01", "614653"), ("APPROVED", "TO01", "614653"), ("DECL", "AP01", "614653"),
             ("APPROVED", "ND01", "614653"),
             ("APPROVED", "AP01", ""),
@@ -155,7 +155,8 @@ struct RadialProcessorTests {
         #expect(answer.outcome.processorReference == "4109371AbCdE4320" && answer.outcome.processedAt == nil)
     }
 
-    @Test("an approval of another amount is pending, whichever is larger", arguments: ["14.98", "15.00", "0.00"])
+    @Test(
+        "reports an approval of another amount, larger or smaller, as pending", arguments: ["14.98", "15.00", "0.00"])
     func otherAmount(amount: String) async throws {
         let answer = try #require(try await answer(Self.reply(amount: amount)))
         #expect(answer.state == .pending)
@@ -165,32 +166,32 @@ struct RadialProcessorTests {
         #expect(answer.outcome.authorizationCode == "614653")
     }
 
-    /// The bank may have authorized it, so that it is no `error`, after which the customer would be asked to pay anew.
+    /// The bank may have authorized it. An `error` would make the shop ask the customer to pay again.
     @Test(
-        "after an account number that is not a token the fate is unknown, and no value of the reply is kept",
+        "reports an unknown outcome after an account number that is not tokenized, and keeps no value of the reply",
         arguments: [
             ("4109370251004320", "isToken=\"false\""), ("4109370251004320", ""), ("4109371AbCdE4320", "isToken=\"1\""),
-            // Called a token, and none.
+            // Marked as tokenized, although it is not.
             ("4109370251004320", "isToken=\"true\""), ("4109-3702-5100-4320", "isToken=\"true\""),
-            // The payment's own, in another disguise, and another one: the card's behind the device's, perhaps.
+            // The payment's own number in disguise, and another one, possibly the card's instead of the device's.
             ("4109a3702b5100c4320", "isToken=\"true\""), ("4111111111111111", "isToken=\"true\""),
         ])
     func notTokenized(number: String, attribute: String) async throws {
         let reply = Self.reply(token: number, isToken: attribute)
         #expect(try await authorize(.answers(reply)).outcome == .unknown(.accountNumberNotTokenized))
-        // What the codes say does not count then.
+        // The codes do not count then.
         let decline = Self.reply(
             token: number, isToken: attribute, response: "DECL", authorization: "ND01", bankCode: "")
         #expect(try await authorize(.answers(decline)).outcome == .unknown(.accountNumberNotTokenized))
     }
 
-    @Test("an account number in place of the bank's code is not kept")
+    @Test("does not keep an account number in place of the bank's code")
     func accountNumberAsBankCode() async throws {
         let reply = Self.reply(bankCode: "4111111111111111")
         #expect(try await authorize(.answers(reply)).outcome == .unknown(.accountNumberNotTokenized))
     }
 
-    @Test("a Fault is pending, and its code is kept if it is a word", arguments: [200, 500])
+    @Test("reports a Fault as pending, and keeps its code if it is a word", arguments: [200, 500])
     func fault(status: Int) async throws {
         func fault(_ code: String) -> String {
             "<Fault xmlns=\"http://api.gsicommerce.com/schema/checkout/1.0\"><Code>\(code)</Code>"
@@ -203,7 +204,7 @@ struct RadialProcessorTests {
     }
 
     @Test(
-        "what cannot be read after the first byte is unknown",
+        "reports an unreadable answer after the first byte as unknown",
         arguments: [
             "", "no XML", "{\"status\":\"authorized\"}", reply().replacing("</CreditCardAuthReply>", with: ""),
             "<!DOCTYPE x [<!ENTITY a \"b\">]>"
@@ -215,7 +216,7 @@ struct RadialProcessorTests {
         #expect(try await authorize(.answers(body)).outcome == .unknown(.answerNotUnderstood))
     }
 
-    @Test("with too little time left for an answer nothing is sent")
+    @Test("sends nothing with too little time left for an answer")
     func tooLate() async throws {
         let radial = try await PlayedRadial(.answers(Self.reply()))
         let outcome = try await radial.processor().authorize(
@@ -223,13 +224,13 @@ struct RadialProcessorTests {
         #expect(outcome == .notSent(.tooLate) && radial.requests.current.isEmpty)
     }
 
-    @Test("a reply with another status than 200 is unknown", arguments: [302, 400, 401, 500, 503])
+    @Test("reports a reply with a status other than 200 as unknown", arguments: [302, 400, 401, 500, 503])
     func statuses(status: Int) async throws {
         #expect(
             try await authorize(.answers(Self.reply(), status: status)).outcome == .unknown(.answerNotUnderstood))
     }
 
-    @Test("a connection cut after the request, or in the answer, leaves the fate unknown")
+    @Test("reports an unknown outcome when the connection ends after the request or in the answer")
     func cut() async throws {
         #expect(try await authorize(.cut).outcome == .unknown(.connectionLost))
         #expect(try await authorize(.cutInAnswer(Self.reply(), after: 400)).outcome == .unknown(.connectionLost))
@@ -237,7 +238,7 @@ struct RadialProcessorTests {
             try await authorize(.silent, within: .seconds(1)).outcome == .unknown(.noAnswerInTime))
     }
 
-    @Test("where nobody is, nothing is sent, for certain")
+    @Test("reports certainly that nothing was sent when no server is there")
     func nobody() async throws {
         let radial = try await PlayedRadial(.cut)
         try await radial.leave()
@@ -247,7 +248,7 @@ struct RadialProcessorTests {
         #expect(radial.requests.current.isEmpty)
     }
 
-    @Test("what is known not to suit Radial is said before anything is decrypted, by the request's own names")
+    @Test("refuses what does not suit Radial before the decryption, by the request's own names")
     func unsuitable() async throws {
         let processor = try await PlayedRadial(.cut).processor()
         #expect(processor.unsuitable(Self.customer(), orderId: "order-1").isEmpty)
@@ -263,7 +264,7 @@ struct RadialProcessorTests {
             processor.unsuitable(other, orderId: "1") == [
                 UnsuitableElement(.customerIPAddress, "must be a dotted quad, such as 192.0.2.1")
             ])
-        // With nothing but a telephone number nothing is shipped.
+        // A telephone number alone ships nothing.
         var reachable = Self.customer { ($0.phoneNumber, $0.emailAddress) = (nil, nil) }
         reachable.shipping = PaymentContact()
         reachable.shipping?.phoneNumber = "6101234567"
@@ -276,7 +277,7 @@ struct RadialProcessorTests {
             ])
     }
 
-    @Test("what lacks what Radial's message needs is known by its name")
+    @Test("names each missing part that Radial's message needs")
     func needs() async throws {
         let needs = try await PlayedRadial(.cut).processor().capabilities.needs
         #expect(
@@ -288,7 +289,7 @@ struct RadialProcessorTests {
         #expect(Self.customer().missing(needs, orderId: "1").isEmpty)
     }
 
-    @Test("what a token says and Radial's message has no place for is objected to, without a value")
+    @Test("objects to content of a payment token that Radial's message cannot carry, without its value")
     func objections() async throws {
         let processor = try await PlayedRadial(.cut).processor()
         #expect(processor.objection(to: try Self.submission()) == nil)
@@ -307,7 +308,7 @@ struct RadialProcessorTests {
         let broken = try Self.submission(
             proof: .threeDSecure(ThreeDSecureProof(cryptogram: Self.secret("?"), eciIndicator: nil)))
         #expect(processor.objection(to: broken) == "a cryptogram that is not base64, or too long")
-        // Should one be submitted all the same, nothing of it is sent.
+        // A submission of it sends nothing.
         #expect(
             await processor.authorize(discover, before: .now + .seconds(60), late: { _ in }) == .notSent(.notWritten))
     }

@@ -40,7 +40,7 @@ struct CreditCardAuthMessageTests {
         try #require(try XMLElement(parsing: Array(document.utf8)).children.first { $0.name == name })
     }
 
-    @Test("the elements in the schema's order, each with its value")
+    @Test("writes the elements in the schema's order, each with its value")
     func whole() throws {
         let address =
             "<Line1>1 Main St</Line1><Line2>Floor &lt;4&gt;</Line2><City>Philadelphia</City>"
@@ -64,7 +64,7 @@ struct CreditCardAuthMessageTests {
                 + "<SchemaVersion>1.2</SchemaVersion></CreditCardAuthRequest>")
     }
 
-    @Test("an order that came as Radial's own request lacks nothing")
+    @Test("finds nothing missing in an order that arrived as Radial's own request")
     func fromRequest() throws {
         let request = try CreditCardAuthRequest(parsing: Documents.request)
         let root = try XMLElement(parsing: Array(document(OrderDetails(request)).utf8))
@@ -84,7 +84,7 @@ struct CreditCardAuthMessageTests {
         #expect(texts(root).count == 2 * (8 + 2 * 8))
     }
 
-    @Test("without a telephone number and an ECI: one is empty, the other is left out")
+    @Test("writes an empty telephone number, and omits the ECI, when they are absent")
     func optional() throws {
         var order = Self.order
         order.shipTo = order.billing
@@ -99,7 +99,7 @@ struct CreditCardAuthMessageTests {
     }
 
     @Test(
-        "the cryptogram is hexadecimal for Visa and base64 for others",
+        "writes the cryptogram in hexadecimal for Visa and in base64 for others",
         arguments: [
             (accountNumber, "/////w==", "FFFFFFFF"), (accountNumber, "/////w", "FFFFFFFF"), (accountNumber, "AQ", "01"),
             ("5555555555554444", cryptogram, cryptogram), ("2223003122003222", cryptogram, cryptogram),
@@ -114,19 +114,19 @@ struct CreditCardAuthMessageTests {
         #expect(data.children.first { $0.name == "CavvUcaf" }?.text == written)
     }
 
-    @Test("the date becomes a year and a month", arguments: [("300101", "2030-01"), ("991231", "2099-12")])
+    @Test("writes the date as year and month", arguments: [("300101", "2030-01"), ("991231", "2099-12")])
     func expiration(_ date: String, _ written: String) throws {
         #expect(try child("ExpirationDate", document(expirationDate: date)).text == written)
     }
 
-    @Test("currencies without decimals have none")
+    @Test("writes no decimals for currencies without them")
     func currencies() throws {
         let amount = try child("Amount", document(amount: self.amount("1099", "JPY")))
         #expect(amount.text == "1099")
         #expect(amount.attributes.map(\.value) == ["JPY"])
     }
 
-    @Test("payment data that does not fit is told by its kind, and by nothing of it")
+    @Test("reports payment data that does not fit by its kind alone")
     func paymentData() throws {
         typealias Fault = CreditCardAuthMessage.PaymentDataError
         for number in ["", "4111", "41111111111111111111", "4111 11111111111", "411111111111111x", "４111111111111"] {
@@ -155,7 +155,7 @@ struct CreditCardAuthMessageTests {
         #expect(throws: Fault.currency) { try document(amount: amount("0.001", "KWD")) }
     }
 
-    @Test("all that an order lacks is told at once, in the table's order")
+    @Test("reports everything that an order lacks at once, in the table's order")
     func missing() throws {
         let error = try #require(throws: UnsuitableOrder.self) {
             try CreditCardAuthMessage(requestId: "r", OrderDetails(shipTo: OrderDetails.Party()))
@@ -170,7 +170,7 @@ struct CreditCardAuthMessageTests {
         #expect(error.faults.allSatisfy { $0.reason == .missing })
     }
 
-    @Test("a billing party stands in for the shipping party, and its faults are told once")
+    @Test("uses the billing party for an absent shipping party, and reports its faults once")
     func standIn() throws {
         var order = Self.order
         order.billing.city = " "
@@ -179,7 +179,7 @@ struct CreditCardAuthMessageTests {
         #expect("\(error)" == "BillingAddress/City: required, and not there")
     }
 
-    @Test("what is there and does not fit is told with its reason")
+    @Test("reports each value that does not fit, with its reason")
     func unsuitable() throws {
         var order = Self.order
         order.orderId = String(repeating: "1", count: 21)
@@ -198,7 +198,7 @@ struct CreditCardAuthMessageTests {
             ])
     }
 
-    @Test("what is told of a value that does not fit has nothing of the value")
+    @Test("keeps a value that does not fit out of the report")
     func description() throws {
         var order = Self.order
         order.orderId = "4111111111111111-4111111111111111"
@@ -209,12 +209,12 @@ struct CreditCardAuthMessageTests {
                 == "OrderId: must have 1 to 20 characters; CustomerIPAddress: must be a dotted quad, such as 192.0.2.1")
     }
 
-    @Test("the tender type stands in the address", arguments: zip(TenderType.allCases, ["VC", "MC", "AM"]))
+    @Test("puts the tender type into the address", arguments: zip(TenderType.allCases, ["VC", "MC", "AM"]))
     func authorizationPath(_ tender: TenderType, _ code: String) {
         #expect(tender.authorizationPath == "creditcard/auth/\(code).xml")
     }
 
-    @Test("a shipping party's own faults are told with its own elements")
+    @Test("reports a shipping party's own faults with its own elements")
     func shipping() throws {
         var order = Self.order
         order.shipTo = order.billing
@@ -225,7 +225,7 @@ struct CreditCardAuthMessageTests {
     }
 
     @Test(
-        "the tender type by the account number's first digits",
+        "derives the tender type from the account number's first digits",
         arguments: [
             ("4000", TenderType.visa), ("4999", .visa), ("5100", .masterCard), ("5599", .masterCard),
             ("2221", .masterCard),

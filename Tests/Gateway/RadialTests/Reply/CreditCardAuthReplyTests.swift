@@ -22,7 +22,7 @@ struct CreditCardAuthReplyTests {
         Currency(letters: "USD").flatMap { Amount(decimal: decimal, currency: $0) }
     }
 
-    @Test("the published example is read")
+    @Test("reads the published example")
     func published() throws {
         let reply = try reply(Documents.reply)
         #expect(
@@ -38,7 +38,7 @@ struct CreditCardAuthReplyTests {
         #expect(reply.outcome == .approved)
     }
 
-    @Test("what is written for 1.2 is read back, and is the published example but for its comments and its space")
+    @Test("writes for 1.2 what it reads back, equal to the published example but for comments and space")
     func readBack() throws {
         let reply = try reply(Documents.reply)
         let document = reply.document(for: try #require(SchemaVersion("1.2")), withAccountInformation: true)
@@ -48,7 +48,7 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "a reply has what the request's version and features ask for, and no more",
+        "replies exactly with what the request's version and features ask for",
         arguments: [("1.0", false, false), ("1.1", true, false), ("1.2", true, true), ("1.10", true, true)],
         [true, false])
     func versions(_ version: (String, Bool, Bool), _ withAccountInformation: Bool) throws {
@@ -60,7 +60,7 @@ struct CreditCardAuthReplyTests {
         #expect(names.contains("PaymentAccountInformation") == withAccountInformation)
     }
 
-    @Test("values are escaped")
+    @Test("escapes values")
     func escaped() throws {
         var reply = try reply(Documents.reply)
         reply.orderId = "<&\"'>"
@@ -68,7 +68,7 @@ struct CreditCardAuthReplyTests {
     }
 
     @Test(
-        "an account number that is not tokenized is an error of its own, and is not kept",
+        "reports an account number that is not tokenized as its own error, and does not keep it",
         arguments: [
             #"isToken="false""#, "", #"isToken="1""#, #"isToken="TRUE""#, #"isToken="""#, #"isToken=" true""#,
             #"xmlns:x="urn:x" x:isToken="true""#,

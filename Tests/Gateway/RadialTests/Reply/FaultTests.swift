@@ -5,7 +5,7 @@ import Testing
 struct FaultTests {
     private func answer(_ text: String) throws -> RadialReply { try RadialReply(parsing: Array(text.utf8)) }
 
-    @Test("an error for a caller is Radial's Fault with the element's path")
+    @Test("writes an error for a caller as Radial's Fault with the element's path")
     func written() throws {
         let error = DocumentError(.length(1...40), "CreditCardAuthRequest/BillingAddress/City", line: 20)
         let document = ErrorReply(code: "malformed_request", error).document(millisecondsSince1970: 1_530_005_707_573)
@@ -17,7 +17,7 @@ struct FaultTests {
                 + "<Element>CreditCardAuthRequest/BillingAddress/City</Element></Fault>")
     }
 
-    @Test("an error without an element has none, and its text is escaped")
+    @Test("writes no path for an error without an element, and escapes its text")
     func escaped() throws {
         let document = ErrorReply(code: "a<b", message: "&\"").document(millisecondsSince1970: 0)
         let root = try XMLElement(parsing: document)
@@ -25,7 +25,7 @@ struct FaultTests {
         #expect(root.children.map(\.text).dropFirst() == ["a<b", "&\""])
     }
 
-    @Test("a fault of Radial's is read, and its description is not kept")
+    @Test("reads a fault of Radial's without keeping its description")
     func read() throws {
         let fault = try answer(
             """
@@ -46,7 +46,7 @@ struct FaultTests {
     }
 
     @Test(
-        "a code that is no word is not kept",
+        "does not keep a code that is not a word",
         arguments: [
             "<Code>4111111111111111</Code>", "<Code>A B</Code>", "<Code/>", "",
             "<Code>\(String(repeating: "x", count: 65))</Code>",
@@ -59,12 +59,15 @@ struct FaultTests {
         #expect(fault.code == nil)
     }
 
-    @Test("any other document is no answer", arguments: ["<Fault/>", "<html/>", "<x xmlns=\"\(radialNamespace)\"/>"])
+    @Test(
+        "refuses any other document as an answer",
+        arguments: ["<Fault/>", "<html/>", "<x xmlns=\"\(radialNamespace)\"/>"]
+    )
     func others(_ document: String) {
         #expect(throws: DocumentError(.otherRoot, "CreditCardAuthReply", line: 1)) { try answer(document) }
     }
 
-    @Test("what is no XML is no answer")
+    @Test("refuses an answer that is not XML")
     func notXML() {
         #expect(throws: DocumentError(.notXML(.notWellFormed), "CreditCardAuthReply", line: 1)) { try answer("{}") }
         #expect(throws: DocumentError(.notXML(.empty), "CreditCardAuthReply")) { try answer("") }

@@ -16,7 +16,7 @@ struct ReplyCodesTests {
             amountAuthorized: try #require(Amount(minorUnits: 1499, currency: dollars)), tenderType: tender)
     }
 
-    @Test("the published example's line, and back")
+    @Test("writes the published example's line, and reads it back")
     func line() throws {
         let codes = ReplyCodes(try reply())
         #expect(codes.text == "Code=APPROVED Auth=AP01 CVV2=0 AVS=E Tender=VC")
@@ -24,7 +24,7 @@ struct ReplyCodesTests {
         #expect(codes.avsResponseCode == "E" && codes.phoneResponseCode == nil && codes.tenderType == "VC")
     }
 
-    @Test("the longest line has 100 characters, and comes back whole")
+    @Test("writes at most 100 characters, and reads the longest line back whole")
     func longest() throws {
         let codes = ReplyCodes(
             try reply(
@@ -35,7 +35,7 @@ struct ReplyCodesTests {
     }
 
     @Test(
-        "what is no documented code is left out, so that no account number is in the line",
+        "omits undocumented codes, so that the line never contains an account number",
         arguments: ["4111111111111111", "411111111", "A B", "A=B", "<E>", ""])
     func others(code: String) throws {
         let codes = ReplyCodes(
@@ -44,7 +44,7 @@ struct ReplyCodesTests {
     }
 
     @Test(
-        "another text is none",
+        "refuses any other text",
         arguments: [
             "", "interrupted", "Code=", "Code=A Code=A", "Code=APPROVED  AVS=E", "Pan=4111", "Code=4111", "AVS=12345",
         ])

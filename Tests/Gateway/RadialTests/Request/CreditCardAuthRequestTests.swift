@@ -3,7 +3,7 @@ import Testing
 
 @Suite("CreditCardAuthRequest")
 struct CreditCardAuthRequestTests {
-    @Test("the published example is read")
+    @Test("reads the published example")
     func published() throws {
         let request = try CreditCardAuthRequest(parsing: Documents.request)
         #expect(request.requestId == "1234567")
@@ -23,7 +23,7 @@ struct CreditCardAuthRequestTests {
         #expect(request.includesPaymentAccountInformation)
     }
 
-    @Test("the published example states no SchemaVersion: its reply has neither ResponseCode nor TenderType")
+    @Test("finds no SchemaVersion in the published example, whose reply has neither ResponseCode nor TenderType")
     func withoutSchemaVersion() throws {
         let version = try CreditCardAuthRequest(parsing: Documents.request).schemaVersion
         #expect(version == .absent)
@@ -31,7 +31,7 @@ struct CreditCardAuthRequestTests {
         #expect(!version.hasTenderType)
     }
 
-    @Test("the page indents its examples by no-break spaces, and a copy of it is read too")
+    @Test("reads a copy of the page, which indents its examples with no-break spaces")
     func copiedFromThePage() throws {
         let lines = PublishedExamples.request.split(separator: "\n").map { line in
             let text = line.drop { $0 == " " }
@@ -58,7 +58,7 @@ struct CreditCardAuthRequestTests {
         "ShippingAddress/Line4", "ShippingAddress/MainDivision", "ShippingAddress/PostalCode", "Features",
         "Features/IncludePaymentAccountInformation",
     ]
-    /// Characters, least and most.
+    /// The least and most characters.
     static let lengths = [
         ("OrderId", 1, 20), ("CustomerEmail", 1, 70),
         ("BillingAddress/Line1", 1, 70), ("BillingAddress/Line2", 1, 70), ("BillingAddress/Line3", 1, 70),
@@ -86,22 +86,22 @@ struct CreditCardAuthRequestTests {
         DocumentError(reason, "CreditCardAuthRequest/\(path)")
     }
 
-    @Test("what the table requires is required", arguments: required)
+    @Test("requires what the table requires", arguments: required)
     func isRequired(_ path: String) {
         #expect(Documents.fault(of: request(path) { _ in "" })?.somewhere == fault(.missing, path))
     }
 
-    @Test("what the table does not require may be left out", arguments: optional)
+    @Test("accepts the absence of what the table does not require", arguments: optional)
     func isOptional(_ path: String) {
         #expect(Documents.fault(of: request(path) { _ in "" }) == nil)
     }
 
-    @Test("nothing may be there twice", arguments: required + optional)
+    @Test("refuses a repeated element", arguments: required + optional)
     func repeated(_ path: String) {
         #expect(Documents.fault(of: request(path) { $0 + $0 })?.somewhere == fault(.repeated, path))
     }
 
-    @Test("a value is as long as the table says, in characters and not in bytes", arguments: lengths)
+    @Test("limits a value to the table's length, in characters and not in bytes", arguments: lengths)
     func length(_ path: String, _ least: Int, _ most: Int) {
         func text(_ count: Int) -> String { String(repeating: "ß", count: count) }
         #expect(Documents.fault(of: request(path, is: text(least))) == nil)
@@ -114,7 +114,7 @@ struct CreditCardAuthRequestTests {
         }
     }
 
-    @Test("characters are counted as XML Schema counts them: a code point is one, with a combining accent two")
+    @Test("counts characters as XML Schema does: a code point as one, with a combining accent two")
     func codePoints() {
         #expect(Documents.fault(of: request("OrderId", is: String(repeating: "e\u{301}", count: 10))) == nil)
         #expect(Documents.fault(of: request("OrderId", is: String(repeating: "e\u{301}", count: 11))) != nil)
@@ -123,32 +123,35 @@ struct CreditCardAuthRequestTests {
     }
 
     @Test(
-        "a value that must be there, and an optional line, must not be blank", arguments: ["", " ", "\n\t "],
+        "refuses a blank value that is required, and a blank optional line", arguments: ["", " ", "\n\t "],
         required.filter { !["WalletPaymentInformation", "BillingAddress", "ShippingAddress"].contains($0) }
             + optional.filter { $0.hasSuffix("Code") || $0.contains("/Line") || $0.hasSuffix("Division") })
     func blank(_ text: String, _ path: String) {
         #expect(Documents.fault(of: request(path, is: text))?.somewhere == fault(.blank, path))
     }
 
-    @Test("an empty telephone number of the shipping party is none")
+    @Test("reads an empty telephone number of the shipping party as none")
     func emptyPhone() throws {
         #expect(try CreditCardAuthRequest(parsing: request("ShipToPhoneNo", is: "")).shipTo.phoneNumber == nil)
     }
 
-    @Test("white space in a value is kept, as xsd:string keeps it")
+    @Test("keeps white space in a value, as xsd:string does")
     func whiteSpace() throws {
         #expect(
             try CreditCardAuthRequest(parsing: request("BillingLastName", is: " van  Dyk ")).billing.lastName
                 == " van  Dyk ")
     }
 
-    @Test("an IPv4 address is a dotted quad", arguments: ["0.0.0.0", "255.255.255.255", "192.0.2.1", "10.20.30.40"])
+    @Test(
+        "accepts a dotted quad as an IPv4 address",
+        arguments: ["0.0.0.0", "255.255.255.255", "192.0.2.1", "10.20.30.40"]
+    )
     func ipv4(_ text: String) {
         #expect(Documents.fault(of: request("CustomerIPAddress", is: text)) == nil)
     }
 
     @Test(
-        "nothing else is an IPv4 address",
+        "refuses anything else as an IPv4 address",
         arguments: [
             "256.0.0.1", "1.2.3", "1.2.3.4.5", "1.2.3.", ".1.2.3", "1..2.3", "01.2.3.4", "1.2.3.004", "1.2.3.4 ",
             " 1.2.3.4", "::1",
@@ -162,7 +165,7 @@ struct CreditCardAuthRequestTests {
                 == fault(.notAnIPv4Address, "CustomerIPAddress"))
     }
 
-    @Test("SchemaVersion may be stated, anywhere", arguments: ["1.1", "1.2", "1", "2.0.1"])
+    @Test("accepts a SchemaVersion anywhere", arguments: ["1.1", "1.2", "1", "2.0.1"])
     func schemaVersion(_ text: String) throws {
         let last = Documents.request(with: "<SchemaVersion>\(text)</SchemaVersion>")
         let first = Documents.request("<OrderId>", "<SchemaVersion>\(text)</SchemaVersion><OrderId>")
@@ -170,7 +173,7 @@ struct CreditCardAuthRequestTests {
         #expect(try CreditCardAuthRequest(parsing: first).schemaVersion == SchemaVersion(text))
     }
 
-    @Test("SchemaVersion is of the table's pattern", arguments: ["1.", "v1.2", "1.2 ", "latest", "1..2"])
+    @Test("requires the table's pattern of SchemaVersion", arguments: ["1.", "v1.2", "1.2 ", "latest", "1..2"])
     func notASchemaVersion(_ text: String) {
         #expect(
             Documents.fault(of: Documents.request(with: "<SchemaVersion>\(text)</SchemaVersion>"))?.somewhere
@@ -178,7 +181,8 @@ struct CreditCardAuthRequestTests {
     }
 
     @Test(
-        "the flag is true or false, and false where it is left out", arguments: [("true", true), (" false\n", false)])
+        "reads the flag as true or false, and as false if it is absent",
+        arguments: [("true", true), (" false\n", false)])
     func flag(_ text: String, _ value: Bool) throws {
         let path = "Features/IncludePaymentAccountInformation"
         #expect(try CreditCardAuthRequest(parsing: request(path, is: text)).includesPaymentAccountInformation == value)
@@ -186,13 +190,13 @@ struct CreditCardAuthRequestTests {
         #expect(try !CreditCardAuthRequest(parsing: request("Features") { _ in "" }).includesPaymentAccountInformation)
     }
 
-    @Test("the flag is nothing else", arguments: ["", "1", "0", "TRUE", "yes"])
+    @Test("refuses any other value of the flag", arguments: ["", "1", "0", "TRUE", "yes"])
     func notABoolean(_ text: String) {
         let path = "Features/IncludePaymentAccountInformation"
         #expect(Documents.fault(of: request(path, is: text))?.somewhere == fault(.notABoolean, path))
     }
 
-    @Test("the elements may stand in any order")
+    @Test("accepts the elements in any order")
     func anyOrder() throws {
         let order = Documents.element("OrderId", in: PublishedExamples.request)
         let moved = PublishedExamples.request.replacing(order, with: "")
@@ -201,7 +205,7 @@ struct CreditCardAuthRequestTests {
             try CreditCardAuthRequest(parsing: Array(moved.utf8)) == CreditCardAuthRequest(parsing: Documents.request))
     }
 
-    @Test("an element that no document describes is refused where it stands, and its name is not repeated")
+    @Test("refuses an undocumented element at its position, without repeating its name")
     func unknownElements() throws {
         let card = "<PAN4111111111111111>4111111111111111</PAN4111111111111111>"
         let fault = try #require(Documents.fault(of: Documents.request(with: card)))
@@ -215,13 +219,13 @@ struct CreditCardAuthRequestTests {
     }
 
     @Test(
-        "elements of the flow with decrypted data have no place here: what is paid, and by which card, stands in the token",
+        "refuses elements of the flow with decrypted data: amount and card are in the payment token",
         arguments: ["Amount", "PaymentContext", "ExpirationDate", "CardSecurityCode"])
     func decryptedFlow(_ name: String) {
         #expect(Documents.fault(of: Documents.request(with: "<\(name)/>"))?.reason == .unknownElement)
     }
 
-    @Test("an element in no namespace, or in another, is another element", arguments: ["", "urn:other"])
+    @Test("distinguishes an element in no namespace, or in another one", arguments: ["", "urn:other"])
     func namespaces(_ namespace: String) {
         #expect(
             Documents.fault(of: Documents.request("<OrderId>", "<OrderId xmlns=\"\(namespace)\">"))?.reason
@@ -231,7 +235,7 @@ struct CreditCardAuthRequestTests {
                 == .otherRoot)
     }
 
-    @Test("a prefix in place of the default namespace is the same document")
+    @Test("reads a prefix in place of the default namespace as the same document")
     func prefix() throws {
         let prefixed = PublishedExamples.request.replacing("</", with: "</r:").replacing(/<([A-Z])/) { "<r:\($0.1)" }
             .replacing("xmlns=", with: "xmlns:r=")
@@ -240,14 +244,14 @@ struct CreditCardAuthRequestTests {
                 == CreditCardAuthRequest(parsing: Documents.request))
     }
 
-    @Test("another root is another document")
+    @Test("refuses another root as another document")
     func root() {
         #expect(
             Documents.fault(of: Documents.reply)
                 == DocumentError(.otherRoot, "CreditCardAuthRequest", line: 2))
     }
 
-    @Test("requestId may be left out, and has 1 to 40 characters")
+    @Test("accepts an absent requestId, or one of 1 to 40 characters")
     func requestId() throws {
         #expect(try CreditCardAuthRequest(parsing: Documents.request(" requestId=\"1234567\"", "")).requestId == nil)
         let most = String(repeating: "x", count: 40)
@@ -259,7 +263,7 @@ struct CreditCardAuthRequestTests {
         }
     }
 
-    @Test("other attributes are refused, but for a hint where a schema is")
+    @Test("refuses other attributes, except a schema location hint")
     func attributes() {
         #expect(
             Documents.fault(of: Documents.request("requestId=", "version=\"1\" requestId="))?.somewhere
@@ -275,7 +279,7 @@ struct CreditCardAuthRequestTests {
                 == .unknownAttribute)
     }
 
-    @Test("text among elements, and elements in text, are refused")
+    @Test("refuses text among elements, and elements in text")
     func mixed() {
         #expect(
             Documents.fault(of: Documents.request(with: "x"))?.somewhere
@@ -285,7 +289,7 @@ struct CreditCardAuthRequestTests {
                 == fault(.unexpectedElements, "BillingAddress/City"))
     }
 
-    @Test("what is no XML is told with its line")
+    @Test("reports a document that is not XML with its line")
     func notXML() {
         #expect(Documents.fault(of: [])?.reason == .notXML(.empty))
         #expect(
@@ -296,7 +300,7 @@ struct CreditCardAuthRequestTests {
                 == .notXML(.tooLong(limit: 128 << 10)))
     }
 
-    @Test("an error says the path, the line and what to do, and no value")
+    @Test("states path, line and remedy in an error, and no value")
     func description() throws {
         let wrong = try #require(
             Documents.fault(of: request("BillingAddress/City", is: String(repeating: "4111", count: 20))))

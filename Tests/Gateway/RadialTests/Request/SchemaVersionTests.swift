@@ -6,7 +6,7 @@ struct SchemaVersionTests {
     private func version(_ text: String) throws -> SchemaVersion { try #require(SchemaVersion(text)) }
 
     @Test(
-        "versions compare number by number",
+        "compares versions number by number",
         arguments: [
             ("1.1", "1.2"), ("1.2", "1.10"), ("1.9", "1.10"), ("1", "1.1"), ("0.9", "1"), ("1.2", "1.2.1"),
             ("1.99", "2"),
@@ -19,7 +19,7 @@ struct SchemaVersionTests {
     }
 
     @Test(
-        "the same version, written in another way",
+        "recognises the same version in another notation",
         arguments: [("1", "1.0"), ("1.0.0", "1"), ("01.2", "1.2"), ("1.02", "1.2"), ("0", "0.0"), ("1.20", "1.020")])
     func equal(_ one: String, _ other: String) throws {
         #expect(try version(one) == version(other))
@@ -27,14 +27,14 @@ struct SchemaVersionTests {
     }
 
     @Test(
-        "only numbers with points between them",
+        "accepts only numbers separated by points",
         arguments: ["", ".", "1.", ".1", "1..2", "v1", "1.2a", " 1.2", "1.2\n", "-1", "1,2", "١.٢", "1.2-beta"])
     func refused(_ text: String) {
         #expect(SchemaVersion(text) == nil)
     }
 
     @Test(
-        "ResponseCode is answered from 1.1 on, TenderType from 1.2 on",
+        "answers ResponseCode from 1.1 on, and TenderType from 1.2 on",
         arguments: [
             ("1.0", false, false), ("1", false, false), ("0.9", false, false), ("1.0.9", false, false),
             ("1.1", true, false),
@@ -46,7 +46,7 @@ struct SchemaVersionTests {
         #expect(version.hasTenderType == hasTenderType)
     }
 
-    @Test("a request without one is of 1.0")
+    @Test("treats a request without a version as 1.0")
     func absent() throws {
         #expect(try SchemaVersion.absent == version("1.0"))
     }

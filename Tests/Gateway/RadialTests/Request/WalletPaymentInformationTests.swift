@@ -23,7 +23,7 @@ struct WalletPaymentInformationTests {
         } catch { return error }
     }
 
-    @Test("the published token, as a document by itself and in its request")
+    @Test("reads the published payment token as a separate document and in its request")
     func published() throws {
         let wallet = try read(Self.document)
         #expect(wallet.transactionId == "84a7e17570c940f6a268d9121a4c090f1d2e22bab4da0f2054c7ba53035dc79a")
@@ -36,7 +36,7 @@ struct WalletPaymentInformationTests {
         #expect(try CreditCardAuthRequest(parsing: Documents.request).wallet == wallet)
     }
 
-    @Test("paymentData is what Apple writes, in JSON")
+    @Test("writes paymentData as Apple does, in JSON")
     func paymentData() throws {
         let wallet = try read(Self.document)
         let object = try #require(try JSONValue(parsing: wallet.paymentData).objectValue)
@@ -51,7 +51,7 @@ struct WalletPaymentInformationTests {
         #expect(header["transactionId"]?.stringValue == wallet.transactionId)
     }
 
-    @Test("ApplicationData is an extension: 64 hexadecimal digits that become the header's applicationData")
+    @Test("reads the extension ApplicationData: 64 hexadecimal digits that become the header's applicationData")
     func applicationData() throws {
         let hash = "E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855"
         let wallet = try read(
@@ -66,7 +66,7 @@ struct WalletPaymentInformationTests {
         #expect(fault("<Version>", "<ApplicationData> </ApplicationData><Version>")?.reason == .blank)
     }
 
-    @Test("Radial's examples break values into lines: white space in them is passed over")
+    @Test("ignores white space in values, because Radial's examples wrap them")
     func lineBreaks() throws {
         let broken = Self.document
             .replacing("MFkwEwYHKoZIzj0CAQYI", with: "MFkwEwYHKoZI\r\n   zj0CAQYI\t")
@@ -77,7 +77,7 @@ struct WalletPaymentInformationTests {
     }
 
     @Test(
-        "each part is required, and must not be blank",
+        "requires each part, not blank",
         arguments: ["ApplePayTransactionId", "EphemeralPublicKey", "PublicKeyHash", "Version", "Data", "Signature"])
     func required(_ name: String) {
         let path = "WalletPaymentInformation/\(name)"
@@ -87,22 +87,25 @@ struct WalletPaymentInformationTests {
         #expect(fault(element, element + element)?.somewhere == DocumentError(.repeated, path))
     }
 
-    @Test("a token of an RSA key has no elements here, which the refusal says", arguments: ["RSA_v1", "RSA_v2"])
+    @Test(
+        "refuses a payment token of an RSA key, which has no elements here, and says so",
+        arguments: ["RSA_v1", "RSA_v2"]
+    )
     func rsa(_ version: String) {
         let path = "WalletPaymentInformation/Version"
         #expect(fault("EC_v1", version)?.reason == .formatWithoutElements)
         #expect(fault("EC_v1", version)?.element == path)
         #expect(fault("EC_v1", version)?.description.contains("wrappedKey") == true)
-        // Its elements may well be others, but the format is the reason.
+        // Its elements may differ too, but the format is the reason.
         #expect(fault("<Version>EC_v1", "<WrappedKey>AAAA</WrappedKey><Version>EC_v1")?.reason == .unknownElement)
     }
 
-    @Test("no other format", arguments: ["EC_v2", "ec_v1", "EC_V1", "EC v1"])
+    @Test("refuses any other format", arguments: ["EC_v2", "ec_v1", "EC_V1", "EC v1"])
     func format(_ version: String) {
         #expect(fault("EC_v1", version)?.reason == .unknownFormat)
     }
 
-    @Test("what is not base64, or not of its length, is told by its element")
+    @Test("reports the element that is not base64, or of the wrong length")
     func encodings() {
         let path = "WalletPaymentInformation"
         #expect(fault("MFkwEwYH", "MFkw*wYH") == DocumentError(.notBase64, "\(path)/EphemeralPublicKey", line: 3))
@@ -116,7 +119,7 @@ struct WalletPaymentInformationTests {
         #expect(fault("84a7e175", "84a7e17g")?.reason == .notHexadecimal(digits: 64))
     }
 
-    @Test("as a document by itself it is in Radial's namespace")
+    @Test("has Radial's namespace as a separate document")
     func root() {
         let expected = DocumentError(.otherRoot, "WalletPaymentInformation", line: 1)
         #expect(fault(" xmlns=\"\(radialNamespace)\"", "") == expected)

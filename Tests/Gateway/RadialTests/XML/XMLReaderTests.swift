@@ -18,7 +18,7 @@ struct XMLReaderTests {
         reason(Array(text.utf8), limits)
     }
 
-    @Test("names, namespaces, attributes, text and lines")
+    @Test("reads names, namespaces, attributes, text and lines")
     func tree() throws {
         let root = try read(
             """
@@ -41,7 +41,7 @@ struct XMLReaderTests {
     }
 
     @Test(
-        "text is whole: references, CDATA sections and comments do not cut it",
+        "joins text across references, CDATA sections and comments",
         arguments: [
             ("<a>x&amp;&lt;&gt;&quot;&apos;y</a>", "x&<>\"'y"), ("<a>&#65;&#x42;&#xE4;</a>", "ABä"),
             ("<a>1<![CDATA[<2>&amp;]]>3</a>", "1<2>&amp;3"), ("<a>1<!-- no -->2</a>", "12"), ("<a/>", ""),
@@ -52,7 +52,7 @@ struct XMLReaderTests {
     }
 
     @Test(
-        "an attribute's value is what XML says it is",
+        "normalises an attribute's value as XML does",
         arguments: [
             ("&amp;", "&"), ("&#38;", "&"), ("&amp;#38;", "&#38;"), ("&lt;&quot;", "<\""),
             ("a&amp;b&amp;&amp;c", "a&b&&c"),
@@ -63,7 +63,7 @@ struct XMLReaderTests {
     }
 
     @Test(
-        "UTF-8 may be declared or not, with a byte order mark or without",
+        "reads UTF-8 with or without a declaration or a byte order mark",
         arguments: [
             "<a/>", "\u{FEFF}<a/>", "<?xml version='1.0'?><a/>", "<?xml version='1.0' encoding='utf-8'?><a/>",
             "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n<a/>\n<!-- end -->\n",
@@ -73,7 +73,7 @@ struct XMLReaderTests {
     }
 
     @Test(
-        "no other encoding, whatever is declared",
+        "refuses every other encoding, for any declaration",
         arguments: [
             Array("<?xml version='1.0' encoding='ISO-8859-1'?><a/>".utf8),
             Array("<?xml version='1.0' encoding='UTF-16'?><a/>".utf8),
@@ -89,20 +89,20 @@ struct XMLReaderTests {
         #expect(reason(bytes) == .notUTF8)
     }
 
-    @Test("UTF-16 without a byte order mark has NULs, which no document has")
+    @Test("refuses UTF-16 without a byte order mark, because of its NULs")
     func utf16() {
         #expect(reason([0, 0x3C, 0, 0x61, 0, 0x2F, 0, 0x3E]) == .notWellFormed)
     }
 
     @Test(
-        "only XML 1.0",
+        "reads XML 1.0 only",
         arguments: [("1.1", XMLReadError.Reason.version), ("2.0", .version), ("1.00", .version), ("", .notWellFormed)])
     func versions(_ version: String, _ reason: XMLReadError.Reason) {
         #expect(self.reason("<?xml version=\"\(version)\"?><a/>") == reason)
     }
 
     @Test(
-        "a document type is refused before anything in it is read",
+        "refuses a document type before it reads anything in it",
         arguments: [
             "<!DOCTYPE a><a/>", "<!DOCTYPE a SYSTEM 'file:///etc/passwd'><a/>",
             "<!DOCTYPE a PUBLIC '-//X' 'http://192.0.2.1/x.dtd'><a/>",
@@ -115,21 +115,21 @@ struct XMLReaderTests {
         #expect(reason(document) == .documentType)
     }
 
-    @Test("entities but the five are refused", arguments: ["&x;", "&nbsp;", "&copy;", "&lt2;"])
+    @Test("refuses entities but the five predefined ones", arguments: ["&x;", "&nbsp;", "&copy;", "&lt2;"])
     func entities(_ reference: String) {
         #expect(reason("<a>\(reference)</a>") == .entity)
         #expect(reason("<a x='\(reference)'/>") == .entity)
     }
 
     @Test(
-        "processing instructions are refused, before, in and after the root",
+        "refuses processing instructions before, in and after the root",
         arguments: ["<?x?><a/>", "<a><?php echo 1 ?></a>", "<a/><?x y?>", "<?xml-stylesheet href='x'?><a/>"])
     func processingInstructions(_ document: String) {
         #expect(reason(document) == .processingInstruction)
     }
 
     @Test(
-        "what is not well-formed is refused",
+        "refuses a document that is not well-formed",
         arguments: [
             "<a>", "<a></b>", "<a/><a/>", "a", "<a", "<a x=1/>", "<a x='1' x='2'/>", "<a>&</a>", "<a>&#0;</a>",
             "<a>&#xD800;</a>",
@@ -143,26 +143,26 @@ struct XMLReaderTests {
         #expect(reason(document) == .notWellFormed)
     }
 
-    @Test("the line of the fault is told")
+    @Test("reports the line of the fault")
     func line() {
         #expect(throws: XMLReadError.self) { try read("<a>\n<b>\n</c>\n</a>") }
         do { _ = try read("<a>\n<b>\n</c>\n</a>") } catch { #expect(error.line == 3) }
         do { _ = try read("<a>\n\n<?x?></a>") } catch { #expect(error.line == 3) }
     }
 
-    @Test("no bytes are no document")
+    @Test("refuses an empty document")
     func empty() {
         #expect(reason([]) == .empty)
     }
 
-    @Test("a document may be as long as the limit, and no longer")
+    @Test("reads a document up to the size limit, and no longer")
     func length() throws {
         let document = "<a>xyz</a>"
         #expect(try read(document, XMLLimits(bytes: 10)).text == "xyz")
         #expect(reason(document, XMLLimits(bytes: 9)) == .tooLong(limit: 9))
     }
 
-    @Test("elements within each other, up to the limit")
+    @Test("reads nested elements up to the limit")
     func depth() throws {
         func nested(_ count: Int) -> String {
             String(repeating: "<a>", count: count) + String(repeating: "</a>", count: count)
@@ -173,7 +173,7 @@ struct XMLReaderTests {
         #expect(reason(String(repeating: "<a>", count: 40_000)) == .tooDeep(limit: 16))
     }
 
-    @Test("elements in all, up to the limit")
+    @Test("reads elements in total up to the limit")
     func elements() throws {
         func wide(_ count: Int) -> String { "<a>" + String(repeating: "<b/>", count: count - 1) + "</a>" }
         #expect(try read(wide(512)).children.count == 511)
@@ -181,7 +181,7 @@ struct XMLReaderTests {
         #expect(reason(wide(30_000)) == .tooManyElements(limit: 512))
     }
 
-    @Test("attributes and declarations of namespaces of one element, up to the limit")
+    @Test("reads attributes and namespace declarations of one element up to the limit")
     func attributes() throws {
         func element(_ attributes: Int, _ namespaces: Int) -> String {
             let all =
@@ -195,8 +195,8 @@ struct XMLReaderTests {
         #expect(reason(element(0, 5_000)) == .tooManyAttributes(limit: 16))
     }
 
-    /// libxml2 compares each of a tag's attributes with each, and would say of these that they are repeated.
-    @Test("a tag of too many attributes is seen before libxml2 sees it")
+    /// libxml2 compares each of a tag's attributes with each other, and would report these as repeated.
+    @Test("refuses a tag with too many attributes before libxml2 reads it")
     func attributesBeforeParsing() throws {
         let many = String(repeating: " x='>'", count: 17)
         #expect(reason("<a\(many)/>") == .tooManyAttributes(limit: 16))
@@ -204,21 +204,21 @@ struct XMLReaderTests {
             reason("<?xml version=\"1.0\"?><!-- <b> --><a><![CDATA[<]]>\n<b\(many)></b></a>")
                 == .tooManyAttributes(limit: 16))
         #expect(reason("<a\(String(repeating: " x='1'", count: 16))/>") == .notWellFormed)
-        // What stands between tags, and what only looks like one, is counted by nobody.
+        // Text between tags, and what only looks like an attribute, does not count.
         let quotes = String(repeating: "'a' \"b\" ", count: 40)
         #expect(try read("<a>\(quotes)<!-- <b \(quotes)> --><![CDATA[<c \(quotes)>]]></a>").name == "a")
         #expect(reason("<a x='\(quotes.replacing("'", with: ""))") == .notWellFormed)
         #expect(reason("<a><!-- \(quotes)") == .notWellFormed)
     }
 
-    @Test("an error's text says what and where, and repeats nothing of the document")
+    @Test("states the fault and its position in an error, and repeats no part of the document")
     func description() {
         do { _ = try read("<a>\n4111111111111111&nope;</a>") } catch {
             #expect("\(error)" == "entities other than &amp; &lt; &gt; &quot; &apos; are not taken, line 2")
         }
     }
 
-    @Test("many threads read at once")
+    @Test("reads on many threads at once")
     func threads() async {
         await withTaskGroup(of: Bool.self) { group in
             for number in 0..<200 {

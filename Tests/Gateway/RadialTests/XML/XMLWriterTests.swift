@@ -6,7 +6,7 @@ import Testing
 struct XMLWriterTests {
     private let declaration = #"<?xml version="1.0" encoding="UTF-8"?>"#
 
-    @Test("elements, attributes and text in the order of the calls")
+    @Test("writes elements, attributes and text in the order of the calls")
     func document() {
         var xml = XMLWriter()
         xml.begin("a", ["x": "1", "y": "2"])
@@ -21,7 +21,7 @@ struct XMLWriterTests {
     }
 
     @Test(
-        "what has a meaning in XML is escaped, in text and in attributes",
+        "escapes characters with a meaning in XML, in text and in attributes",
         arguments: [
             ("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("\t", "&#9;"), ("\n", "&#10;"),
             ("\r", "&#13;"),
@@ -34,7 +34,7 @@ struct XMLWriterTests {
     }
 
     @Test(
-        "what was written is read back",
+        "reads back what it wrote",
         arguments: [
             "a&b<c>d\"e'f]]>", "line\r\nline\rline\nline\ttab", "  spaces  ", "&amp;&#38;", "😀é\u{A0}\u{85}\u{2028}",
             "",
@@ -49,7 +49,7 @@ struct XMLWriterTests {
     }
 
     @Test(
-        "what XML does not have is written as a replacement character",
+        "writes a replacement character for characters that XML does not permit",
         arguments: ["\u{0}", "\u{1}", "\u{1B}", "\u{FFFE}", "\u{FFFF}"])
     func notAllowed(_ value: String) throws {
         #expect(!XMLWriter.isAllowed("a" + value))
@@ -58,12 +58,12 @@ struct XMLWriterTests {
         #expect(try XMLElement(parsing: xml.finishWithoutSecrets()).text == "\u{FFFD}")
     }
 
-    @Test("what XML has is allowed", arguments: ["", "text", "\t\n\r", "ä😀"])
+    @Test("permits every character of XML", arguments: ["", "text", "\t\n\r", "ä😀"])
     func allowed(_ value: String) {
         #expect(XMLWriter.isAllowed(value))
     }
 
-    @Test("a document grows as it needs to", arguments: [2_000, 2_048, 9_000, 70_000])
+    @Test("grows a document as needed", arguments: [2_000, 2_048, 9_000, 70_000])
     func grows(_ count: Int) throws {
         let value = String(repeating: "0123456789", count: count / 10)
         var xml = XMLWriter()
