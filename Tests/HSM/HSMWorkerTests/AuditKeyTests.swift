@@ -5,14 +5,14 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// The key that signs checkpoints, through the real worker.
+/// The key that signs audit checkpoints, through the real worker.
 @Suite struct AuditKeyTests {
     private let identifier = (0..<16).map { UInt8(0xA0 + $0) }
     private let checkpoint = Array(
         #"{"node":"backend-1","sequence":7,"hash":"00","time":"2026-01-31T12:00:00Z","keyId":"11"}"#.utf8)
 
     @Test(
-        "a key is made under the identifier that was planned, listed, and made only once",
+        "makes a key under the planned identifier, lists it, and makes it only once",
         arguments: TokenKind.installed)
     func made(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
@@ -32,7 +32,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a checkpoint's signature is ECDSA over its SHA-256 in DER, also by a later worker",
+        "signs an audit checkpoint with ECDSA over its SHA-256, in DER, in a later worker too",
         arguments: TokenKind.installed)
     func signs(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
@@ -52,7 +52,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "what is no checkpoint is not signed",
+        "refuses to sign anything but an audit checkpoint",
         arguments: [
             "", "{", "{}", #"{"node":"#, #"{"checkpoint":{"node":"a"}}"#, #" {"node":"a"}"#, #"{"Node":"a"}"#,
             #"{"node":"a"}\#n"#, #"{"node":"a"} trailing"#, #"{"node":1}"#, "{\"node\":\"a\u{0}\"}",
@@ -67,7 +67,7 @@ import WorkerProtocol
         #expect(try await worker.call(.probe) == .done)
     }
 
-    @Test("without such a key nothing is signed, and an identifier of another size names none")
+    @Test("signs nothing without such a key, and refuses an identifier of another size")
     func unknown() async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         #expect(try await worker.sign(checkpoint, identifier).failureKind == .keyNotFound)
@@ -79,7 +79,7 @@ import WorkerProtocol
         #expect(try await worker.auditKeys().isEmpty)
     }
 
-    @Test("others see a key for signatures only, sensitive from the start and never extractable")
+    @Test("makes a key for signatures only, sensitive from the start and never extractable, as other tools see it")
     func attributesSeenByOthers() async throws {
         let hsmToken = try await TokenDirectory()
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -94,7 +94,7 @@ import WorkerProtocol
         #expect(line("Access") == "sensitive, always sensitive, never extractable, local")
     }
 
-    @Test("it is not listed among the merchants' keys and decrypts nothing", arguments: TokenKind.installed)
+    @Test("neither lists the key among merchant keys nor decrypts with it", arguments: TokenKind.installed)
     func noMerchantKey(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -105,9 +105,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 
-    @Test(
-        "made to look like a merchant's key with the PIN's own tools, it is listed as inconsistent and decrypts nothing"
-    )
+    @Test("lists the key as inconsistent, and decrypts nothing, after the PIN's owner disguises it as a merchant key")
     func disguised() async throws {
         let hsmToken = try await TokenDirectory()
         let point = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier).publicPoint
@@ -126,7 +124,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 
-    @Test("a public key that an interruption left behind is replaced by the pair")
+    @Test("replaces a public key left by an interruption with the pair")
     func interrupted() async throws {
         let hsmToken = try await TokenDirectory()
         let first = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -141,7 +139,7 @@ import WorkerProtocol
         #expect(listing.components(separatedBy: "Public Key Object").count == 2)
     }
 
-    @Test("a private key whose public key was removed is neither used nor replaced, and the sentence says why")
+    @Test("neither uses nor replaces a private key whose public key was removed, and explains why")
     func withoutPublicKey() async throws {
         let hsmToken = try await TokenDirectory()
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -158,7 +156,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("another public key in its place shows at the first signature")
+    @Test("detects another public key in its place at the first signature")
     func replacedPublicKey() async throws {
         let hsmToken = try await TokenDirectory()
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -182,7 +180,7 @@ import WorkerProtocol
         #expect(answer.failureMessage.contains("does not verify"), "\(answer)")
     }
 
-    @Test("a key of the same name that is good for more than signatures is not used")
+    @Test("does not use a key of the same name that may do more than sign")
     func tooPowerful() async throws {
         let hsmToken = try await TokenDirectory()
         let made = try await hsmToken.tool([
@@ -201,7 +199,8 @@ import WorkerProtocol
     }
 
     @Test(
-        "a worker killed while it makes the key leaves one that the next try answers with, or none", arguments: 0..<10)
+        "leaves no key, or one that the next try returns, when the worker is killed while it makes one",
+        arguments: 0..<10)
     func killedWhileMaking(_ round: Int) async throws {
         let hsmToken = try await TokenDirectory()
         let first = try await WorkerUnderTest.serving(hsmToken)
@@ -216,7 +215,7 @@ import WorkerProtocol
             Issue.record("the key does not sign")
             return
         }
-        // SoftHSM may keep the empty shell of an object, without label and identifier: those are nobody's.
+        // SoftHSM may keep the empty shell of an object, without label and identifier; these do not count.
         let listing = try await hsmToken.tool(["--list-objects"]).output
         #expect(listing.components(separatedBy: "label:      paytokend audit\n").count == 3, "\(listing)")
     }

@@ -32,7 +32,7 @@ extension WorkerUnderTest {
 }
 
 extension TokenDirectory {
-    /// pkcs11-tool's view of the token: what others see and do there.
+    /// Runs pkcs11-tool on the HSM token, as another user of it.
     func tool(_ arguments: [String], loggedIn: Bool = true) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("pkcs11-tool"),

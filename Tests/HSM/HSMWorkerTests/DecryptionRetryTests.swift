@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// Bad input or a failing token: what the errors of one transaction are taken for.
+/// Classification of one transaction's errors as invalid input or a failing HSM token.
 @Suite struct DecryptionRetryTests {
     private static func hsmToken(_ call: String, _ value: ReturnValue) -> RestorationError {
         .hsmToken(CallError(call: call, cause: .returned(value)))
@@ -16,7 +16,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "an error that does not come again refuses nobody",
+        "opens a transaction despite an error that does not recur",
         arguments: [
             (1, "C_DeriveKey", ReturnValue.generalError), (1, "C_Decrypt", .functionFailed),
             (2, "C_Decrypt", .encryptedDataInvalid), (1, "C_GetAttributeValue", .deviceError),
@@ -36,7 +36,7 @@ import WorkerProtocol
         #expect(try harness.decrypt(payment, in: &session).get() == payment.plaintext)
     }
 
-    @Test("a tag that the token calls wrong three times is wrong, by whatever name; twice is not enough")
+    @Test("refuses a tag that the HSM token rejects three times under any name, but not after two")
     func refusals() throws {
         for (times, expected) in [(1, nil), (2, nil), (3, WorkerFailure.Kind.decryptionFailed)] {
             let faltering = Faltering()
@@ -52,11 +52,11 @@ import WorkerProtocol
         }
     }
 
-    @Test("an error that follows one transaction while others go well is that transaction's: where its bytes are used")
+    @Test("blames a transaction for an error that only it causes, if the failing call uses its bytes")
     func followsInput() throws {
         for (call, expected) in [
             ("C_Decrypt", WorkerFailure.Kind.decryptionFailed), ("C_UnwrapKey", .decryptionFailed),
-            // What is derived is on the curve, so that the bytes cannot be the reason: try again later.
+            // The derivation's input is on the curve, so its bytes cannot be the reason: try again later.
             ("C_DeriveKey", .overloaded), ("C_DestroyObject", .overloaded),
         ] {
             let faltering = Faltering()
@@ -73,7 +73,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a token that opens nothing any more costs the worker, not the transaction")
+    @Test("ends the worker, and does not blame the transaction, if the HSM token opens nothing any more")
     func dead() throws {
         let isDead = Faltering()
         let harness = try OpenTokenHarness(
@@ -84,7 +84,7 @@ import WorkerProtocol
         #expect(kind(harness.decrypt(payment, in: &session)) == .hsmTokenUnavailable)
     }
 
-    @Test("a token that stays busy is waited for until the deadline and no longer")
+    @Test("waits for a busy HSM token until the deadline and no longer")
     func busy() throws {
         let faltering = Faltering()
         let harness = try OpenTokenHarness(
@@ -95,17 +95,17 @@ import WorkerProtocol
         faltering.victim = payment.keyMaterial
         var session = try harness.softHSM.openSession()
         let start = ContinuousClock.now
-        // The worker's own deadline is three quarters of it: the rest is a busy machine's.
+        // The worker's own deadline is three quarters of it; the rest allows for a busy machine.
         #expect(kind(harness.decrypt(payment, in: &session, callTimeout: 8000)) == .overloaded)
         #expect(ContinuousClock.now - start < .milliseconds(8000))
     }
 
-    @Test("a point off the curve is refused without a call into the token")
+    @Test("refuses a point off the curve without a call to the HSM token")
     func offCurve() throws {
         let harness = try OpenTokenHarness()
         var payment = try harness.payment()
         payment.keyMaterial[64] ^= 1
-        // Nothing could be done in a session that is not open.
+        // A session that is not open could do nothing.
         var session = Session(closedIn: harness.softHSM.slot)
         #expect(kind(harness.decrypt(payment, in: &session)) == .decryptionFailed)
         let isOpen = session.isOpen

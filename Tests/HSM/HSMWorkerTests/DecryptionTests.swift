@@ -5,12 +5,12 @@ import TokenForge
 import WorkerProtocol
 
 @Suite struct DecryptionTests {
-    /// A token with both merchants' keys.
+    /// Starts a worker on an HSM token with both merchants' keys.
     private func serving(_ kind: TokenKind = .softHSM) async throws -> WorkerUnderTest {
         try await .withMerchantKeys(try await kind.fresh())
     }
 
-    @Test("what was encrypted to a merchant comes out byte for byte, EC and RSA", arguments: TokenKind.installed)
+    @Test("decrypts byte for byte what was encrypted to a merchant, EC and RSA", arguments: TokenKind.installed)
     func decrypts(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
         for payment in [try EncryptedPayment.ec(), try EncryptedPayment.rsa()] {
@@ -19,7 +19,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("an empty plaintext is one too", arguments: TokenKind.installed)
+    @Test("decrypts an empty plaintext", arguments: TokenKind.installed)
     func empty(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
         for payment in [
@@ -30,7 +30,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("pipelined calls are all answered, each with its own plaintext", arguments: TokenKind.installed)
+    @Test("answers each pipelined call with its own plaintext", arguments: TokenKind.installed)
     func pipelined(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
         var expected: [UInt64: EncryptedPayment] = [:]
@@ -48,7 +48,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "every fault that an untrusted caller can cause has the same answer, and the worker goes on",
+        "gives the same answer to every fault that an untrusted caller can cause, and goes on",
         arguments: TokenKind.installed)
     func callersFaults(_ kind: TokenKind) async throws {
         let worker = try await serving(kind)
@@ -98,7 +98,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a publicKeyHash that the token does not have is keyNotFound")
+    @Test("answers keyNotFound for a publicKeyHash that the HSM token does not have")
     func unknownKey() async throws {
         let worker = try await serving()
         let otherKey = try ForgeKey(generating: .p256)
@@ -108,7 +108,7 @@ import WorkerProtocol
         #expect(try await worker.call(short.request).failureKind == .keyNotFound)
     }
 
-    @Test("another worker finds the keys that one imported", arguments: TokenKind.installed)
+    @Test("finds the keys that another worker imported", arguments: TokenKind.installed)
     func persists(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let first = try WorkerUnderTest(hsmToken)

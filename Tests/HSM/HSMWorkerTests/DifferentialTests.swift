@@ -6,13 +6,13 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// The same tokens through every library that is installed and through software that shares no code with the worker:
-/// the same bytes, or the same refusal. PAYTOKEND_DIFFERENTIAL_TOKENS says how many; a few hundred unless set.
+/// Equal results from every installed library and from software without any of the worker's code: the same bytes or the
+/// same refusal of the same payment tokens. PAYTOKEND_DIFFERENTIAL_TOKENS sets their number; a few hundred by default.
 @Suite(.serialized) struct DifferentialTests {
     private static let count =
         ProcessInfo.processInfo.environment["PAYTOKEND_DIFFERENTIAL_TOKENS"].flatMap { Int($0) } ?? 240
 
-    /// Every so many tokens one is not as it should be.
+    /// Faults applied to one of every few payment tokens.
     private static let deviations: [Deviation] = [
         .badTag, .pointOffCurve, .otherMerchantIdentifier, .wrappedKeyWithLabel, .wrappedKeyWithSHA1,
         .wrappedKeyWithMaskSHA1, .wrappedKeyWithFirstOctet, .wrappedKeyWithPKCS1, .wrappedKeyForOtherKey,
@@ -21,7 +21,7 @@ import WorkerProtocol
 
     private struct Case {
         let request: WorkerRequest
-        /// nil: decryptionFailed.
+        /// The plaintext; nil for decryptionFailed.
         let plaintext: [UInt8]?
         let isRSA: Bool
         let what: String
@@ -31,7 +31,7 @@ import WorkerProtocol
         let (ec, rsa) = (try SharedForge.ecMerchant, try SharedForge.rsaMerchant)
         let software = try SoftwareRestoration(ec: ec, rsa: rsa)
         return try range.map { number in
-            // RSA is the slower by far.
+            // RSA is slower by far.
             let isRSA = number % 4 == 3
             let merchant = isRSA ? rsa : ec
             var recipe = TokenRecipe(
@@ -58,7 +58,7 @@ import WorkerProtocol
         }
     }
 
-    /// A worker with both merchants' keys, and where its token stands.
+    /// A worker with both merchants' keys, and its HSM token.
     private struct Contender {
         let name: String
         let worker: WorkerUnderTest
@@ -87,7 +87,10 @@ import WorkerProtocol
         return contenders
     }
 
-    @Test("all tiers of all libraries and software give the same bytes, and refuse the same", .timeLimit(.minutes(30)))
+    @Test(
+        "returns the same bytes and the same refusals from all tiers of all libraries and from software",
+        .timeLimit(.minutes(30))
+    )
     func differential() async throws {
         let contenders = try await contenders()
         var (opened, refused) = (0, 0)

@@ -5,9 +5,10 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// A token that takes a private key's template and keeps the key otherwise: refused, and nothing stays behind.
+/// HSM tokens that accept a private key's template and keep the key differently: the key is refused, and nothing
+/// remains.
 @Suite struct DisobedientTokenTests {
-    /// PKCS#11 v2.40 base, table 36: what a private key's protection consists of, and the value that breaks it.
+    /// The attributes that protect a private key (PKCS#11 v2.40 base, table 36), each with the value that breaks it.
     enum Weakness: String, CaseIterable, CustomTestStringConvertible {
         case insensitive = "0x103 0"
         case extractable = "0x162 1"
@@ -19,7 +20,7 @@ import WorkerProtocol
         Weakness.allCases.flatMap { weakness in [KeyAlgorithm.ec, .rsa].map { (weakness, $0) } }
     }
 
-    /// Every object of the token is a file.
+    /// The files of the HSM token; each object is one.
     private func objects(_ hsmToken: TokenDirectory) throws -> [String] {
         let names = FileManager.default.enumerator(atPath: hsmToken.directory.path("tokens"))?.compactMap {
             $0 as? String
@@ -37,7 +38,7 @@ import WorkerProtocol
         #expect(try await worker.keys().isEmpty)
     }
 
-    @Test("an import into a token that would keep the key so is refused and undone", arguments: cases)
+    @Test("refuses and undoes an import into an HSM token that would keep the key this way", arguments: cases)
     func imported(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM)
@@ -53,7 +54,7 @@ import WorkerProtocol
         #expect(try await worker.keys().map(\.isProtected) == [true])
     }
 
-    @Test("a key pair that such a token makes is refused and destroyed", arguments: cases)
+    @Test("refuses and destroys a key pair that such an HSM token makes", arguments: cases)
     func generated(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM)
@@ -70,7 +71,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a key that came into the token so by other means is listed as what it is, and opens nothing", arguments: cases)
+        "lists a key that arrived this way by other means as inconsistent, and opens nothing with it", arguments: cases)
     func listed(_ weakness: Weakness, _ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)

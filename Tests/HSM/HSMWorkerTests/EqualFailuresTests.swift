@@ -2,10 +2,10 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// A wrong RSA padding, a wrong tag and a wrapped key of a wrong size must not be told apart: the token is asked the same
-/// things in the same order, whatever it returns for each of them.
+/// Indistinguishable failures: for a wrong RSA padding, a wrong tag and a wrapped key of a wrong size, the HSM token
+/// receives the same calls in the same order, whichever values it returns.
 @Suite struct EqualFailuresTests {
-    /// A way to restore RSA_v1's key, on a token whose return values for a wrong padding and a wrong tag these are.
+    /// A way to restore RSA_v1's key, on an HSM token with these return values for a wrong padding and a wrong tag.
     struct Habit: CustomTestStringConvertible, Sendable {
         enum Tier: String, CaseIterable, Sendable {
             case unwrapped = "C_UnwrapKey"
@@ -45,7 +45,7 @@ import WorkerProtocol
         var call: String { tier == .unwrapped ? "C_UnwrapKey" : "C_Decrypt" }
     }
 
-    /// What one request made the worker ask of the token.
+    /// The calls to the HSM token for one request.
     private func calls(
         _ payment: EncryptedPayment, _ worker: WorkerUnderTest, _ hsmToken: ScriptedToken
     ) async throws -> (answer: WorkerAnswer, calls: [ScriptedToken.Call]) {
@@ -55,7 +55,8 @@ import WorkerProtocol
     }
 
     @Test(
-        "a wrong padding, a wrong tag and a wrong key size are the same calls in the same order", arguments: Habit.all)
+        "makes the same calls in the same order for a wrong padding, a wrong tag and a wrong key size",
+        arguments: Habit.all)
     func sameCalls(_ habit: Habit) async throws {
         let hsmToken = try await habit.hsmToken()
         let worker = try WorkerUnderTest(hsmToken)
@@ -64,7 +65,7 @@ import WorkerProtocol
         try await worker.mustImport(SharedForge.rsaMerchant, description)
         let key = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
 
-        // The first makes what a session keeps.
+        // The first call creates what a session keeps.
         var good: [[String]] = []
         func open() async throws {
             let payment = try EncryptedPayment(rsa: key)
@@ -93,13 +94,13 @@ import WorkerProtocol
         #expect(first.contains { $0.function == habit.call })
         for (name, calls) in failures.dropFirst() {
             #expect(calls.map(\.function) == first.map(\.function), "\(name)")
-            // Of each function as many succeed and as many fail, so that the work is the same too.
+            // Of each function the same number succeeds and fails, so that the work is equal too.
             if habit.tier == .unwrapped {
                 let outcomes = [calls, first].map { $0.map { "\($0.function) \($0.value == 0)" }.sorted() }
                 #expect(outcomes[0] == outcomes[1], "\(name)")
             }
         }
-        // Nothing is left of them: good payments cost what they did.
+        // No trace remains: good payments cost what they did.
         try await open()
         #expect(good.last == good[1])
         #expect(try await worker.end() == 0)

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// SoftHSM's tier, which fails where a test says so.
+/// SoftHSM's tier with failures that a test chooses.
 final class FalteringTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.c
@@ -14,7 +14,7 @@ final class FalteringTier: RestorationTier {
     private let calls = Mutex(0)
     private let fault: @Sendable (_ call: Int, Decryption) -> RestorationError?
 
-    /// - Parameter fault: Gets the number of the call, from 1, and what it is to open; nil lets it pass.
+    /// - Parameter fault: receives the number of the call, from 1, and its input; returns nil to let it pass.
     init(_ fault: @escaping @Sendable (_ call: Int, Decryption) -> RestorationError?) {
         self.fault = fault
     }
@@ -33,17 +33,17 @@ final class FalteringTier: RestorationTier {
     }
 }
 
-/// Which transaction fails, and how often it was tried.
+/// The transaction that fails, and the number of its tries.
 final class Faltering: Sendable {
     private let state = Mutex<(victim: [UInt8], tries: Int)>(([], 0))
 
-    /// The key material of the transaction that fails; empty while none does.
+    /// The key material of the failing transaction; empty while none fails.
     var victim: [UInt8] {
         get { state.withLock { $0.victim } }
         set { state.withLock { $0.victim = newValue } }
     }
 
-    /// How often the victim was tried, this time included; `Int.max` for any other transaction.
+    /// The number of tries of the victim, including this one; `Int.max` for any other transaction.
     func applies(to input: Decryption) -> Int {
         state.withLock { state in
             guard !state.victim.isEmpty, input.keyMaterial == state.victim else { return .max }

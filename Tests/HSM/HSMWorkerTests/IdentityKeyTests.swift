@@ -10,11 +10,14 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// One use for ever: an identity key never decrypts, a processing key never signs.
+/// The permanent use of a key: an identity key never decrypts, a processing key never signs.
 @Suite struct IdentityKeyTests {
     private static let merchant = "merchant.com.example.identity"
 
-    @Test("an identity key is made, listed with its use after a restart too, and signs", arguments: TokenKind.installed)
+    @Test(
+        "makes an identity key that is listed with its use, after a restart too, and signs",
+        arguments: TokenKind.installed
+    )
     func made(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -31,7 +34,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("an imported identity key signs, and is listed with its certificate", arguments: TokenKind.installed)
+    @Test("signs with an imported identity key, and lists it with its certificate", arguments: TokenKind.installed)
     func imported(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try WorkerUnderTest(hsmToken)
@@ -46,7 +49,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("an identity key is RSA: for EC neither a generation nor an import makes one")
+    @Test("generates and imports RSA identity keys only, not EC")
     func notEC() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -62,7 +65,7 @@ import WorkerProtocol
         #expect(try await worker.keys().isEmpty)
     }
 
-    @Test("one public key has one use: an import for the other is refused", arguments: KeyUse.allCases)
+    @Test("refuses an import of a public key for a second use", arguments: KeyUse.allCases)
     func oneUse(_ first: KeyUse) async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -81,8 +84,8 @@ import WorkerProtocol
         #expect(try await worker.keys().map(\.use) == [first])
     }
 
-    /// Whatever an identity key is asked to decrypt, the library is not called with it.
-    @Test("the worker refuses to decrypt with an identity key before it calls the token")
+    /// The library receives no call for any decryption with an identity key.
+    @Test("refuses to decrypt with an identity key before it calls the HSM token")
     func neverDecrypts() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)
@@ -96,7 +99,7 @@ import WorkerProtocol
         payment.otherInfo = [1]
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
         #expect(hsmToken.calls().count == before)
-        // Nor does a worker that has not listed the key yet.
+        // So does a worker that has not listed the key yet.
         let later = try WorkerUnderTest(hsmToken)
         try await later.open(hsmToken, sessions: 1)
         let listed = hsmToken.calls().count
@@ -106,7 +109,7 @@ import WorkerProtocol
         for use in ["C_DecryptInit", "C_Decrypt", "C_UnwrapKey", "C_DeriveKey"] { #expect(!calls.contains(use)) }
     }
 
-    @Test("the worker refuses to sign with a processing key before it calls the token")
+    @Test("refuses to sign with a processing key before it calls the HSM token")
     func neverSigns() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)
@@ -123,7 +126,7 @@ import WorkerProtocol
         #expect(try await worker.signTLS([UInt8](repeating: 1, count: 32)).failureKind == .keyNotFound)
     }
 
-    @Test("a copy that may do more or less than its key is not used", arguments: ["0x105 1", "0x108 0"])
+    @Test("does not use a copy that may do more or less than its key", arguments: ["0x105 1", "0x108 0"])
     func otherCopy(_ attribute: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "template C_CopyObject \(attribute)")
         let worker = try WorkerUnderTest(hsmToken)
@@ -139,7 +142,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a token without a tier for RSA_v1 holds identity keys, and no processing key of that kind")
+    @Test("holds identity keys, and no processing key of the type, on an HSM token without a tier for RSA_v1")
     func withoutTier() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -152,7 +155,7 @@ import WorkerProtocol
         #expect(try await worker.importKey(SharedForge.rsaMerchant, description).failureKind == .notSupported)
     }
 
-    @Test("a token that makes no RSA signatures holds no identity keys, and says why")
+    @Test("holds no identity keys on an HSM token that makes no RSA signatures, and explains why")
     func withoutSignatures() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_SignInit always return=0x70")
         let worker = try WorkerUnderTest(hsmToken)
@@ -169,7 +172,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a token that would let an identity key do more, or not sign, gets none",
+        "makes no identity key on an HSM token that would let it do more, or not sign",
         arguments: ["0x105 1", "0x107 1", "0x10c 1", "0x108 0"])
     func disobedient(_ attribute: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
@@ -188,7 +191,7 @@ import WorkerProtocol
     }
 }
 
-/// The use as it stands in the token, in a SoftHSM within this process.
+/// The use as stored in the HSM token, in a SoftHSM within this process.
 @Suite struct KeyUseTests {
     private func stored(
         _ merchant: ForgedMerchant, _ use: KeyUse, in session: inout Session
@@ -209,14 +212,14 @@ import WorkerProtocol
         return try #require(keys.first { $0.identifier == merchant.merchant.publicKeyHash })
     }
 
-    /// In a session of each installed library within this process.
+    /// Runs `body` in a session of each installed library within this process.
     private func everywhere(_ body: (inout Session) throws -> Void) throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         try body(&session)
         if NSSSoftoken.isInstalled { try NSSSoftoken.alone(body) }
     }
 
-    /// A session object of the test key pair with a use's attributes.
+    /// Makes a session object of the test key pair with a use's attributes.
     private func pair(
         _ use: KeyUse, _ scheme: RestorationScheme = .rsaV1, in session: inout Session
     ) throws -> (TestKeyPair, PrivateKeyEntry) {
@@ -230,7 +233,7 @@ import WorkerProtocol
         return (pair, entry)
     }
 
-    @Test("straight through PKCS#11 an identity key neither decrypts, unwraps nor derives")
+    @Test("cannot decrypt, unwrap or derive with an identity key directly through PKCS#11")
     func identityOnly() throws { try everywhere(identityOnly) }
 
     private func identityOnly(_ session: inout Session) throws {
@@ -260,7 +263,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("straight through PKCS#11 a processing key does not sign", arguments: RestorationScheme.allCases)
+    @Test("cannot sign with a processing key directly through PKCS#11", arguments: RestorationScheme.allCases)
     func processingOnly(_ scheme: RestorationScheme) throws {
         try everywhere { session in try processingOnly(scheme, &session) }
     }
@@ -276,7 +279,7 @@ import WorkerProtocol
                 try session.sign([UInt8](repeating: 0, count: 32), mechanism, key: key.object)
             }
         }
-        // Its certificate request it signs, by a right that is lent.
+        // It signs its certificate request by a temporary right.
         let method = RSASignatureMethod.pkcs1Hashing.mechanism(for: [1, 2, 3])
         let signature = try session.signRequest(
             scheme == .ecV1 ? [UInt8](repeating: 7, count: 32) : method.data,
@@ -285,7 +288,7 @@ import WorkerProtocol
         #expect(try session.keyRights(of: key.object).signs == false)
     }
 
-    @Test("the copies that keys are used by have their rights, and no more", arguments: KeyUse.allCases)
+    @Test("gives the working copies of keys exactly their rights", arguments: KeyUse.allCases)
     func copies(_ use: KeyUse) throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -297,14 +300,14 @@ import WorkerProtocol
         #expect(try session.keyRights(of: entry.working) == session.keyRights(of: object))
     }
 
-    @Test("a key's use is what its attributes permit, and is read again when they have changed")
+    @Test("determines a key's use from its attributes, and reads it again after a change")
     func readFromToken() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
         let merchant = try IdentityKeys.merchant
         let object = try stored(merchant, .identity, in: &session)
         #expect(try listed(harness, merchant).use == .identity)
-        // Whoever has the PIN can change them: a key that can decrypt is no identity key any more.
+        // Anyone with the PIN can change them: a key that can decrypt is no identity key any more.
         try session.setAttributes([.decrypt(true)], of: object)
         #expect(try listed(harness, merchant).use == .processing)
         #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash]?.use == .processing)
@@ -317,7 +320,7 @@ import WorkerProtocol
         #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash] == nil)
     }
 
-    @Test("an EC key that only signs is no merchant key that could be used")
+    @Test("rejects an EC key that only signs as a merchant key")
     func signingEC() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()

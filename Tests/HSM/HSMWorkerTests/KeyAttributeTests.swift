@@ -7,7 +7,8 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// What a token says of a private key when it is asked. Expected values are those of PKCS#11 v2.40 base §4.9, table 32.
+/// The attributes of a private key as the HSM token reports them. Expected values follow PKCS#11 v2.40 base §4.9, table
+/// 32.
 @Suite struct KeyAttributeTests {
     private static let hash = Result { try SharedForge.ecMerchant.merchant.publicKeyHash }
 
@@ -19,7 +20,7 @@ import WorkerProtocol
         return keys
     }
 
-    @Test("an imported key is sensitive and not extractable now, and was neither made there nor always so")
+    @Test("reports an imported key as sensitive and not extractable now, but neither made there nor always so")
     func imported() async throws {
         let worker = try await WorkerUnderTest.withMerchantKeys(try await TokenDirectory())
         let ec = try await attributes(worker, of: SharedForge.ecMerchant.merchant.publicKeyHash)
@@ -36,7 +37,7 @@ import WorkerProtocol
         #expect(rsa.map(\.derive) == [false] && rsa.map(\.decrypt) == [true] && rsa.map(\.unwrap) == [true])
     }
 
-    @Test("a generated key was made in the token, and was never readable", arguments: [KeyAlgorithm.ec, .rsa])
+    @Test("reports a generated key as made in the HSM token and never readable", arguments: [KeyAlgorithm.ec, .rsa])
     func generated(_ algorithm: KeyAlgorithm) async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         let made = try await worker.generate(algorithm, for: "merchant.test")
@@ -46,13 +47,13 @@ import WorkerProtocol
         #expect(key.algorithm == algorithm && key.bits == (algorithm == .ec ? 256 : 2048))
     }
 
-    @Test("a key that is not there has no attributes, which is no failure")
+    @Test("reports no attributes of a missing key, without a failure")
     func absent() async throws {
         let worker = try await WorkerUnderTest.withMerchantKeys(try await TokenDirectory())
         #expect(try await attributes(worker, of: [UInt8](repeating: 7, count: 32)).isEmpty)
     }
 
-    @Test("the token is asked at each question: what it says of a key that is served has changed since")
+    @Test("asks the HSM token each time: a key in service now has other attributes")
     func fresh() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken)
@@ -63,7 +64,7 @@ import WorkerProtocol
         #expect(try await attributes(worker, of: hash).map(\.extractable) == [true])
     }
 
-    @Test("an attribute that the token does not have is not known, and the others are")
+    @Test("reports an attribute that the HSM token lacks as unknown, and the others with their values")
     func missingAttribute() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.withMerchantKeys(hsmToken)
@@ -74,7 +75,7 @@ import WorkerProtocol
         #expect(key.sensitive == true && key.neverExtractable == false && key.bits == 256)
     }
 
-    @Test("a copy that somebody made beside the key is told as well")
+    @Test("reports a second object with the key's CKA_ID too")
     func copy() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -85,7 +86,7 @@ import WorkerProtocol
         #expect(found.count == 2 && found.filter { $0.sign == true }.count == 1)
     }
 
-    @Test("of many private keys with one CKA_ID no more are told than an answer holds")
+    @Test("reports no more private keys with one CKA_ID than an answer holds")
     func many() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()

@@ -5,11 +5,11 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Merchant keys that are made inside the token, through the real worker.
+/// Merchant keys made inside the HSM token, through the real worker.
 @Suite struct KeyGenerationTests {
     private static let merchant = "merchant.com.example.generated"
 
-    /// Every installed kind of token with every kind of key.
+    /// Each installed kind of HSM token with each type of key.
     private static var kinds: [(TokenKind, KeyAlgorithm)] {
         TokenKind.installed.flatMap { kind in [KeyAlgorithm.ec, .rsa].map { (kind, $0) } }
     }
@@ -21,7 +21,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a key is made, named by its publicKeyHash, listed as it was answered, and decrypts", arguments: kinds)
+    @Test("makes a key that is named by its publicKeyHash, listed as answered, and decrypts", arguments: kinds)
     func made(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -46,7 +46,7 @@ import WorkerProtocol
         #expect(try await worker.keys().count == 2)
     }
 
-    /// pkcs11-tool's line about the token's one private key.
+    /// The line of pkcs11-tool about the HSM token's only private key.
     private func line(_ name: String, _ hsmToken: TokenDirectory) async throws -> String {
         let listing = try await hsmToken.tool(["--list-objects", "--type", "privkey"]).output
         let found = try #require(listing.split(separator: "\n").first { $0.contains("\(name):") })
@@ -54,7 +54,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "others see a key that was made in the token, never extractable, and for nothing but what it is needed for",
+        "makes a key that other tools see as local, never extractable, and limited to its necessary uses",
         arguments: [
             (KeyAlgorithm.ec, KeyUse.processing, "derive"), (.rsa, .processing, "decrypt, unwrap"),
             (.rsa, .identity, "sign"),
@@ -68,7 +68,7 @@ import WorkerProtocol
         #expect(try await line("ID", hsmToken) == key.identifier.hexadecimal)
     }
 
-    @Test("imported keys are for nothing but what they are needed for", arguments: [KeyAlgorithm.ec, .rsa])
+    @Test("limits imported keys to their necessary uses", arguments: [KeyAlgorithm.ec, .rsa])
     func importedUsage(_ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -81,12 +81,12 @@ import WorkerProtocol
     private var unfinished: String { (KeyGeneration.unfinishedIdentifier + Array(1...8)).hexadecimal }
 
     @Test(
-        "what an interruption left is finished by the next generation, and no second key is made",
+        "finishes with the next generation what an interruption left, and makes no second key",
         arguments: [["pubkey"], ["pubkey", "privkey"]], [true, false])
     func finished(types: [String], onlyFinishes: Bool) async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
-        // Back to where the generation was before it gave the objects their own CKA_ID.
+        // Restores the state before the generation gave the objects their own CKA_ID.
         for type in types {
             let changed = try await hsmToken.tool([
                 "--set-id", unfinished, "--type", type, "--id", key.identifier.hexadecimal,
@@ -102,7 +102,7 @@ import WorkerProtocol
         #expect(try await worker.call(try payment(for: key).request).failureKind == nil)
     }
 
-    @Test("another merchant's unfinished key, and another kind's, are left alone")
+    @Test("leaves an unfinished key of another merchant or type alone")
     func othersUnfinished() async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
@@ -118,7 +118,7 @@ import WorkerProtocol
         #expect(try await worker.keys().count == 2)
     }
 
-    @Test("a public key whose private key was never made is removed")
+    @Test("removes a public key whose private key was never made")
     func publicKeyAlone() async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.ec, for: Self.merchant)
@@ -134,7 +134,7 @@ import WorkerProtocol
         #expect(!left.output.contains(Self.merchant))
     }
 
-    @Test("a token that may not give out secrets at all makes no key that it could not use")
+    @Test("makes no key of a type that the HSM token could not use without revealing secrets")
     func withoutTier() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)

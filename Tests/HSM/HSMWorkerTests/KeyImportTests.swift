@@ -20,7 +20,7 @@ import WorkerProtocol
         return (worker, try await worker.open(hsmToken))
     }
 
-    /// pkcs11-tool's view of the same token, logged in: what anyone with the PIN sees.
+    /// Runs pkcs11-tool on the same HSM token, logged in, as anyone with the PIN can.
     private func tool(_ hsmToken: TokenDirectory, _ arguments: [String]) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("pkcs11-tool"),
@@ -32,7 +32,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "an imported key is listed under its publicKeyHash, protected, with its certificate and nothing wrong",
+        "lists an imported key under its publicKeyHash, protected, with its certificate and consistent",
         arguments: TokenKind.installed)
     func listed(_ kind: TokenKind) async throws {
         let (worker, description) = try await opened(kind)
@@ -55,7 +55,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("an imported private key is sensitive and not extractable, as others see it")
+    @Test("imports a private key as sensitive and not extractable, as other tools see it")
     func attributesSeenByOthers() async throws {
         let (hsmToken, worker, description) = try await opened()
         try await worker.mustImport(SharedForge.ecMerchant, description)
@@ -65,7 +65,7 @@ import WorkerProtocol
         #expect(!access.contains("extractable"))
     }
 
-    @Test("the same import again is done already, and nothing is stored twice", arguments: TokenKind.installed)
+    @Test("answers a repeated import as done, and stores nothing twice", arguments: TokenKind.installed)
     func idempotent(_ kind: TokenKind) async throws {
         let (worker, description) = try await opened(kind)
         for _ in 0..<2 { try await worker.mustImport(SharedForge.ecMerchant, description) }
@@ -74,7 +74,7 @@ import WorkerProtocol
         #expect(keys.first?.certificates.count == 1)
     }
 
-    @Test("a known key with another certificate is refused; the certificate alone is taken, once")
+    @Test("refuses a known key with another certificate, and stores the certificate alone once")
     func renewedCertificate() async throws {
         let (_, worker, description) = try await opened()
         let merchant = try SharedForge.ecMerchant
@@ -92,7 +92,7 @@ import WorkerProtocol
         #expect(try await worker.keys().first?.certificates == [merchant.certificate, renewed])
     }
 
-    @Test("a certificate for another key, or without its key in the token, is refused")
+    @Test("refuses a certificate of another key, or without its key in the HSM token")
     func foreignCertificate() async throws {
         let (_, worker, description) = try await opened()
         let (ec, rsa) = (try SharedForge.ecMerchant, try SharedForge.rsaMerchant)
@@ -109,7 +109,7 @@ import WorkerProtocol
         #expect(try await answer(ec.merchant.publicKeyHash, [0x30, 0x03, 1, 2, 3]) == .importRefused)
     }
 
-    @Test("a private key that is not the certificate's leaves nothing behind")
+    @Test("leaves no object when the private key does not match the certificate")
     func mismatch() async throws {
         let (hsmToken, worker, description) = try await opened()
         let otherKey = try ForgeKey(generating: .p256)
@@ -126,12 +126,12 @@ import WorkerProtocol
         #expect(try await tool(hsmToken, ["--list-objects"]).output.contains("Object") == false)
     }
 
-    @Test("an RSA key whose private numbers do not fit is found by its pair test and leaves nothing behind")
+    @Test("detects inconsistent private numbers of an RSA key by the pair test, and leaves no object")
     func brokenPair() async throws {
         let (hsmToken, worker, description) = try await opened()
         let merchant = try SharedForge.rsaMerchant
         // One bit of the private exponent, which follows the public exponent 65537, and one of the coefficient, which
-        // is last: neither way of calculating is right then.
+        // is last. Neither way of calculating is right then.
         var pkcs8 = merchant.key.pkcs8
         let publicExponent: [UInt8] = [2, 3, 1, 0, 1]
         let place = try #require(pkcs8.indices.first { pkcs8[$0...].starts(with: publicExponent) })
@@ -143,7 +143,7 @@ import WorkerProtocol
         try await worker.mustImport(merchant, description)
     }
 
-    @Test("a key sealed to an earlier worker or for another certificate does not open")
+    @Test("cannot open a key sealed to an earlier worker or for another certificate")
     func sealing() async throws {
         let (hsmToken, worker, description) = try await opened()
         let merchant = try SharedForge.ecMerchant
@@ -162,7 +162,7 @@ import WorkerProtocol
         #expect(try await worker.keys().isEmpty)
     }
 
-    @Test("keys that others put into the token are checked: wrong CKA_ID, extractable, no public key")
+    @Test("checks keys that others put into the HSM token: wrong CKA_ID, extractable, no public key")
     func inconsistent() async throws {
         let (hsmToken, _, _) = try await opened()
         let generated = try await tool(
@@ -200,7 +200,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }
 
-    @Test("a private key whose public key is another's is found by the pair test")
+    @Test("detects another key's public key by the pair test")
     func wrongPair() async throws {
         let (hsmToken, _, _) = try await opened()
         let (merchant, otherKey) = (try SharedForge.ecMerchant, try ForgeKey(generating: .p256))

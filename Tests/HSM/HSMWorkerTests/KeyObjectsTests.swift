@@ -7,7 +7,8 @@ import TokenForge
 
 @testable import HSMWorker
 
-/// The objects that an import makes, in a SoftHSM within this process: what the PIN's owner can do with them.
+/// The objects that an import makes, in a SoftHSM within this process, and the operations that the PIN's owner can do
+/// with them.
 @Suite struct KeyObjectsTests {
     private func stored(_ merchant: ForgedMerchant, in session: inout Session) throws -> ObjectHandle {
         let key = try PrivateKeyInfo(pkcs8: SecretBytes(copying: merchant.key.pkcs8))
@@ -17,7 +18,7 @@ import TokenForge
         return try session.createObject(objects.privateKeyTemplate, secrets: key.secrets)
     }
 
-    @Test("no private number can be read out")
+    @Test("cannot read any private number")
     func unreadable() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let ec = try stored(SharedForge.ecMerchant, in: &session)
@@ -28,7 +29,7 @@ import TokenForge
         }
     }
 
-    @Test("it can be made neither extractable nor insensitive, nor copied so")
+    @Test("cannot make the key extractable or insensitive, nor copy it so")
     func staysProtected() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let object = try stored(SharedForge.ecMerchant, in: &session)
@@ -43,7 +44,7 @@ import TokenForge
         #expect(values.flag(.extractable) == false)
     }
 
-    @Test("a processing key does not sign, also not what a copy that may sign has just signed")
+    @Test("does not sign with a processing key, even after a copy with the right to sign has signed the same")
     func signsRequestOnly() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {

@@ -9,8 +9,8 @@ import WorkerProtocol
 
 @Suite("Keys, page by page")
 struct KeyPagesTests {
-    /// A token with the EC and the RSA merchant's keys and a third, whose every page holds one key: it has no time for
-    /// two.
+    /// Opens an HSM token with the EC and the RSA merchant's keys and a third. Each page holds one key, because there
+    /// is no time for two.
     private func harness() throws -> OpenTokenHarness {
         let harness = try OpenTokenHarness(callTimeout: 0)
         var session = try harness.softHSM.openSession()
@@ -25,7 +25,7 @@ struct KeyPagesTests {
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.third"))
     }
 
-    @Test("a listing that has no time for more gives one key at a time, and serves each")
+    @Test("lists one key at a time when there is no time for more, and serves each")
     func pages() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -52,7 +52,7 @@ struct KeyPagesTests {
         #expect(try hsmToken.listKeys(number, in: &session) == .keys([]))
     }
 
-    @Test("another listing gives one up")
+    @Test("abandons a listing when another begins")
     func givenUp() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -67,14 +67,14 @@ struct KeyPagesTests {
         #expect(try harness.hsmToken.listKeys(second, in: &session) != nil)
     }
 
-    @Test("two sessions read and test the keys of one listing at the same time, each of them once")
+    @Test("reads and tests the keys of one listing in two sessions at a time, each key once")
     func together() async throws {
         let meeting = Meeting()
         let harness = try OpenTokenHarness(
             FalteringTier { _, _ in meeting.attend() ? nil : .input }, callTimeout: 0)
         var session = try harness.softHSM.openSession()
         for _ in 0..<5 { try OpenTokenHarness.store(Self.third(), in: &session) }
-        // The harness has tested the first already; here it is new as the others are.
+        // The harness has tested the first one already; here it is as new as the others.
         harness.hsmToken.dropKeys()
         guard case .keyPage(let first, let number) = try harness.hsmToken.listKeys(nil, in: &session) else {
             Issue.record("six keys on one page")
@@ -107,7 +107,7 @@ struct KeyPagesTests {
         #expect(pages.allSatisfy { !$0.isEmpty })
     }
 
-    @Test("a key that is destroyed between two pages is left out and not served")
+    @Test("omits a key destroyed between two pages, and does not serve it")
     func destroyed() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -130,7 +130,7 @@ struct KeyPagesTests {
         #expect(hsmToken.keys.all.count == 2)
     }
 
-    @Test("a key that is made between two pages stays served, and one that vanished does not")
+    @Test("keeps serving a key made between two pages, and not one that vanished")
     func interleaved() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -153,7 +153,7 @@ struct KeyPagesTests {
         #expect(hsmToken.keys.all.count == 3)
     }
 
-    @Test("one key is described as a listing describes it, and none where there is none")
+    @Test("describes one key as a listing does, and none if it is absent")
     func oneKey() throws {
         let harness = try harness()
         var session = try harness.softHSM.openSession()
@@ -169,7 +169,7 @@ struct KeyPagesTests {
         #expect(harness.hsmToken.keys[one] == nil)
     }
 
-    @Test("a key that came in after the listing opens payments all the same")
+    @Test("opens payments with a key that arrived after the listing")
     func newcomer() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -181,7 +181,7 @@ struct KeyPagesTests {
     }
 }
 
-/// Threads that wait for each other.
+/// A barrier for threads.
 private final class Meeting: @unchecked Sendable {
     // Guarded by `condition`.
     private var wanted = 0
@@ -200,7 +200,7 @@ private final class Meeting: @unchecked Sendable {
         return present >= wanted
     }
 
-    /// - Returns: false when the others have not come for a minute.
+    /// - Returns: false if the others have not arrived within a minute.
     func attend() -> Bool {
         condition.lock()
         defer { condition.unlock() }

@@ -6,8 +6,8 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// A processing key signs its own certificate request and nothing else: the right is lent for that, in ways that tokens
-/// differ in.
+/// The temporary right of a processing key to sign its own certificate request and nothing else, by the ways that HSM
+/// tokens offer.
 @Suite struct LentSigningRightTests {
     private static let merchant = "merchant.com.example.lent"
     // CKA_SIGN.
@@ -40,7 +40,7 @@ import WorkerProtocol
                     publicKeyHash: key.identifier, merchantIdentifier: Self.merchant, certificate: certificate)))
     }
 
-    /// pkcs11-tool's line about what the token's one private key may do.
+    /// The line of pkcs11-tool about the uses of the HSM token's only private key.
     private func usage(_ hsmToken: TokenDirectory) async throws -> String {
         let listing = try await hsmToken.tool(["--list-objects", "--type", "privkey"]).output
         let found = try #require(listing.split(separator: "\n").first { $0.contains("Usage:") })
@@ -49,7 +49,7 @@ import WorkerProtocol
 
     private func restoring(_ algorithm: KeyAlgorithm) -> String { algorithm == .ec ? "derive" : "decrypt, unwrap" }
 
-    @Test("a copy signs, and the stored key is never changed", arguments: kinds)
+    @Test("signs with a copy, and never changes the stored key", arguments: kinds)
     func byCopy(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try ScriptedToken(try await kind.fresh(), Self.noChange)
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -60,7 +60,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_SetAttributeValue").allSatisfy { $0.value == 0 })
     }
 
-    @Test("where no copy may sign, the stored key gets the right and loses it again", arguments: kinds)
+    @Test("gives the stored key the right and removes it again where no copy may sign", arguments: kinds)
     func byChange(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let real = try await kind.fresh()
         let hsmToken = try ScriptedToken(real, Self.noCopy)
@@ -72,7 +72,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a copy that does not get the right, or gets a weaker protection, is not used",
+        "does not use a copy that lacks the right or has weaker protection",
         arguments: ["0x108 0", "0x162 1"])
     func disobedientCopy(_ attribute: String) async throws {
         let softHSM = try await TokenDirectory()
@@ -81,12 +81,12 @@ import WorkerProtocol
         let key = try await worker.generate(.rsa, for: Self.merchant)
         let changes = hsmToken.calls("C_SetAttributeValue").count
         _ = try await request(for: key, worker)
-        // The right was given and taken.
+        // The right was given and removed.
         #expect(hsmToken.calls("C_SetAttributeValue").count == changes + 2)
         #expect(try await usage(softHSM) == restoring(.rsa))
     }
 
-    @Test("a failing signature takes the right back too", arguments: [KeyAlgorithm.ec, .rsa])
+    @Test("removes the right after a failed signature too", arguments: [KeyAlgorithm.ec, .rsa])
     func failing(_ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM, Self.noCopy)
@@ -98,7 +98,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "where the token lends nothing, the key may sign from the beginning until its certificate is stored",
+        "makes a key that may sign until its certificate is stored where the HSM token grants no temporary right",
         arguments: [KeyAlgorithm.ec, .rsa])
     func fromBeginning(_ algorithm: KeyAlgorithm) async throws {
         let softHSM = try await TokenDirectory()
@@ -106,22 +106,22 @@ import WorkerProtocol
         let worker = try await WorkerUnderTest.serving(hsmToken)
         let key = try await worker.generate(algorithm, for: Self.merchant)
         #expect(key.use == .processing)
-        // The first pair could not sign and is gone.
+        // The first pair could not sign and was destroyed.
         #expect(hsmToken.calls("C_GenerateKeyPair").count == 2)
         #expect(try await worker.keys() == [key])
         #expect(try await usage(softHSM).contains("sign"))
         let request = try await request(for: key, worker)
-        // Now the token lets the right be taken away.
+        // Now the HSM token permits the right to be removed.
         try hsmToken.play(Self.noCopy)
         #expect(try await store(request, of: key, worker) == .done)
         #expect(try await usage(softHSM) == restoring(algorithm))
-        // Where it still lends nothing, the key signs nothing more.
+        // Where it still grants none, the key signs nothing more.
         try hsmToken.play(Self.noCopy, Self.noChange)
         let again = await #expect(throws: WorkerFailure.self) { try await self.request(for: key, worker) }
         #expect(again?.kind == .importRefused)
     }
 
-    @Test("a key of an earlier version, which may sign, signs its request and loses the right with its certificate")
+    @Test("lets an earlier version's key, which may sign, sign its request, and removes the right with the certificate")
     func earlierVersion() async throws {
         let softHSM = try await TokenDirectory()
         let hsmToken = try ScriptedToken(softHSM)
@@ -133,7 +133,7 @@ import WorkerProtocol
         let key = try #require(try await worker.keys().first)
         #expect(key.use == .processing && key.inconsistency == nil)
         #expect(try await usage(softHSM) == "decrypt, sign, unwrap")
-        // Nobody signs a handshake with it.
+        // It signs no handshake.
         #expect(try await worker.signTLS(key.identifier).failureKind == .keyNotFound)
         let copies = hsmToken.calls("C_CopyObject").count
         let request = try await request(for: key, worker)

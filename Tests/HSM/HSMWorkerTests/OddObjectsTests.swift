@@ -8,9 +8,9 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// One odd object must not hide the other keys of its token.
+/// Unusual objects, which must not hide the other keys of their HSM token.
 @Suite struct OddObjectsTests {
-    /// As the daemon gets it: through a frame.
+    /// The keys as the daemon receives them, through a frame.
     private func list(_ harness: OpenTokenHarness) throws -> [KeyDescription] {
         var session = try harness.softHSM.openSession()
         let answer = try #require(try harness.hsmToken.listKeys(nil, in: &session))
@@ -26,7 +26,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a label longer than an answer holds is cut between two characters",
+        "truncates a label longer than an answer holds between two characters",
         arguments: [
             ("👩‍👩‍👧‍👦", 25), ("é", 2), ("漢", 3), ("x", 1),
         ])
@@ -46,7 +46,7 @@ import WorkerProtocol
         #expect(keys.contains { $0.algorithm == .rsa && $0.label == "merchant.test" })
     }
 
-    @Test("a label of one character that is longer than an answer holds is cut between two code points")
+    @Test("truncates a label of one oversized character between two code points")
     func oneLongCharacter() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -61,7 +61,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a key that wants the PIN for each use is listed as what it is, and hides no other", arguments: KeyUse.allCases)
+        "lists a key that requires the PIN for each use as such, and hides no other", arguments: KeyUse.allCases)
     func alwaysAuthenticated(_ use: KeyUse) throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -82,7 +82,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a certificate that is too large makes its key inconsistent and hides no other",
+        "makes a key with an oversized certificate inconsistent, and hides no other",
         arguments: [FieldBound.certificate + 1, 65_537, 300_000])
     func largeCertificate(_ byteCount: Int) throws {
         let harness = try OpenTokenHarness()
@@ -103,7 +103,7 @@ import WorkerProtocol
         #expect(keys.contains { $0.algorithm == .rsa && $0.inconsistency == nil })
     }
 
-    @Test("a certificate at the bound is read, and one that is none is passed on for the daemon to say so")
+    @Test("reads a certificate at the size limit, and passes an invalid one on for the daemon to report")
     func boundaryCertificate() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -117,7 +117,7 @@ import WorkerProtocol
         #expect(key.certificates == [none] && key.inconsistency == nil)
     }
 
-    @Test("more certificates than an answer holds make their key inconsistent")
+    @Test("makes a key with more certificates than an answer holds inconsistent")
     func manyCertificates() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -134,7 +134,7 @@ import WorkerProtocol
         #expect(key.inconsistency?.contains("more than 32 certificates") == true)
     }
 
-    @Test("an identifier or a label without end hides nothing but itself")
+    @Test("hides only the object with an endless identifier or label")
     func largeAttributes() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -153,7 +153,7 @@ import WorkerProtocol
         #expect(keys.contains { $0.algorithm == .ec && $0.inconsistency != nil })
     }
 
-    @Test("a sentence that is too long for a frame is cut and does not cost the answer")
+    @Test("truncates a sentence too long for a frame, and still answers")
     func longSentence() throws {
         let answer = WorkerAnswer.failed(WorkerFailure(.hsmTokenUnavailable, String(repeating: "ä", count: 4000)))
         var decoder = FrameDecoder(maximumLength: FieldBound.answerFrame)

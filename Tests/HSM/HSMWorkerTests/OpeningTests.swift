@@ -3,7 +3,7 @@ import Testing
 import WorkerProtocol
 
 @Suite struct OpeningTests {
-    @Test("an open token says what it is and serves both versions at tier C")
+    @Test("describes an open HSM token, and serves both versions at tier C")
     func opens() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -20,12 +20,12 @@ import WorkerProtocol
         #expect(try await worker.end() == 0)
     }
 
-    @Test("the worker loads no PKCS#11 library but the one that it was told to")
+    @Test("loads only the configured PKCS#11 library")
     func linksNone() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
         try await worker.open(hsmToken)
-        // Not by Foundation, which takes a short read of /proc for the end.
+        // Not with Foundation, which takes a short read of /proc for the end.
         let maps = try await Program.run(
             Program.installed("cat"), ["/proc/\(worker.processIdentifier)/maps"], environment: [:]
         ).output
@@ -33,7 +33,7 @@ import WorkerProtocol
         #expect(!maps.contains("p11-kit"))
     }
 
-    @Test("where no symmetric key may be read, nothing that needs it is served, and a sentence says why")
+    @Test("serves nothing that needs a readable symmetric key where none may be read, and explains why")
     func tierCForbidden() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -47,7 +47,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "where the token keeps the symmetric keys, nothing else is needed: NSS at tiers B and A",
+        "needs nothing more where the HSM token keeps the symmetric keys: NSS at tiers B and A",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func strongTiers() async throws {
         let hsmToken = try await NSSTokenDirectory()
@@ -60,7 +60,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .b))
     }
 
-    @Test("a wrong PIN is loginRefused, tried once and not echoed")
+    @Test("answers a wrong PIN with loginRefused, tries it once and does not repeat it")
     func wrongPIN() async throws {
         let hsmToken = try await TokenDirectory()
         try hsmToken.directory.write("99887766\n", to: "pin")
@@ -72,7 +72,7 @@ import WorkerProtocol
         #expect(try await worker.end() == 69)
     }
 
-    @Test("an absent token, library or PIN file is hsmTokenUnavailable and names what is absent")
+    @Test("answers an absent HSM token, library or PIN file with hsmTokenUnavailable, and names it")
     func absent() async throws {
         let hsmToken = try await TokenDirectory()
         for (change, name): (@Sendable (inout HSMTokenOpening) -> Void, String) in [
@@ -88,7 +88,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a token whose security officer has set no user PIN is not opened, and the sentence says so")
+    @Test("does not open an HSM token without a user PIN, and explains why")
     func withoutUserPIN() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         let made = try await Program.run(
@@ -104,7 +104,7 @@ import WorkerProtocol
         #expect(failure?.message.contains("no user PIN") == true, "\(failure?.message ?? "")")
     }
 
-    @Test("another version's daemon is refused")
+    @Test("refuses a daemon of another version")
     func versions() async throws {
         let hsmToken = try await TokenDirectory()
         for change: @Sendable (inout HSMTokenOpening) -> Void in [
@@ -116,7 +116,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("nothing is done before the token is open, and it is opened once")
+    @Test("does nothing before the HSM token is open, and opens it once")
     func order() async throws {
         let hsmToken = try await TokenDirectory()
         let early = try WorkerUnderTest(hsmToken)
@@ -130,7 +130,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "bytes that are no frame end the worker with status 70, before and after the token is open",
+        "exits with status 70 for bytes that are not a frame, before and after the HSM token is open",
         arguments: [
             [0xFF, 0xFF, 0xFF, 0xFF], [0, 0, 0, 0], [0, 0, 0, 9, 99, 0, 0, 0, 0, 0, 0, 0, 1],
             [0, 0, 0, 10, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 9, 3, 0, 0, 0, 0, 0, 0, 0, 1],
@@ -146,7 +146,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("an input that ends inside a frame ends the worker with status 70")
+    @Test("exits with status 70 for an input that ends inside a frame")
     func truncatedStream() async throws {
         let worker = try WorkerUnderTest(try await TokenDirectory())
         worker.send([0, 0, 0, 9, 6])

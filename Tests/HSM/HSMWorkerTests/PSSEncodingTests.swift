@@ -5,8 +5,8 @@ import Testing
 
 @testable import HSMWorker
 
-/// EMSA-PSS by Wycheproof's signatures: each valid one, raised to its public exponent, is the encoding of its message with a
-/// salt that can be read out of it.
+/// EMSA-PSS against Wycheproof's signatures. Each valid one, raised to its public exponent, is the encoding of its
+/// message with a salt that can be read from it.
 @Suite struct PSSEncodingTests {
     private struct File: Decodable {
         struct Group: Decodable {
@@ -26,7 +26,7 @@ import Testing
         Array((0..<UInt8((count + 31) / 32)).flatMap { SHA256.hash(data: seed + [0, 0, 0, $0]) }.prefix(count))
     }
 
-    /// The RSA operation with the public key, by openssl.
+    /// Returns the result of the RSA operation with the public key, by openssl.
     private func encoding(of signature: [UInt8], _ publicKey: String) async throws -> [UInt8] {
         let result = try await Program.run(
             Program.installed("sh"),
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "every valid signature is the encoding of its message with its salt, bit for bit",
+        "encodes each message with its salt as every valid signature does, bit for bit",
         arguments: [
             "rsa_pss_2048_sha256_mgf1_32_test.json", "rsa_pss_2048_sha256_mgf1_0_test.json",
             "rsa_pss_3072_sha256_mgf1_32_test.json",
@@ -66,7 +66,7 @@ import Testing
         #expect(checked == 12)
     }
 
-    @Test("each encoding has a salt of its own, 32 bytes, and leaves the modulus's highest bit free")
+    @Test("uses a new salt of 32 bytes each time, and leaves the modulus's highest bit free")
     func salts() {
         let digest = Array(SHA256.hash(data: [1, 2, 3]))
         let encodings = (0..<64).map { _ in PSSEncoding.encode(digest: digest, modulusBits: 2048) }

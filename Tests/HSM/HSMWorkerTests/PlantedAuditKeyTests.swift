@@ -8,12 +8,13 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// Who has the PIN puts a key into the token, under the name that the daemon has planned, and keeps a copy of it.
+/// A key put into the HSM token by an attacker with the PIN, under the name that the daemon has planned; the attacker
+/// keeps a copy.
 @Suite struct PlantedAuditKeyTests {
     private let identifier = (0..<16).map { UInt8(0xA0 + $0) }
     private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)
 
-    /// As well disguised as the PIN permits: everything that can be asked for is as with a real audit key.
+    /// Plants a key disguised as far as the PIN permits: every attribute that can be read is that of a real audit key.
     private func plant(_ key: ForgeKey, withPublicKey: Bool = true, in session: inout Session) throws {
         let objects = AuditKeyObjects(identifier: identifier)
         let information = try PrivateKeyInfo(pkcs8: SecretBytes(copying: key.pkcs8))
@@ -41,7 +42,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("it is neither listed, nor used, nor taken for the one that was planned, and the sentence says what to do")
+    @Test("neither lists nor uses the planted key, does not take it for the planned one, and says what to do")
     func planted() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -58,12 +59,12 @@ import WorkerProtocol
         }
     }
 
-    @Test("beside a real one of the same name it changes nothing: the real one signs")
+    @Test("signs with the real key despite a planted one of the same name")
     func besideRealOne() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
         try plant(ForgeKey(generating: .p256), withPublicKey: false, in: &session)
-        // A daemon that has not met the planted one yet would have made its own: here both are there.
+        // A daemon that had not met the planted key would have made its own; here both exist.
         let objects = AuditKeyObjects(identifier: identifier)
         _ = try session.generateKeyPair(
             .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)

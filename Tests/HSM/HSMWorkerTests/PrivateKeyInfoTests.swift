@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    @Test("a key file cut anywhere is refused")
+    @Test("refuses a key file truncated anywhere")
     func truncations() throws {
         for pkcs8 in [try SharedForge.ecMerchant.key.pkcs8, try SharedForge.rsaMerchant.key.pkcs8] {
             #expect(!refuses(pkcs8))
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test("any changed bit before the private number is refused, but the one between the two versions")
+    @Test("refuses any changed bit before the private number, except the one between the two versions")
     func bitFlips() throws {
         let pkcs8 = try SharedForge.ecMerchant.key.pkcs8
         // The headers and the algorithm are 36 octets; PKCS#8's version is the sixth.
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test("keys of other kinds are refused: Ed25519, P-384")
+    @Test("refuses keys of other types: Ed25519, P-384")
     func otherAlgorithms() {
         // RFC 8410 §10.3.
         let ed25519: [UInt8] =
@@ -52,7 +52,7 @@ import Testing
         #expect(refuses(p384))
     }
 
-    @Test("a certificate's public key is taken in its one encoding")
+    @Test("accepts a certificate's public key in its only encoding")
     func subjectPublicKeyInfo() throws {
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
             let parsed = try CertificateAttributes(der: merchant.certificate)

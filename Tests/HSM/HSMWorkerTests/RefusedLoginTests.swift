@@ -13,7 +13,7 @@ import WorkerProtocol
 
         func set(_ pin: String) throws { try hsmToken.directory.write(pin + "\n", to: "pin") }
 
-        /// A worker of its own opens the token; nil when it does.
+        /// Opens the HSM token in a new worker, and returns its failure; nil on success.
         func failure() async throws -> WorkerFailure? {
             let worker = try WorkerUnderTest(hsmToken)
             do {
@@ -25,7 +25,9 @@ import WorkerProtocol
         }
     }
 
-    @Test("a refused PIN is not tried again by a later worker, another PIN is, and the right one ends the memory")
+    @Test(
+        "does not try a refused PIN in a later worker, tries another PIN, and forgets the refusal after the right one"
+    )
     func remembers() async throws {
         let place = Place(hsmToken: try await TokenDirectory())
         try place.set("99887766")
@@ -46,7 +48,7 @@ import WorkerProtocol
         #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
     }
 
-    @Test("the file is the owner's alone, holds no PIN, and removing it allows one more try")
+    @Test("keeps a file readable by its owner alone, without the PIN; its removal permits one more try")
     func file() async throws {
         let place = Place(hsmToken: try await TokenDirectory())
         try place.set("99887766")
@@ -60,7 +62,7 @@ import WorkerProtocol
         #expect(try await place.failure()?.message.contains("C_Login: CKR_PIN_INCORRECT") == true)
     }
 
-    @Test("a file that was damaged is made anew; one that cannot be made keeps nobody from the token")
+    @Test("replaces a damaged file, and opens the HSM token even if the file cannot be made")
     func damaged() async throws {
         let place = Place(hsmToken: try await TokenDirectory())
         try place.hsmToken.directory.write("something else\n", to: "refused")
@@ -74,7 +76,7 @@ import WorkerProtocol
         #expect(try await other.failure() == nil)
     }
 
-    @Test("after a wrong PIN, nothing is tried while a refusal could not be remembered")
+    @Test("tries nothing after a wrong PIN while a refusal cannot be remembered")
     func countLow() async throws {
         let place = Place(hsmToken: try await TokenDirectory())
         try place.set("99887766")
@@ -88,7 +90,7 @@ import WorkerProtocol
         #expect(failure.message.contains("CKF_USER_PIN_COUNT_LOW") && !failure.message.contains("C_Login"))
     }
 
-    @Test("what is remembered belongs to one token: the same PIN is tried on another")
+    @Test("remembers a PIN for one HSM token, and tries it on another")
     func otherToken() throws {
         let directory = try FreshDirectory()
         let memory = try #require(try RefusedLogins(path: directory.path("refused")))

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The newest checkpoint as a data object in the token, through the real worker.
+/// The newest audit checkpoint as a data object in the HSM token, through the real worker.
 @Suite struct RememberedHeadTests {
     private func line(_ sequence: Int, _ node: String = "backend-1") -> String {
         #"{"checkpoint":{"node":"\#(node)","sequence":\#(sequence)},"signature":"AA=="}"#
@@ -14,7 +14,7 @@ import WorkerProtocol
         return listing.components(separatedBy: "Data object ").dropFirst().map { String($0) }
     }
 
-    @Test("a node's newest line takes the place of the one before; other nodes' stay")
+    @Test("replaces a node's previous line with its newest, and keeps other nodes' lines")
     func replaced() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -28,7 +28,7 @@ import WorkerProtocol
         #expect(try await dataObjects(hsmToken).count == 2)
     }
 
-    @Test("a node's name that begins like another's is another node")
+    @Test("distinguishes a node from another whose name begins alike")
     func similarNames() async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         for node in ["backend-1", "backend-10", "backend"] {
@@ -37,7 +37,7 @@ import WorkerProtocol
         #expect(try await worker.heads().count == 3)
     }
 
-    @Test("the same line again changes nothing")
+    @Test("changes nothing for the same line")
     func repeated() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -46,7 +46,7 @@ import WorkerProtocol
         #expect(try await dataObjects(hsmToken).count == 1)
     }
 
-    @Test("the longest line comes back whole")
+    @Test("returns the longest line whole")
     func longest() async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         let line = String(repeating: "x", count: 4096)
@@ -54,7 +54,7 @@ import WorkerProtocol
         #expect(try await worker.heads() == [line])
     }
 
-    @Test("a line without a node, or nothing to remember, is refused")
+    @Test("refuses a line without a node, or an empty line")
     func empty() async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         #expect(try await worker.remember(line(1), node: "").failureKind == .auditRefused)
@@ -62,7 +62,7 @@ import WorkerProtocol
         #expect(try await worker.heads().isEmpty)
     }
 
-    @Test("who has not logged in does not see it")
+    @Test("hides the line from sessions without a login")
     func privateObject() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -74,7 +74,7 @@ import WorkerProtocol
         #expect(seen.first?.contains("'paytokend'") == true)
     }
 
-    @Test("other applications' data objects are neither read nor destroyed")
+    @Test("neither reads nor destroys other applications' data objects")
     func foreign() async throws {
         let hsmToken = try await TokenDirectory()
         let file = try hsmToken.directory.write("somebody else's", to: "foreign")
@@ -94,7 +94,7 @@ import WorkerProtocol
         #expect(try await dataObjects(hsmToken).count == 4)
     }
 
-    @Test("of several that an interruption left, all are read, and the next one ends them")
+    @Test("reads all lines that an interruption left, and destroys the older ones with the next")
     func several() async throws {
         let hsmToken = try await TokenDirectory()
         for sequence in 1...3 {
@@ -107,13 +107,13 @@ import WorkerProtocol
         }
         let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.heads().sorted() == (1...3).map { line($0) })
-        // The one that is there already stays.
+        // The line that is already there stays.
         #expect(try await worker.remember(line(2), node: "backend-1") == .done)
         #expect(try await worker.heads() == [line(2)])
         #expect(try await dataObjects(hsmToken).count == 1)
     }
 
-    @Test("the heads of a hundred nodes that share a token are all read")
+    @Test("reads the heads of a hundred nodes that share an HSM token")
     func manyNodes() async throws {
         let worker = try await WorkerUnderTest.serving(try await TokenDirectory())
         for number in 1...100 {
@@ -122,11 +122,11 @@ import WorkerProtocol
         #expect(try await worker.heads().count == 100)
     }
 
-    @Test("killed at any moment, the token remembers the last line that was answered or a later one", arguments: 0..<12)
+    @Test("keeps in the HSM token the last answered line, or a later one, when killed at any moment", arguments: 0..<12)
     func killed(_ round: Int) async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
-        // One session, so that the lines are kept in the order in which they are sent.
+        // One session, so that the lines are stored in the order of the requests.
         try await worker.open(hsmToken, sessions: 1)
         #expect(try await worker.remember(line(1), node: "backend-1") == .done)
         for sequence in 2...300 {
@@ -149,7 +149,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a read-only token is opened and serves; what the record would write there is refused with the reason",
+        "opens and serves a read-only HSM token, and refuses the audit record's writes with the reason",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs NSS's softoken and certutil"))
     func readOnly() async throws {
         let hsmToken = try await NSSTokenDirectory(flags: "readOnly")
@@ -164,7 +164,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a token that takes no data objects says so, and goes on working otherwise",
+        "reports an HSM token that stores no data objects, and continues otherwise",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs NSS's softoken and certutil"))
     func noDataObjects() async throws {
         let worker = try await WorkerUnderTest.serving(try await NSSTokenDirectory())

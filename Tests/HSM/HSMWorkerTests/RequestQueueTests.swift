@@ -5,7 +5,7 @@ import Testing
 @testable import HSMWorker
 
 @Suite struct RequestQueueTests {
-    @Test("requests are taken in the order in which they came, and after the last there are none")
+    @Test("takes requests in order of arrival, and none after the last")
     func order() {
         let batches = Batches([0..<3, 3..<5])
         let queue = RequestQueue(read: batches.next)
@@ -14,7 +14,7 @@ import Testing
         #expect(queue.take() == nil)
     }
 
-    @Test("nothing is read while requests wait")
+    @Test("reads nothing while requests wait")
     func readsOnDemand() {
         let batches = Batches([0..<3, 3..<5])
         let queue = RequestQueue(read: batches.next)
@@ -22,7 +22,7 @@ import Testing
         #expect(batches.left == 1)
     }
 
-    @Test("a thread reads on while another works on what it has read", .timeLimit(.minutes(1)))
+    @Test("reads on in one thread while another handles what was read", .timeLimit(.minutes(1)))
     func readsBesideWork() async {
         let (first, second) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let batches = Batches([0..<1, 1..<2])
@@ -31,7 +31,7 @@ import Testing
             for _ in 0..<2 {
                 group.addTask {
                     await onThread {
-                        // Neither goes on before the other has a request as well.
+                        // Neither continues before the other has a request as well.
                         if queue.take()?.identifier == 0 {
                             second.wait()
                             first.signal()
@@ -46,7 +46,7 @@ import Testing
         #expect(queue.take() == nil)
     }
 
-    @Test("each request is taken by one of many threads, and all of them end", .timeLimit(.minutes(1)))
+    @Test("gives each request to one of many threads, and ends all of them", .timeLimit(.minutes(1)))
     func everyRequestOnce() async {
         let sessions = 8
         let batches = Batches((0..<2500).map { $0 * 2..<$0 * 2 + 2 })
@@ -63,7 +63,7 @@ import Testing
     }
 }
 
-/// What a stream brings, batch by batch.
+/// The batches that a stream delivers.
 private final class Batches: Sendable {
     private let batches: Mutex<[Range<UInt64>]>
 
@@ -88,7 +88,7 @@ private final class Taken: Sendable {
     var all: [UInt64] { identifiers.withLock { $0 } }
 }
 
-/// Blocks a thread of its own.
+/// Runs `body` in a new thread, because it blocks.
 private func onThread(_ body: @escaping @Sendable () -> Void) async {
     await withCheckedContinuation { continuation in
         Thread {

@@ -6,7 +6,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// PKCS#10 requests that are signed inside the token.
+/// PKCS#10 requests signed inside the HSM token.
 @Suite struct RequestSigningTests {
     private static let merchant = "merchant.com.example.requested"
 
@@ -25,7 +25,8 @@ import WorkerProtocol
     }
 
     @Test(
-        "openssl verifies the request, an authority certifies it, and the certificate finds its key", arguments: kinds)
+        "signs a request that openssl verifies and an authority certifies, and whose certificate finds its key",
+        arguments: kinds)
     func wholeWay(_ kind: TokenKind, _ algorithm: KeyAlgorithm) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -57,7 +58,9 @@ import WorkerProtocol
         #expect(try await worker.keys().first?.certificates == [certificate])
     }
 
-    @Test("an imported key signs its request too, for the renewal of its certificate", arguments: TokenKind.installed)
+    @Test(
+        "signs the request of an imported key too, for the renewal of its certificate", arguments: TokenKind.installed
+    )
     func imported(_ kind: TokenKind) async throws {
         let hsmToken = try await kind.fresh()
         let worker = try WorkerUnderTest(hsmToken)
@@ -70,7 +73,7 @@ import WorkerProtocol
         }
     }
 
-    /// One element of DER from the front.
+    /// Splits one DER element from the front.
     private func element(_ bytes: ArraySlice<UInt8>) -> (whole: [UInt8], content: ArraySlice<UInt8>) {
         let start = bytes.startIndex
         var header = 2
@@ -83,7 +86,7 @@ import WorkerProtocol
         return (Array(bytes[start..<end]), bytes[(start + header)..<end])
     }
 
-    @Test("nothing but a certificate request of the key itself is signed")
+    @Test("refuses to sign anything but a certificate request of the key itself")
     func otherBytes() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -96,7 +99,7 @@ import WorkerProtocol
             Issue.record("the request itself was not signed")
             return
         }
-        // The body of a certificate for this very key, as a forger of certificates would want it signed.
+        // The body of a certificate for this very key, which a forger of certificates would want signed.
         let certificate = try SharedForge.authority.merchantCertificate(
             subjectPublicKeyInfo: key.subjectPublicKeyInfo, profile: .init(merchantIdentifier: Self.merchant))
         var laterVersion = information

@@ -4,12 +4,12 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// The audit key and the remembered head on a token that fails at the worst moment.
+/// The audit key and the remembered head on an HSM token that fails at the worst moment.
 @Suite struct ScriptedAuditTests {
     private let identifier = (0..<16).map { UInt8($0) }
     private let checkpoint = Array(#"{"node":"backend-1","sequence":7}"#.utf8)
 
-    @Test("killed between the new object and the end of the old one, the token remembers both")
+    @Test("keeps both lines in the HSM token when killed between creating the new and destroying the old object")
     func killedBetween() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -26,7 +26,7 @@ import WorkerProtocol
         #expect(try await later.heads() == ["two"])
     }
 
-    @Test("the next line needs no search among all objects")
+    @Test("replaces the line without a search among all objects")
     func withoutSearch() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -37,13 +37,13 @@ import WorkerProtocol
         #expect(try await worker.heads() == ["three"])
     }
 
-    @Test("an object that was removed, or a call that failed, is followed by a search", arguments: ["0x82", "0x5"])
+    @Test("searches again after an object was removed or a call failed", arguments: ["0x82", "0x5"])
     func searchesAgain(value: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await worker.remember("one", node: "backend-1") == .done)
         try hsmToken.play("fault C_DestroyObject nth=1 return=\(value) once")
-        // CKR_OBJECT_HANDLE_INVALID says that the former object is gone: the search finds it, and it is destroyed.
+        // CKR_OBJECT_HANDLE_INVALID means that the former object is gone: the search finds and destroys it.
         let answer = try await worker.remember("two", node: "backend-1")
         #expect(value == "0x82" ? answer == .done : answer.failureKind == .auditRefused)
         let searches = hsmToken.calls("C_FindObjectsInit").count
@@ -52,7 +52,7 @@ import WorkerProtocol
         #expect(try await worker.heads() == ["two"])
     }
 
-    @Test("where the new object cannot be created, the old one stays and the reason is told")
+    @Test("keeps the old object if the new one cannot be created, and reports the reason")
     func notCreated() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -67,7 +67,7 @@ import WorkerProtocol
         #expect(try await worker.heads() == ["one"])
     }
 
-    @Test("where the old object cannot be destroyed, the new one is there and the failure is told")
+    @Test("keeps the new object if the old one cannot be destroyed, and reports the failure")
     func notDestroyed() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -77,7 +77,7 @@ import WorkerProtocol
         #expect(try await worker.heads().sorted() == ["one", "two"])
     }
 
-    @Test("a read-only token makes no audit key and says what to do")
+    @Test("makes no audit key in a read-only HSM token, and says what to do")
     func readOnly() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -89,21 +89,21 @@ import WorkerProtocol
         #expect(try await worker.auditKeys().isEmpty)
     }
 
-    @Test("a token that does not say that it made the key itself gets no audit key, and keeps none of the attempt")
+    @Test("makes no audit key, and leaves no object, in an HSM token that does not report the key as its own")
     func notLocal() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "keys-not-local")
         let worker = try await WorkerUnderTest.serving(hsmToken)
         let answer = try await worker.call(.createAuditKey(identifier: identifier))
         #expect(answer.failureKind == .auditRefused)
         #expect(answer.failureMessage.contains("CKA_LOCAL"), "\(answer)")
-        // On the real token behind it nothing is left that could be taken for an audit key.
+        // The real HSM token contains no object that could be taken for an audit key.
         try hsmToken.play()
         let later = try await WorkerUnderTest.serving(hsmToken)
         #expect(try await later.auditKeys().isEmpty)
         #expect(try await later.sign(checkpoint, identifier).failureKind == .keyNotFound)
     }
 
-    @Test("a key that the token says was brought into it is neither listed nor used")
+    @Test("neither lists nor uses a key that the HSM token reports as imported")
     func broughtIn() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         _ = try await WorkerUnderTest.serving(hsmToken).createAuditKey(identifier)
@@ -119,7 +119,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a handle that has become invalid is looked up again, and the checkpoint is signed")
+    @Test("finds the key again after an invalid handle, and signs the audit checkpoint")
     func staleHandle() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -135,7 +135,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a key that was used and is not found any more means a token that has lost itself")
+    @Test("reports the HSM token as unavailable when a key that was used is no longer found")
     func lostToken() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -157,7 +157,7 @@ import WorkerProtocol
             ], environment: hsmToken.environment)
     }
 
-    @Test("a signature that fails on a token that decrypts costs no worker; on one that does not, it does")
+    @Test("keeps the worker after a failed signature if the HSM token still decrypts, and ends it otherwise")
     func failingSignature() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)

@@ -4,7 +4,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// How often a PIN is tried: the scripted module counts.
+/// The number of tries of a PIN, as the scripted module counts them.
 @Suite struct ScriptedLoginTests {
     private struct Place {
         let real: TokenDirectory
@@ -37,7 +37,7 @@ import WorkerProtocol
     /// CKR_PIN_INCORRECT.
     private static let incorrect: UInt = 0xA0
 
-    @Test("a wrong PIN meets the token once, however many workers start; the right one is then tried once")
+    @Test("tries a wrong PIN once, however many workers start, and the right one then once")
     func onceAcrossWorkers() async throws {
         let place = try await Place()
         try place.set("99887766")
@@ -48,7 +48,7 @@ import WorkerProtocol
         #expect(place.logins == [Self.incorrect, 0])
     }
 
-    @Test("a login that was lost after the PIN's file was given a wrong one is tried once, not at each request")
+    @Test("tries once, not at each request, to renew a lost login after the file received a wrong PIN")
     func lostLogin() async throws {
         let place = try await Place()
         let (worker, description) = try await place.open()
@@ -64,7 +64,7 @@ import WorkerProtocol
         #expect(place.logins == [0, Self.incorrect])
     }
 
-    @Test("a worker whose input ends during a login exits when the login has ended")
+    @Test("exits after a login under way has ended when its input ends")
     func endsAfterLogin() async throws {
         let place = try await Place()
         let (worker, description) = try await place.open()
@@ -78,7 +78,7 @@ import WorkerProtocol
         #expect(place.logins == [0, 0])
     }
 
-    @Test("a new login waits until no other session is within the library, whose call may use what the logout freed")
+    @Test("waits with a new login until no session is inside the library, which may use what the logout frees")
     func waitsForCalls() async throws {
         let place = try await Place()
         let worker = try WorkerUnderTest(place.hsmToken)
@@ -96,14 +96,14 @@ import WorkerProtocol
         for _ in 0..<2 {
             #expect(try await worker.receive()?.answer == .plaintext(payment.plaintext, tier: .c))
         }
-        // Calls are logged when they have returned: the delayed one has, before the login.
+        // Calls are logged when they have returned: the delayed one returned before the login.
         let functions = place.hsmToken.calls()[before...].map(\.function)
         let login = try #require(functions.firstIndex(of: "C_Login"))
         #expect(functions[..<login].count { $0 == "C_DeriveKey" } == 2, "\(functions)")
         #expect(place.logins == [0, 0])
     }
 
-    @Test("on the last try and on a locked PIN nothing is tried, and the sentence says what to do")
+    @Test("tries nothing on the last try or on a locked PIN, and says what to do")
     func lastTry() async throws {
         let place = try await Place()
         for (flag, word) in [("0x20000", "CKF_USER_PIN_FINAL_TRY"), ("0x40000", "locked")] {
@@ -112,13 +112,13 @@ import WorkerProtocol
             #expect(failure.kind == .loginRefused && failure.message.contains(word), "\(failure.message)")
         }
         #expect(place.logins.isEmpty)
-        // A count that is low allows what was never refused.
+        // A low count still permits a PIN that was never refused.
         try place.hsmToken.play("token-flags 0x10000")
         #expect(try await place.failure() == nil)
         #expect(place.logins == [0])
     }
 
-    @Test("a failing token at the login has refused nothing: the same PIN is tried by the next worker")
+    @Test("does not count a failing HSM token's login as a refusal: the next worker tries the same PIN")
     func failingToken() async throws {
         let place = try await Place()
         try place.hsmToken.play("fault C_Login always return=0x30")

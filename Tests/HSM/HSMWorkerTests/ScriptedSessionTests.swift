@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// What tokens do to sessions, through the real worker: the scripted module in front of SoftHSM.
+/// Sessions on unreliable HSM tokens, through the real worker: the scripted module in front of SoftHSM.
 @Suite struct ScriptedSessionTests {
     /// CKR_SESSION_COUNT and CKR_DEVICE_MEMORY.
     private static let (sessionCount, deviceMemory): (UInt, UInt) = (0xB1, 0x31)
@@ -20,7 +20,7 @@ import WorkerProtocol
 
     // MARK: Too few of them
 
-    @Test("a worker serves with the sessions that there is room for, says how many, and takes the others later")
+    @Test("serves with the sessions that fit, reports their number, and opens the others later")
     func sessionLimit() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "session-limit 3")
         let worker = try WorkerUnderTest(hsmToken)
@@ -40,7 +40,7 @@ import WorkerProtocol
         #expect(opened(hsmToken) == 5)
     }
 
-    @Test("a token that has room for the login only is waited for, and what it says is told when that was in vain")
+    @Test("waits for an HSM token with room for the login only, and reports its answer if that fails")
     func noRoom() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "session-limit 1")
         let worker = try WorkerUnderTest(hsmToken)
@@ -52,7 +52,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_OpenSession").count { $0.value == Self.sessionCount } > 1)
     }
 
-    @Test("a token that has no session left when a worker starts is waited for within the deadline")
+    @Test("waits within the deadline for an HSM token without a free session when a worker starts")
     func roomComes() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_OpenSession always return=0xB1")
         let worker = try WorkerUnderTest(hsmToken)
@@ -62,7 +62,7 @@ import WorkerProtocol
         #expect(try await description.sessions == 2)
     }
 
-    @Test("a busy token is waited for, and the transaction is opened when it has room", arguments: [0x31, 0xB1, 0x2])
+    @Test("waits for a busy HSM token, and opens the transaction when there is room", arguments: [0x31, 0xB1, 0x2])
     func throttled(_ code: UInt) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, callTimeout: 60_000)
@@ -76,7 +76,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_CloseSession").isEmpty && hsmToken.calls("C_Login").count == 1)
     }
 
-    @Test("a token that stays busy past the deadline is overloaded, and the worker serves when it is not any more")
+    @Test("reports an HSM token busy past the deadline as overloaded, and serves once it is not")
     func staysBusy() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, callTimeout: 400)
@@ -89,13 +89,13 @@ import WorkerProtocol
         #expect(try await worker.call(later.request) == .plaintext(later.plaintext, tier: .c))
     }
 
-    @Test("a busy token is waited for from when a session begins with the call, not from when the worker got it")
+    @Test("counts the wait for a busy HSM token from the session's start, not from the call's arrival at the worker")
     func waitedInWorker() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
-        // Three quarters of it, 1.5 s, are there to try again.
+        // Three quarters of it, 1.5 s, remain for another try.
         let worker = try await serving(hsmToken, callTimeout: 2000)
         let (first, second) = (try EncryptedPayment.ec(), try EncryptedPayment.ec())
-        // The second call waits longer than that for the only session, and then the token is busy once.
+        // The second call waits longer than that for the only session, and then the HSM token is busy once.
         try hsmToken.play("fault C_DeriveKey nth=1 delay=2500", "fault C_DeriveKey nth=2 return=0x31")
         worker.send(try first.request.encoded(identifier: 1001) + second.request.encoded(identifier: 1002))
         for (identifier, payment) in [(UInt64(1001), first), (1002, second)] {
@@ -107,7 +107,7 @@ import WorkerProtocol
 
     // MARK: Lost
 
-    @Test("a logout, closed sessions, other slot numbers: the call that meets them is answered, with one login each")
+    @Test("answers a call that meets a logout, closed sessions or other slot numbers, with one login each")
     func disturbances() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, sessions: 2)
@@ -123,7 +123,7 @@ import WorkerProtocol
         ]
         for (number, disturbance) in disturbances.enumerated() {
             try hsmToken.play(disturbance.instructions)
-            // The second session meets what the first one has repaired.
+            // The second session finds what the first one has repaired.
             for _ in 0..<4 {
                 let payment = try EncryptedPayment.ec()
                 let answer = try await worker.call(payment.request)
@@ -136,7 +136,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a token that ends sessions or login while keys are listed: the listing has ended, and the next one has every key",
+        "ends a listing when the HSM token ends sessions or login, and lists every key with the next",
         arguments: [
             "C_GetSessionInfo nth=1 close-sessions", "C_GetAttributeValue nth=1 close-sessions",
             "C_GetAttributeValue nth=2 close-sessions", "C_GetSessionInfo nth=1 logout",
@@ -159,7 +159,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "one unexpected return value of any call costs no transaction",
+        "opens every transaction despite one unexpected return value of any call",
         arguments: [
             "C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject", "C_DecryptInit", "C_Decrypt",
         ])
@@ -183,7 +183,7 @@ import WorkerProtocol
         #expect(try await worker.call(.probe) == .done)
     }
 
-    @Test("errors now and then, of many kinds at once, refuse and corrupt nothing")
+    @Test("refuses and corrupts nothing under occasional errors of many kinds at once")
     func randomErrors() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, sessions: 2)
@@ -201,7 +201,7 @@ import WorkerProtocol
         for _ in 0..<120 {
             let (identifier, answer) = try #require(try await worker.receive())
             let payment = try #require(expected[identifier])
-            // A transaction that met errors again and again may be put off, never refused for good.
+            // A transaction with repeated errors may be deferred, but never refused for good.
             if [.overloaded, .hsmTokenUnavailable].contains(answer.failureKind) { continue }
             #expect(answer == .plaintext(payment.plaintext, tier: .c))
             opened += 1

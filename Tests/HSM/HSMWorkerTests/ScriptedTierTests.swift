@@ -6,7 +6,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// Tiers on tokens that can do more, or less, than SoftHSM: the scripted module in front of it or of NSS.
+/// Tiers on HSM tokens that can do more, or less, than SoftHSM: the scripted module in front of it or of NSS.
 @Suite struct ScriptedTierTests {
     private func serving(
         _ hsmToken: ScriptedToken, allowExtractableSecret: Bool = true
@@ -16,7 +16,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a token with the one-step KDF serves EC_v1 at tier A, whichever form of GCM parameters it takes",
+        "serves EC_v1 at tier A with the one-step KDF, in either form of GCM parameters",
         arguments: [
             ["one-step-kdf"], ["one-step-kdf", "refuse-null-kdf"], ["one-step-kdf", "five-field-gcm"],
             ["one-step-kdf", "refuse-null-kdf", "five-field-gcm", "slot-offset 9"],
@@ -25,7 +25,7 @@ import WorkerProtocol
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         try hsmToken.play(instructions)
         let (worker, description) = try await serving(hsmToken)
-        // One token, two tiers.
+        // One HSM token, two tiers.
         #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
         #expect(description.shortcomings.isEmpty)
         try await worker.mustImport(SharedForge.ecMerchant, description)
@@ -38,7 +38,7 @@ import WorkerProtocol
         #expect(try await worker.call(rsa.request) == .plaintext(rsa.plaintext, tier: .c))
     }
 
-    @Test("at tier A nothing secret is read from the token, and every key made there is destroyed")
+    @Test("reads no secret from the HSM token at tier A, and destroys every key made there")
     func nothingRead() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
         let (worker, description) = try await serving(hsmToken)
@@ -52,7 +52,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("without extractable secrets EC_v1 stands at tier A, and RSA_v1 at none: a sentence says what is lacking")
+    @Test("serves EC_v1 at tier A and RSA_v1 at none without extractable secrets, and says what is lacking")
     func noExtractableSecret() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
         let (worker, description) = try await serving(hsmToken, allowExtractableSecret: false)
@@ -68,7 +68,7 @@ import WorkerProtocol
         #expect(try await worker.call(payment.request) == .plaintext(payment.plaintext, tier: .a))
     }
 
-    @Test("a token that refuses CKD_NULL and lacks the one-step KDF has no tier for EC_v1, secrets allowed or not")
+    @Test("has no tier for EC_v1 without CKD_NULL and the one-step KDF, with or without extractable secrets")
     func nullRefused() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
         for allowed in [true, false] {
@@ -85,7 +85,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("mechanism lists are not asked: a token that lists nothing is tried all the same")
+    @Test("tries an HSM token that lists no mechanisms, because the lists are not read")
     func emptyMechanismList() async throws {
         let hsmToken = try ScriptedToken(
             try await TokenDirectory(), "one-step-kdf", "fault C_GetMechanismInfo always return=0x70",
@@ -94,7 +94,7 @@ import WorkerProtocol
         #expect(description.tierECv1 == .a && description.tierRSAv1 == .c)
     }
 
-    @Test("a token that comes back with other tiers after a login costs the worker, and the next one finds them out")
+    @Test("ends the worker when the HSM token has other tiers after a login, and the next one determines them")
     func otherTiers() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
         let (worker, description) = try await serving(hsmToken)
@@ -112,7 +112,7 @@ import WorkerProtocol
         #expect(try await later.call(payment.request) == .plaintext(payment.plaintext, tier: .c))
     }
 
-    @Test("a token that is busy while its tiers are tested is waited for, and stands no lower for it")
+    @Test("waits for an HSM token that is busy during the tests of its tiers, and serves at the same tier")
     func busyAtTest() async throws {
         let hsmToken = try ScriptedToken(
             try await TokenDirectory(), "one-step-kdf", "fault C_DeriveKey always return=0x31")
@@ -123,7 +123,7 @@ import WorkerProtocol
         #expect(try await description.tierECv1 == .a)
     }
 
-    @Test("a token that is busy while its keys are tested has no inconsistent keys")
+    @Test("lists no key as inconsistent because the HSM token is busy during its test")
     func busyAtListing() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (first, description) = try await serving(hsmToken)
@@ -137,7 +137,7 @@ import WorkerProtocol
         #expect(try await keys.map(\.inconsistency) == [nil])
     }
 
-    @Test("SoftHSM writes nothing to syslog while its tiers are tried")
+    @Test("lets SoftHSM write nothing to syslog during the tests of its tiers")
     func quiet() async throws {
         let directory = try FreshDirectory()
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "syslog \(directory.path("syslog"))")
@@ -147,14 +147,14 @@ import WorkerProtocol
             try String(contentsOfFile: directory.path("syslog"), encoding: .utf8).split(separator: "\n")
         }
         #expect(try lines() == ["syslog: from here on"])
-        // Nor does what an ordinary start does after that.
+        // Nor does an ordinary start write anything after that.
         try await worker.mustImport(SharedForge.ecMerchant, description)
         _ = try await worker.keys()
         #expect(try lines() == ["syslog: from here on"])
         #expect(try await worker.end() == 0)
     }
 
-    @Test("a login that ends while the tiers are tested tells nothing of them: the token is opened anew")
+    @Test("opens the HSM token again, without a conclusion about its tiers, when a login ends during their tests")
     func logoutAtTest() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_DeriveKey nth=1 logout once")
         let failure = await #expect(throws: WorkerFailure.self) { try await serving(hsmToken) }
@@ -163,7 +163,7 @@ import WorkerProtocol
         #expect(try await serving(hsmToken).1.tierECv1 == .c)
     }
 
-    /// Every tier that there is an implementation for here.
+    /// Each tier with an implementation on this host.
     enum Stand: String, CaseIterable, CustomTestStringConvertible {
         case softHSM = "C and C"
         case oneStep = "A and C"
@@ -190,7 +190,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "what an untrusted caller can send wrong is decryption_failed at every tier, and repairs nothing",
+        "answers decryption_failed to every invalid input of an untrusted caller at every tier, and repairs nothing",
         arguments: Stand.possible)
     func untrustedInput(_ stand: Stand) async throws {
         let hsmToken = try await stand.hsmToken()

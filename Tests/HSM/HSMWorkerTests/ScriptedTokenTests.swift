@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// Habits of real tokens, through the real worker: the scripted module in front of SoftHSM.
+/// Peculiarities of real HSM tokens, through the real worker: the scripted module in front of SoftHSM.
 @Suite struct ScriptedTokenTests {
     private func serving(
         _ hsmToken: ScriptedToken, sessions: UInt16 = 1, allowExtractableSecret: Bool = true
@@ -16,7 +16,7 @@ import WorkerProtocol
         )
     }
 
-    @Test("without faults the token behind it serves, with one login")
+    @Test("serves with one login without faults")
     func forwards() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await serving(hsmToken)
@@ -29,7 +29,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_Login").map(\.value) == [0])
     }
 
-    @Test("slots that have other numbers make no difference")
+    @Test("works with other slot numbers")
     func renumbered() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "slot-offset 1000")
         let (worker, _) = try await serving(hsmToken)
@@ -39,7 +39,7 @@ import WorkerProtocol
         #expect(try await later.call(.probe) == .done)
     }
 
-    @Test("a token that refuses CKD_NULL and knows no better serves no EC_v1, and says with which call")
+    @Test("serves no EC_v1 on an HSM token that refuses CKD_NULL without an alternative, and names the call")
     func noTier() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "refuse-null-kdf")
         let (_, description) = try await serving(hsmToken)
@@ -50,7 +50,7 @@ import WorkerProtocol
             "\(description.shortcomings)")
     }
 
-    @Test("a locked PIN is tried once")
+    @Test("tries a locked PIN once")
     func lockedPIN() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_Login always return=0xA4")
         let failure = await #expect(throws: WorkerFailure.self) { try await serving(hsmToken) }
@@ -59,7 +59,7 @@ import WorkerProtocol
         #expect(hsmToken.calls("C_Login").count == 1)
     }
 
-    @Test("a token that has stopped deriving is unavailable, which is nobody's decryption_failed")
+    @Test("reports an HSM token that stopped deriving as unavailable, not as decryption_failed")
     func dead() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await serving(hsmToken)
@@ -70,7 +70,7 @@ import WorkerProtocol
         #expect(answer.failureMessage.contains("CKR_DEVICE_ERROR"), "\(answer)")
     }
 
-    @Test("a crash of the library is the worker's end, once where the script says once")
+    @Test("ends the worker when the library crashes, once if the script crashes once")
     func crash() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, description) = try await serving(hsmToken)

@@ -5,9 +5,9 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// What a token may do to sessions and logins while the worker serves, done here by hand.
+/// Sessions and logins ended while the worker serves, by the tests instead of an HSM token.
 @Suite struct SessionRepairTests {
-    @Test("a session that the token has closed is opened again within the call")
+    @Test("reopens a session that the HSM token has closed within the call")
     func closedSession() throws {
         let harness = try OpenTokenHarness()
         let payment = try harness.payment()
@@ -17,7 +17,7 @@ import WorkerProtocol
         #expect(isOpen)
     }
 
-    @Test("a login that the token has ended is renewed within the call, once for all sessions")
+    @Test("renews a login that the HSM token has ended within the call, once for all sessions")
     func loggedOut() throws {
         let harness = try OpenTokenHarness()
         var first = try harness.softHSM.openSession()
@@ -33,7 +33,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("after a logout other requests find the user logged in, too")
+    @Test("finds the user logged in for other requests after a logout too")
     func restore() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -44,7 +44,7 @@ import WorkerProtocol
         #expect(harness.hsmToken.keys.all.count == 1)
     }
 
-    @Test("a key that somebody replaced in the token is found again within the call")
+    @Test("finds a key that was replaced in the HSM token again within the call")
     func replacedKey() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -59,7 +59,7 @@ import WorkerProtocol
         #expect(try harness.decrypt(payment, in: &session).get() == payment.plaintext)
     }
 
-    @Test("a key that is gone costs the worker, which may have lost its token")
+    @Test("ends the worker when a key is gone, because the worker may have lost its HSM token")
     func vanishedKey() throws {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()

@@ -3,7 +3,7 @@ import CryptoExtras
 import Foundation
 import TokenForge
 
-/// What is to come out, by swift-crypto and Apple's document alone: no code of the worker's.
+/// The expected plaintext by swift-crypto and Apple's document alone, without the worker's code.
 struct SoftwareRestoration {
     private let ec: P256.KeyAgreement.PrivateKey
     private let rsa: _RSA.Encryption.PrivateKey
@@ -13,7 +13,7 @@ struct SoftwareRestoration {
         self.rsa = try _RSA.Encryption.PrivateKey(derRepresentation: rsa.key.pkcs8)
     }
 
-    /// The parts of a token as they stand in its JSON.
+    /// The parts of a payment token as in its JSON.
     struct Parts {
         let isRSA: Bool
         /// EC: SubjectPublicKeyInfo; RSA: the wrapped key.
@@ -35,7 +35,7 @@ struct SoftwareRestoration {
         }
     }
 
-    /// nil when the token does not open.
+    /// Returns the plaintext; nil if the payment token does not open.
     func open(_ parts: Parts, merchantIdentifier: String) -> [UInt8]? {
         guard let key = parts.isRSA ? unwrap(parts) : agree(parts, merchantIdentifier), parts.data.count >= 16,
             let nonce = try? AES.GCM.Nonce(data: Data(count: 16)),

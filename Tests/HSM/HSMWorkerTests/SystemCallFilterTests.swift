@@ -5,7 +5,8 @@ import Testing
 import TokenForge
 import WorkerProtocol
 
-/// What a worker denies itself before it loads the library. The scripted module tries what a library should not do.
+/// System calls that a worker denies itself before it loads the library. The scripted module tries what a library
+/// should not do.
 @Suite struct SystemCallFilterTests {
     private static let everything: [String] = {
         var names: [String] = []
@@ -19,13 +20,13 @@ import WorkerProtocol
         try await .withMerchantKeys(hsmToken) { $0.deniedSystemCalls = names }
     }
 
-    /// The kernel's view: 0 none, 2 a filter (proc(5)).
+    /// Returns the kernel's value: 0 for none, 2 for a filter (proc(5)).
     private func filtering(_ worker: WorkerUnderTest) throws -> String {
         let status = try String(contentsOfFile: "/proc/\(worker.processIdentifier)/status", encoding: .utf8)
         return status.split(separator: "\n").first { $0.hasPrefix("Seccomp:") }.map { String($0.dropFirst(9)) } ?? ""
     }
 
-    @Test("a worker that is denied them can start no program, make no process and no connection, and decrypts")
+    @Test("starts no program, process or connection in a worker that denies them, and decrypts")
     func denied() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, denying: ["execve", "fork", "connect"])
@@ -42,7 +43,7 @@ import WorkerProtocol
         #expect(try await worker.end() == 0)
     }
 
-    @Test("without a list the same library does all of it: the attempts are real")
+    @Test("does all of it without a list in the same library: the attempts are real")
     func allowed() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try await serving(hsmToken, denying: [])
@@ -55,13 +56,15 @@ import WorkerProtocol
         }
         #expect(hsmToken.calls("fork").map(\.value) == [0])
         #expect(hsmToken.calls("connect").map(\.value) == [UInt(ENOENT)])
-        // Another program now, which ends at once.
+        // Starts another program, which ends at once.
         worker.send(try EncryptedPayment.ec().request.encoded(identifier: 77))
         #expect(try await worker.receive() == nil)
         #expect(try await worker.end() == 0)
     }
 
-    @Test("a library that works on files needs nothing of what can be denied", arguments: TokenKind.installed)
+    @Test(
+        "needs none of the calls that can be denied with a library that works on files", arguments: TokenKind.installed
+    )
     func everythingDenied(_ kind: TokenKind) async throws {
         #expect(Self.everything.count > 20 && Set(Self.everything).count == Self.everything.count)
         let worker = try await serving(try await kind.fresh(), denying: Self.everything)
@@ -74,7 +77,7 @@ import WorkerProtocol
         #expect(try await worker.keys().count == 2)
     }
 
-    @Test("a name that cannot be denied opens nothing: half a list is no list")
+    @Test("opens nothing if a name cannot be denied: an incomplete list is no list")
     func unknownName() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)

@@ -44,7 +44,8 @@ import WorkerProtocol
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: Data(message), padding: padding)
     }
 
-    /// openssl's verdict on RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of exactly 32 bytes, or RSASSA-PKCS1-v1_5.
+    /// Returns openssl's verdict on RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of exactly 32 bytes, or
+    /// RSASSA-PKCS1-v1_5.
     private func opensslAccepts(
         _ signature: [UInt8], _ message: [UInt8], _ key: KeyDescription,
         _ algorithm: TLSSignatureAlgorithm = .pssSHA256
@@ -74,7 +75,7 @@ import WorkerProtocol
         return verified.status == 0 && verified.output.contains("Verified OK")
     }
 
-    @Test("a TLS 1.2 handshake is signed by either algorithm that its server takes", arguments: TokenKind.installed)
+    @Test("signs a TLS 1.2 handshake with either algorithm that its server accepts", arguments: TokenKind.installed)
     func tls12(_ kind: TokenKind) async throws {
         let (worker, _, key) = try await serving(kind.fresh())
         for (algorithm, padding) in [
@@ -87,7 +88,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("openssl and swift-crypto accept the signatures; each has another salt", arguments: TokenKind.installed)
+    @Test("makes signatures that openssl and swift-crypto accept, each with a new salt", arguments: TokenKind.installed)
     func accepted(_ kind: TokenKind) async throws {
         let (worker, description, key) = try await serving(kind.fresh())
         #expect(description.tlsSignatures == TLSSignatures(pss: .byToken, pkcs1: true))
@@ -103,7 +104,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "a token without PSS signs by the bare operation with the worker's padding, which openssl accepts",
+        "signs by the bare operation with the worker's padding on an HSM token without PSS, and openssl accepts",
         arguments: TokenKind.installed)
     func paddedByWorker(_ kind: TokenKind) async throws {
         let hsmToken = try ScriptedToken(try await kind.fresh(), Refused.pssHashing, Refused.pss)
@@ -121,7 +122,7 @@ import WorkerProtocol
         #expect(signatures.count == 8)
     }
 
-    @Test("a token that pads but does not hash gets the hash")
+    @Test("passes the hash to an HSM token that pads but does not hash")
     func hashedHere() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), Refused.pssHashing, Refused.pkcs1Hashing)
         let (worker, description, key) = try await serving(hsmToken)
@@ -132,7 +133,7 @@ import WorkerProtocol
         #expect(try await worker.generate(.rsa, for: Self.merchant).use == .processing)
     }
 
-    @Test("a token with neither PSS nor the bare operation offers PKCS #1 alone, and says what it lacks")
+    @Test("offers PKCS #1 alone with neither PSS nor the bare operation, and names what is lacking")
     func withoutPSS() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), Refused.pssHashing, Refused.pss, Refused.bare)
         let (worker, description, key) = try await serving(hsmToken)
@@ -149,7 +150,7 @@ import WorkerProtocol
         #expect(try isValid(try signature(signed), input, key, .insecurePKCS1v1_5))
     }
 
-    @Test("a token that makes wrong signatures signs nothing: none leaves the worker")
+    @Test("signs nothing on an HSM token that makes wrong signatures: none leaves the worker")
     func wrongSignatures() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
@@ -157,14 +158,14 @@ import WorkerProtocol
         let answer = try await worker.signTLS(key.identifier)
         #expect(answer.failureKind == .hsmTokenUnavailable)
         #expect(answer.failureMessage.contains("does not verify"), "\(answer)")
-        // A worker that opens it finds out by known answer.
+        // A worker that opens it detects this by a known answer.
         let later = try WorkerUnderTest(hsmToken)
         let description = try await later.open(hsmToken)
         #expect(description.tlsSignatures == TLSSignatures(pss: .none, pkcs1: false))
         #expect(description.shortcomings.contains { $0.contains("a signature that does not verify") })
     }
 
-    @Test("one wrong signature is made again and costs nobody anything")
+    @Test("repeats one failed signature, and succeeds")
     func onceWrong() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
@@ -182,7 +183,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a token that does not sign any more is unavailable; one that was busy until the deadline is overloaded")
+    @Test("reports an HSM token that stopped signing as unavailable, and one busy until the deadline as overloaded")
     func dead() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)
@@ -199,12 +200,12 @@ import WorkerProtocol
         #expect(try await worker.signTLS(key.identifier).failureKind == nil)
     }
 
-    @Test("a key whose signatures fail while the token makes others costs no worker")
+    @Test("keeps the worker when one key's signatures fail while the HSM token makes others")
     func oneKey() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
-        // Until the same error has come three times in succession: the attempts between end a session that the failed calls
-        // have left in the middle of a signature. The next signature is the test's, with another key.
+        // The same error has then come three times in succession: the attempts between them end a session that the
+        // failed calls left in the middle of a signature. The next signature is the test's, with another key.
         try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
         let answer = try await worker.signTLS(key.identifier)
         #expect(answer.failureKind == .overloaded)
@@ -212,7 +213,7 @@ import WorkerProtocol
         #expect(try await worker.signTLS(key.identifier).failureKind == nil)
     }
 
-    @Test("nothing but a handshake is signed, whoever asks")
+    @Test("signs nothing but a handshake for any caller")
     func otherBytes() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let (worker, _, key) = try await serving(hsmToken)
@@ -244,7 +245,7 @@ import WorkerProtocol
             #expect(answer.failureKind == .importRefused, "\(name): \(answer)")
         }
         #expect(hsmToken.calls().count == before)
-        // Nor is a handshake a certificate request, or a checkpoint.
+        // Nor is a handshake a certificate request, or an audit checkpoint.
         let request = RequestSigning(publicKeyHash: key.identifier, information: handshake)
         #expect(try await worker.call(.signRequest(request)).failureKind == .importRefused)
     }

@@ -6,18 +6,18 @@ import WorkerProtocol
 @testable import HSMWorker
 
 @Suite struct TierSelectionTests {
-    @Test("the known-answer test leaves nothing in the session")
+    @Test("leaves nothing in the session after the known-answer test")
     func cleansUp() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let before = try session.findObjects(matching: []).count
         let tiers = TierSelection(in: &session, allowExtractableSecret: true)
         #expect(tiers.ecV1 is ECDHSecretTier)
-        // SoftHSM's OAEP knows SHA-1 only.
+        // SoftHSM's OAEP supports SHA-1 only.
         #expect(tiers.rsaV1 is BareRSATier)
         #expect(try session.findObjects(matching: []).count == before)
     }
 
-    @Test("a tier that the token cannot do fails its test and says with which call")
+    @Test("fails the test of a tier that the HSM token lacks, and names the call")
     func selfTestFailure() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let key = try TestKeyPair(for: .rsaV1, in: &session)
@@ -31,7 +31,7 @@ import WorkerProtocol
         #expect(BareRSATier().selfTestFailure(with: entry, in: &session)?.description.contains("CKR_") == true)
     }
 
-    @Test("where the strongest tiers are wanted and the token has none, each sentence names what it lacks")
+    @Test("names what the HSM token lacks for each of the strongest tiers, if those are required")
     func shortcomings() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let tiers = TierSelection(in: &session, allowExtractableSecret: false)
@@ -48,7 +48,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("the public half of a known-answer key is the private half's", arguments: RestorationScheme.allCases)
+    @Test("reads the public key of a known-answer pair", arguments: RestorationScheme.allCases)
     func knownAnswerKey(_ scheme: RestorationScheme) throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let (publicKey, _) = try #require(try KnownKeyPair.create(for: scheme, in: &session))
@@ -62,7 +62,7 @@ import WorkerProtocol
 @Suite("Tiers on NSS's softoken", .enabled(if: NSSSoftoken.isInstalled, "needs Debian's libnss3"))
 struct NSSTierTests {
 
-    @Test("EC_v1 stands at tier B and RSA_v1 at tier A, without any extractable secret, and nothing is left behind")
+    @Test("serves EC_v1 at tier B and RSA_v1 at tier A without any extractable secret, and leaves nothing")
     func selects() throws { try NSSSoftoken.alone(selects) }
 
     private func selects(_ session: inout Session) throws {
@@ -75,7 +75,7 @@ struct NSSTierTests {
     }
 
     @Test(
-        "both forms of AES-GCM's parameters open the same: NSS reads either by its length",
+        "decrypts with both forms of AES-GCM's parameters: NSS distinguishes them by length",
         arguments: Mechanism.GCMParameterForm.allCases)
     func forms(_ form: Mechanism.GCMParameterForm) throws {
         try NSSSoftoken.alone { session in try forms(form, &session) }
@@ -94,14 +94,14 @@ struct NSSTierTests {
         }
     }
 
-    @Test("all tiers of one token give the same bytes and the same refusals, and leave nothing behind")
+    @Test("returns the same bytes and refusals at all tiers of one HSM token, and leaves nothing")
     func agree() throws { try NSSSoftoken.alone(agree) }
 
     private func agree(_ session: inout Session) throws {
         for scheme in RestorationScheme.allCases {
             let key = try TestKeyPair(for: scheme, in: &session)
             defer { key.destroy(in: &session) }
-            // Else the shared secret that begins with a zero byte would not be tried.
+            // Otherwise the shared secret that begins with a zero byte would not be tried.
             #expect(key.isKnown)
             let entry = key.entry
             let before = try session.findObjects(matching: []).count
@@ -125,7 +125,7 @@ struct NSSTierTests {
         }
     }
 
-    @Test("a wrong tag and a wrong padding are told by return values that mean just that")
+    @Test("reports a wrong tag and a wrong padding by return values that mean exactly that")
     func refusals() throws { try NSSSoftoken.alone(refusals) }
 
     private func refusals(_ session: inout Session) throws {

@@ -7,7 +7,7 @@ import WorkerProtocol
 @testable import HSMWorker
 
 @Suite struct TokenInitTests {
-    @Test("token-init makes a token that opens, and says what it is in one line of JSON")
+    @Test("initialises an HSM token that opens, and describes it in one line of JSON")
     func initialises() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         let result = try await hsmToken.initialize()
@@ -22,7 +22,7 @@ import WorkerProtocol
         #expect(line["serialNumber"] == .string(description.serialNumber))
     }
 
-    @Test("a token of that label is left as it is")
+    @Test("leaves an HSM token of that label unchanged")
     func labelExists() async throws {
         let hsmToken = try await TokenDirectory()
         let before = try await WorkerUnderTest(hsmToken).open(hsmToken)
@@ -32,7 +32,7 @@ import WorkerProtocol
         #expect(try await WorkerUnderTest(hsmToken).open(hsmToken).serialNumber == before.serialNumber)
     }
 
-    @Test("where SoftHSM cannot begin, the message asks for its configuration, and only there")
+    @Test("asks for SoftHSM's configuration if SoftHSM cannot start, and only then")
     func configurationMissing() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         try hsmToken.directory.write(
@@ -50,7 +50,7 @@ import WorkerProtocol
         #expect(failure.sentence(module: "/lib/libsofthsm2.so", environment: [:]).hasSuffix(question))
     }
 
-    @Test("a second token gets its own slot")
+    @Test("gives a second HSM token its own slot")
     func secondToken() async throws {
         let hsmToken = try await TokenDirectory()
         let second = try await hsmToken.initialize(label: "another")
@@ -59,12 +59,12 @@ import WorkerProtocol
         #expect(description.label == "another")
     }
 
-    @Test("a PIN file that others may read is refused before the token is touched")
+    @Test("refuses a PIN file that others can read before it touches the HSM token")
     func readablePIN() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         try hsmToken.directory.write("48151623421\n", to: "pin", mode: 0o644)
         let result = try await hsmToken.initialize()
-        // Not permitted: the file can be read, and by too many.
+        // Status 77, not permitted: too many users can read the file.
         #expect(result.status == 77)
         #expect(result.error.contains("pin"))
         #expect(!result.error.contains("48151623421"))
@@ -72,7 +72,7 @@ import WorkerProtocol
         #expect(try await hsmToken.initialize().status == 0)
     }
 
-    @Test("a PIN that the token would refuse is refused before the token is touched")
+    @Test("refuses a PIN that the HSM token would refuse before it touches the HSM token")
     func shortPIN() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         try hsmToken.directory.write("123\n", to: "pin")
@@ -81,7 +81,7 @@ import WorkerProtocol
         #expect(try await hsmToken.initialize().status == 0)
     }
 
-    @Test("a library that is none has exit status 66")
+    @Test("exits with status 66 for a file that is not a library")
     func noLibrary() async throws {
         let hsmToken = try await TokenDirectory(initialized: false)
         let result = try await Program.run(
@@ -94,7 +94,7 @@ import WorkerProtocol
         #expect(result.error.contains("/nonexistent.so"))
     }
 
-    @Test("without a socket as its input the worker refuses to run")
+    @Test("refuses to run without a socket as its input")
     func noSocket() async throws {
         let result = try await Program.run(Program.built("paytokend-hsm"), [])
         #expect(result.status == 64)

@@ -2,14 +2,14 @@ import KeyTypes
 import TestSupport
 import Testing
 
-/// The tokens that tests of every tier and of the audit key run on.
+/// The HSM tokens for tests of every tier and of the audit key.
 enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {
     case softHSM = "SoftHSM"
     case nss = "NSS softoken"
 
     var testDescription: String { rawValue }
 
-    /// Those that are installed here.
+    /// The kinds installed on this host.
     static var installed: [TokenKind] { allCases.filter { $0 != .nss || NSSTokenDirectory.isInstalled } }
 
     func fresh() async throws -> any WorkersToken {
@@ -19,7 +19,7 @@ enum TokenKind: String, Sendable, CaseIterable, CustomTestStringConvertible {
         }
     }
 
-    /// What the library can do, by its own documents and by trial; see the table of tiers.
+    /// The library's tier, by its own documents and by trial; see the table of tiers.
     var tierECv1: ProtectionTier { self == .nss ? .b : .c }
     var tierRSAv1: ProtectionTier { self == .nss ? .a : .c }
 

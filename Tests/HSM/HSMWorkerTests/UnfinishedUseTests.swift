@@ -4,12 +4,11 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// What an interrupted generation leaves keeps its use: a processing remnant is never finished as an identity key, nor the
-/// other way round.
+/// The use of an interrupted generation's objects: they are never finished for the other use.
 @Suite struct UnfinishedUseTests {
     private static let merchant = "merchant.com.example.unfinished"
 
-    /// Every step of a generation that changes the token or uses the key, with either use.
+    /// Each step of a generation that changes the HSM token or uses the key, with either use.
     private static var steps: [(KeyUse, String)] {
         KeyUse.allCases.flatMap { use in
             [
@@ -25,7 +24,7 @@ import WorkerProtocol
             KeyGeneration(merchantIdentifier: Self.merchant, algorithm: .rsa, use: use, onlyFinishes: onlyFinishes))
     }
 
-    @Test("a worker killed at any step leaves a key that is finished for its own use only", arguments: steps)
+    @Test("leaves a key that is finished for its own use only when the worker is killed at any step", arguments: steps)
     func killed(_ use: KeyUse, at step: String) async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let worker = try WorkerUnderTest(hsmToken)
@@ -45,7 +44,7 @@ import WorkerProtocol
         #expect(made.use == other && made.subjectPublicKeyInfo != left.subjectPublicKeyInfo)
         let finished = try await later.generate(.rsa, use, for: Self.merchant, onlyFinishes: true)
         #expect(finished.use == use)
-        // The private key may have its own CKA_ID already, when its public key is not found by it.
+        // The private key may already have its own CKA_ID, by which its public key is not found.
         #expect(
             left.subjectPublicKeyInfo.isEmpty
                 ? finished.identifier == left.identifier : finished.subjectPublicKeyInfo == left.subjectPublicKeyInfo)
@@ -65,11 +64,11 @@ import WorkerProtocol
         }
     }
 
-    @Test("what an earlier version left unfinished is a processing key, and is finished as one")
+    @Test("finishes a key that an earlier version left unfinished as a processing key")
     func earlierVersion() async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.rsa, for: Self.merchant)
-        // Eight random bytes came directly after the beginning; they may be any.
+        // Eight arbitrary bytes came directly after the beginning.
         try await setIdentifier(
             KeyGeneration.unfinishedIdentifier + Array("identity".utf8), of: key, ["pubkey", "privkey"], hsmToken)
         let worker = try await WorkerUnderTest.serving(hsmToken)
@@ -78,7 +77,7 @@ import WorkerProtocol
     }
 
     @Test(
-        "an unfinished CKA_ID of the other use changes no key's use: the private key's attributes must agree",
+        "changes no key's use by an unfinished CKA_ID of the other use: the private key's attributes must agree",
         arguments: KeyUse.allCases)
     func disagreeing(_ use: KeyUse) async throws {
         let hsmToken = try await TokenDirectory()
@@ -90,13 +89,13 @@ import WorkerProtocol
         for either in KeyUse.allCases {
             #expect(try await worker.call(generation(either, onlyFinishes: true)).failureKind == .keyNotFound)
         }
-        // It is left as it is, for a person to look at.
+        // It stays unchanged for a person to inspect.
         let left = try #require(try await worker.keys().first)
         #expect(left.use == use && left.subjectPublicKeyInfo == key.subjectPublicKeyInfo)
         #expect(left.inconsistency != nil)
     }
 
-    @Test("a public key alone is removed by a generation for its own use", arguments: KeyUse.allCases)
+    @Test("removes a public key alone with a generation for its own use", arguments: KeyUse.allCases)
     func publicKeyAlone(_ use: KeyUse) async throws {
         let hsmToken = try await TokenDirectory()
         let key = try await WorkerUnderTest.serving(hsmToken).generate(.rsa, use, for: Self.merchant)

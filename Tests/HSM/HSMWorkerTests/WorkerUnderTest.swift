@@ -11,7 +11,7 @@ import WorkerProtocol
 
 /// A real worker process at the other end of a socket pair.
 final class WorkerUnderTest: Sendable {
-    /// Its directory must outlive the worker.
+    /// The HSM token; its directory must outlive the worker.
     private let hsmToken: any WorkersToken
     private let socket: Int32
     private let process: RunningWorker
@@ -26,7 +26,7 @@ final class WorkerUnderTest: Sendable {
         self.hsmToken = hsmToken
         process = try RunningWorker(Program.built("paytokend-hsm"), environment: hsmToken.environment)
         socket = process.socket
-        // A worker that never answers fails the test instead of stopping it.
+        // A worker that never answers fails the test instead of blocking it.
         _ = fcntl(socket, F_SETFL, 0)
         var limit = timeval(tv_sec: 120, tv_usec: 0)
         _ = unsafe setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
@@ -49,7 +49,7 @@ final class WorkerUnderTest: Sendable {
         }
     }
 
-    /// Blocks a thread of its own for the next frame; nil at the end of the stream.
+    /// Waits in a separate thread for the next frame; nil at the end of the stream.
     func receive() async throws -> (identifier: UInt64, answer: WorkerAnswer)? {
         try await withCheckedThrowingContinuation { continuation in
             Thread { continuation.resume(with: Result { try self.receiveBlocking() }) }.start()
@@ -69,7 +69,7 @@ final class WorkerUnderTest: Sendable {
         }
     }
 
-    /// One request and its answer.
+    /// Sends one request, and returns its answer.
     func call(_ request: WorkerRequest) async throws -> WorkerAnswer {
         let identifier = next.withLock { next in
             defer { next += 1 }
@@ -83,7 +83,7 @@ final class WorkerUnderTest: Sendable {
         return received.answer
     }
 
-    /// Ends the worker's input and waits for its exit status (128 plus the signal where one ended it).
+    /// Ends the worker's input, and waits for its exit status (128 plus the signal, if a signal ended it).
     func end() async throws -> Int32 {
         shutdown(socket, Int32(SHUT_WR))
         return await process.status()
@@ -110,7 +110,7 @@ final class WorkerUnderTest: Sendable {
     }
 
     func importKey(_ merchant: ForgedMerchant, _ hsmToken: HSMTokenDescription) async throws -> WorkerAnswer {
-        // Its own name: in NSS's database no two certificates with different subjects have the same CKA_LABEL.
+        // A unique name: in NSS's database no two certificates with different subjects have the same CKA_LABEL.
         try await importKey(
             pkcs8: merchant.key.pkcs8, certificate: merchant.certificate, hsmToken, label: merchant.merchant.identifier)
     }
@@ -128,13 +128,13 @@ final class WorkerUnderTest: Sendable {
                     encapsulatedKey: sealed.encapsulatedKey, sealedPrivateKey: sealed.sealed)))
     }
 
-    /// Imports, and stops the test with the reason where that fails.
+    /// Imports, and ends the test with the reason on failure.
     func mustImport(_ merchant: ForgedMerchant, _ hsmToken: HSMTokenDescription) async throws {
         let answer = try await importKey(merchant, hsmToken)
         guard answer == .done else { throw Unexpected(description: "\(answer)") }
     }
 
-    /// Of all pages.
+    /// Returns the keys of all pages.
     func keys() async throws -> [KeyDescription] {
         var keys: [KeyDescription] = []
         var request = WorkerRequest.listKeys
@@ -152,14 +152,14 @@ final class WorkerUnderTest: Sendable {
 }
 
 extension WorkerUnderTest {
-    /// A worker that has opened the token.
+    /// A worker that has opened the HSM token.
     static func serving(_ hsmToken: any WorkersToken) async throws -> WorkerUnderTest {
         let worker = try WorkerUnderTest(hsmToken)
         try await worker.open(hsmToken)
         return worker
     }
 
-    /// The same, with both merchants' keys imported.
+    /// A worker that has opened the HSM token, with both merchants' keys imported.
     static func withMerchantKeys(
         _ hsmToken: any WorkersToken, sessions: UInt16 = 2, _ change: (inout HSMTokenOpening) -> Void = { _ in }
     ) async throws -> WorkerUnderTest {
@@ -172,7 +172,7 @@ extension WorkerUnderTest {
 }
 
 extension WorkerAnswer {
-    /// The kind of failure that an answer is; nil for any other answer.
+    /// The kind of failure; nil for any other answer.
     var failureKind: WorkerFailure.Kind? {
         if case .failed(let failure) = self { failure.kind } else { nil }
     }
@@ -184,12 +184,12 @@ extension WorkerAnswer {
 }
 
 extension EncryptedPayment {
-    /// To the EC merchant.
+    /// A payment to the EC merchant.
     static func ec() throws -> EncryptedPayment {
         try EncryptedPayment(ec: SharedForge.ecMerchant.key.subjectPublicKeyInfo)
     }
 
-    /// To the RSA merchant.
+    /// A payment to the RSA merchant.
     static func rsa() throws -> EncryptedPayment {
         try EncryptedPayment(rsa: SharedForge.rsaMerchant.key.subjectPublicKeyInfo)
     }
@@ -202,8 +202,8 @@ extension EncryptedPayment {
     }
 }
 
-/// A worker's process, started as the daemon starts it. Not by Foundation's Process, which learns of a child's end from
-/// a descriptor that the child inherits, and the worker closes what it inherits.
+/// A worker's process, started as the daemon starts it. Foundation's Process is unsuitable: it detects a child's end by
+/// a descriptor that the child inherits, and the worker closes inherited descriptors.
 final class RunningWorker: Sendable {
     private enum State {
         case running([CheckedContinuation<Int32, Never>])
@@ -211,7 +211,7 @@ final class RunningWorker: Sendable {
     }
 
     let identifier: Int32
-    /// The daemon's end of the pair; the caller's to close.
+    /// The daemon's end of the pair; the caller closes it.
     let socket: Int32
     private let state = Mutex(State.running([]))
 
@@ -250,7 +250,7 @@ final class RunningWorker: Sendable {
         for continuation in waiting { continuation.resume(returning: code) }
     }
 
-    /// The exit status, or 128 plus the signal that ended it.
+    /// The exit status, or 128 plus the signal that ended the process.
     func status() async -> Int32 {
         await withCheckedContinuation { continuation in
             let known: Int32? = state.withLock { state in

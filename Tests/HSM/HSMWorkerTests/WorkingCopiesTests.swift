@@ -10,11 +10,11 @@ import WorkerProtocol
 
 @testable import HSMWorker
 
-/// Which keys of many have a copy in the session's memory.
+/// Selection of the keys that have a copy in the session's memory.
 @Suite struct WorkingCopiesTests {
     private static let most = 64
 
-    /// A token with so many keys besides the EC merchant's.
+    /// An HSM token with this number of keys in addition to the EC merchant's.
     private func harness(_ count: Int) throws -> (OpenTokenHarness, [ForgeKey]) {
         let harness = try OpenTokenHarness()
         var session = try harness.softHSM.openSession()
@@ -47,7 +47,7 @@ import WorkerProtocol
         Set(harness.hsmToken.keys.all.filter { $0.value.hasCopy }.keys)
     }
 
-    @Test("of many keys those have a copy that are used, whichever were listed first, and there are never more copies")
+    @Test("keeps copies of the keys in use, in any order of listing, and never more copies than the limit")
     func followsUse() throws {
         let (harness, keys) = try harness(Self.most + 6)
         var session = try harness.softHSM.openSession()
@@ -61,7 +61,7 @@ import WorkerProtocol
             #expect(copied(harness).count == Self.most)
             #expect(try sessionObjects(&session) == Self.most)
         }
-        // Also those that lost theirs are served, as everybody is.
+        // Keys that lost their copy are served too.
         for key in keys { try open(key, harness, &session) }
     }
 
@@ -69,20 +69,20 @@ import WorkerProtocol
         (try? SubjectPublicKeyInfo(der: key.subjectPublicKeyInfo).publicKeyHash) ?? []
     }
 
-    @Test("keys that are used alike take no copies from each other")
+    @Test("takes no copies among keys used equally")
     func stays() throws {
         let (harness, keys) = try harness(Self.most + 6)
         var session = try harness.softHSM.openSession()
         let before = copied(harness)
         for _ in 0..<17 {
             for key in keys { try open(key, harness, &session) }
-            // One that nobody uses would lose its copy.
+            // A key without use would lose its copy.
             _ = harness.decrypt(try harness.payment(), in: &session)
         }
         #expect(copied(harness) == before)
     }
 
-    @Test("a key whose copy is in use keeps it")
+    @Test("keeps the copy of a key while it is in use")
     func borrowed() throws {
         let (harness, keys) = try harness(Self.most + 1)
         var session = try harness.softHSM.openSession()
@@ -97,7 +97,7 @@ import WorkerProtocol
         #expect(try sessionObjects(&session) == Self.most)
     }
 
-    @Test("sessions that use many keys at once have no copy taken away from under them")
+    @Test("takes no copy away from sessions that use many keys at once")
     func concurrently() async throws {
         let (harness, keys) = try harness(Self.most + 16)
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -105,7 +105,7 @@ import WorkerProtocol
                 group.addTask {
                     var session = try harness.softHSM.openSession()
                     for round in 0..<400 {
-                        // Every thread has favourites of its own, which change.
+                        // Each thread has its own preferred keys, which change.
                         let index = (offset * 20 + round / 40 * 7 + round % 2) % keys.count
                         try self.open(keys[index], harness, &session)
                     }

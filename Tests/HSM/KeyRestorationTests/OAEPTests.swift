@@ -3,7 +3,7 @@ import KeyRestoration
 import SecretMemory
 import Testing
 
-/// The decoding alone, on blocks that the test encodes by RFC 8017 §7.1.1; whole decryptions are in PKCS11Tests.
+/// The decoding alone, on blocks that the test encodes by RFC 8017 §7.1.1; PKCS11Tests cover whole decryptions.
 @Suite("The OAEP check")
 struct OAEPTests {
     private let message = Array(0..<16) as [UInt8]
@@ -36,30 +36,30 @@ struct OAEPTests {
         return unsafe message.withUnsafeBytes { unsafe Array($0) }
     }
 
-    @Test("A message of any length that fits comes out", arguments: [0, 1, 16, 32, 189, 190])
+    @Test("Returns a message of any length that fits", arguments: [0, 1, 16, 32, 189, 190])
     func lengths(count: Int) {
         let message = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
         #expect(decode(encode(message: message)) == message)
     }
 
-    @Test("A first byte that is not zero is refused")
+    @Test("Refuses a first byte that is not zero")
     func firstByte() {
         for first: UInt8 in [1, 0x80, 0xFF] { #expect(decode(encode(first: first, message: message)) == nil) }
     }
 
-    @Test("Another label is refused")
+    @Test("Refuses another label")
     func label() {
         #expect(decode(encode(label: [0], message: message)) == nil)
     }
 
-    @Test("Padding that is not zeros and one 01 is refused")
+    @Test("Refuses padding other than zeros and one 01")
     func padding() {
         #expect(decode(encode(separator: 0, message: [UInt8](repeating: 0, count: 16))) == nil)
         #expect(decode(encode(separator: 2, message: message)) == nil)
         #expect(decode(encode(padding: 0xFF, message: message)) == nil)
     }
 
-    @Test("One changed bit in the first byte or the masked seed is refused")
+    @Test("Refuses one changed bit in the first byte or the masked seed")
     func changedBytes() {
         let block = encode(message: message)
         for index in 0..<33 {
@@ -69,7 +69,7 @@ struct OAEPTests {
         }
     }
 
-    @Test("A block of another size than the modulus is refused")
+    @Test("Refuses a block of another size than the modulus")
     func size() {
         let block = encode(message: message)
         #expect(decode(Array(block.dropFirst())) == nil, "without its leading zero")

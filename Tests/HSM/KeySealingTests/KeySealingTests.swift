@@ -15,7 +15,7 @@ struct KeySealingTests {
         unsafe secret.withUnsafeBytes { unsafe Array($0) }
     }
 
-    @Test("what is sealed to a recipient opens there, byte for byte")
+    @Test("opens at the recipient, byte for byte")
     func opens() throws {
         let recipient = KeySealing.Recipient()
         for length in [1, 138, 1218, KeySealing.maximumPrivateKeyByteCount] {
@@ -30,7 +30,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("two sealings of one key have nothing in common")
+    @Test("makes two unrelated ciphertexts of one key")
     func fresh() throws {
         let recipient = KeySealing.Recipient()
         let key = [UInt8](repeating: 7, count: 64)
@@ -40,7 +40,7 @@ struct KeySealingTests {
         #expect(first.sealed != second.sealed)
     }
 
-    @Test("another recipient, as the same worker after its restart, cannot open")
+    @Test("cannot be opened by another recipient, such as the same worker after its restart")
     func otherRecipient() throws {
         let sealed = try KeySealing.seal(
             privateKey: secret([1, 2, 3]), certificate: certificate, to: KeySealing.Recipient().publicKey)
@@ -50,7 +50,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("a sealed key does not open for another certificate")
+    @Test("cannot be opened for another certificate")
     func otherCertificate() throws {
         let recipient = KeySealing.Recipient()
         let sealed = try KeySealing.seal(
@@ -61,7 +61,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("a change of any one byte is noticed")
+    @Test("detects a change of any one byte")
     func changed() throws {
         let recipient = KeySealing.Recipient()
         let sealed = try KeySealing.seal(
@@ -83,7 +83,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("lengths outside the bounds are refused before any cryptography")
+    @Test("refuses lengths outside the bounds before any cryptography")
     func lengths() throws {
         let recipient = KeySealing.Recipient()
         let point = recipient.publicKey
@@ -100,7 +100,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("an import key that is no point on the curve is refused")
+    @Test("refuses an import key that is not a point on the curve")
     func offCurve() throws {
         var point = KeySealing.Recipient().publicKey
         point[64] ^= 1
@@ -111,7 +111,7 @@ struct KeySealingTests {
         }
     }
 
-    @Test("this is RFC 9180's base mode: swift-crypto's own HPKE opens with the published parameters")
+    @Test("is RFC 9180's base mode: swift-crypto's own HPKE opens with the published parameters")
     func published() throws {
         let scalar = P256.KeyAgreement.PrivateKey()
         let recipient = try KeySealing.Recipient(scalar: Array(scalar.rawRepresentation))

@@ -5,7 +5,7 @@ import SecretMemory
 import TestSupport
 import Testing
 
-@Suite("Decryption and unwrapping in a token")
+@Suite("Decryption and unwrapping in an HSM token")
 struct DecryptionTests {
     private func makeAESKey(_ session: inout Session, _ value: [UInt8]) throws -> ObjectHandle {
         var secrets = SecretAttributes(capacity: value.count)
@@ -17,9 +17,7 @@ struct DecryptionTests {
             ], secrets: secrets)
     }
 
-    @Test(
-        "AES-GCM in the token opens what another implementation sealed, with associated data, and refuses a changed tag"
-    )
+    @Test("Opens with AES-GCM in the HSM token what another implementation sealed, and refuses a changed tag")
     func aesGCM() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let key = [UInt8](repeating: 0x11, count: 32)
@@ -40,7 +38,7 @@ struct DecryptionTests {
         #expect(again.count == 12)
     }
 
-    @Test("With too little room decryption is an error, and the session serves the next one")
+    @Test("Fails to decrypt into too little room, and serves the next request in the session")
     func tooLittleRoom() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try session.generateKeyPair(
@@ -58,7 +56,7 @@ struct DecryptionTests {
         #expect(plaintext.count == 256)
     }
 
-    @Test("RSA-PKCS#1 signs in the token what its public key verifies")
+    @Test("Signs with RSA-PKCS#1 in the HSM token what the public key verifies")
     func rsaSignature() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try session.generateKeyPair(

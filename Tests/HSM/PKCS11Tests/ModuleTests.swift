@@ -13,14 +13,14 @@ struct ModuleTests {
         }
     }
 
-    @Test("A relative path or a bare name is not looked up")
+    @Test("Refuses a relative path or a bare name")
     func relative() {
         #expect(failure("libsofthsm2.so") == .pathNotAbsolute("libsofthsm2.so"))
         #expect(failure("./a.so") == .pathNotAbsolute("./a.so"))
         #expect(failure("") == .pathNotAbsolute(""))
     }
 
-    @Test("A file that is not there is refused with the loader's reason")
+    @Test("Refuses a missing file with the loader's reason")
     func missing() {
         guard case .notLoadable(let path, let reason) = failure("/nonexistent/p11.so") else {
             Issue.record("loaded")
@@ -30,12 +30,12 @@ struct ModuleTests {
         #expect(reason.contains("No such file"))
     }
 
-    @Test("A library that is not a PKCS#11 library is refused")
+    @Test("Refuses a library that is not a PKCS#11 library")
     func otherLibrary() {
         #expect(failure("/lib/x86_64-linux-gnu/libm.so.6") == .noFunctionList(path: "/lib/x86_64-linux-gnu/libm.so.6"))
     }
 
-    @Test("The library says who made it")
+    @Test("Reads the library's manufacturer")
     func info() throws {
         let info = try SoftHSM.shared().module.info()
         #expect(info.manufacturer == "SoftHSM")
@@ -44,7 +44,7 @@ struct ModuleTests {
         #expect(info.cryptokiVersion.major == 2)
     }
 
-    @Test("A second initialisation in one process is an error with its name")
+    @Test("Reports a second initialisation in one process as an error by its name")
     func twice() throws {
         _ = try SoftHSM.shared()
         #expect(
@@ -53,10 +53,10 @@ struct ModuleTests {
     }
 }
 
-@Suite("What went wrong in the library")
+@Suite("Errors of the library")
 struct CallErrorTests {
     @Test(
-        "An error says the call and the return value's standard name",
+        "States the call and the return value's standard name",
         arguments: [
             // PKCS#11 v2.40 base §6.1 and v3.0's pkcs11t.h.
             (0xA0, "CKR_PIN_INCORRECT"), (0x5, "CKR_GENERAL_ERROR"), (0x101, "CKR_USER_NOT_LOGGED_IN"),
@@ -68,7 +68,7 @@ struct CallErrorTests {
         #expect(error.description == "C_Login: \(name)")
     }
 
-    @Test("A return value without a standard name is shown in hexadecimal")
+    @Test("Shows a return value without a standard name in hexadecimal")
     func unknown() {
         #expect(ReturnValue(rawValue: 0x8000_0001).description == "CKR 0x80000001")
         #expect(ReturnValue(rawValue: 0xABC).description == "CKR 0xabc")

@@ -4,11 +4,11 @@ import SecretMemory
 import TestSupport
 import Testing
 
-@Suite("Objects and operations in a token")
+@Suite("Objects and operations in an HSM token")
 struct ObjectTests {
     private static let identifier = [UInt8](repeating: 0x42, count: 32)
 
-    /// An EC key pair made in the token, with one CKA_ID.
+    /// Makes an EC key pair in the HSM token, with one CKA_ID.
     private func makePair(_ session: inout Session) throws -> (publicKey: ObjectHandle, privateKey: ObjectHandle) {
         try session.generateKeyPair(
             .ecKeyPairGeneration,
@@ -27,7 +27,7 @@ struct ObjectTests {
         return try #require(value.flatMap(EllipticCurve.p256Point(inAttributeValue:)))
     }
 
-    @Test("Objects are found by all the attributes asked for and by nothing else")
+    @Test("Finds objects that have all the requested attributes, and no others")
     func find() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -40,9 +40,7 @@ struct ObjectTests {
         #expect(other.isEmpty)
     }
 
-    @Test(
-        "More objects than one batch are all found, and more than the limit are an error that leaves the session usable"
-    )
+    @Test("Finds all objects beyond one batch, and fails beyond the limit with the session still usable")
     func findMany() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         for index in 0..<300 {
@@ -62,7 +60,7 @@ struct ObjectTests {
         #expect(again.count == 300)
     }
 
-    @Test("Attributes are read as flags, numbers, texts and bytes; absent and sensitive ones are left out")
+    @Test("Reads attributes as flags, numbers, texts and bytes, and omits absent and sensitive ones")
     func attributes() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -81,7 +79,7 @@ struct ObjectTests {
         #expect(values.number(.label) == nil, "a text is no number")
     }
 
-    @Test("A private key's value cannot be read as a secret either")
+    @Test("Cannot read a private key's value as a secret")
     func sensitiveValue() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -93,7 +91,7 @@ struct ObjectTests {
         }
     }
 
-    @Test("A changed attribute is read back, and a destroyed object is gone")
+    @Test("Reads a changed attribute back, and finds no destroyed object")
     func changeAndDestroy() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -105,7 +103,7 @@ struct ObjectTests {
         #expect(left == [pair.privateKey])
     }
 
-    @Test("A session's copy of a private key works like the key, stays protected and ends with the session")
+    @Test("Copies a private key for a session; the copy works, stays protected and ends with the session")
     func copy() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = try token.openSession()
@@ -125,7 +123,7 @@ struct ObjectTests {
         #expect(left == [pair.privateKey])
     }
 
-    @Test("ECDSA signs in the token what another implementation verifies")
+    @Test("Signs with ECDSA in the HSM token what another implementation verifies")
     func sign() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -138,7 +136,7 @@ struct ObjectTests {
         #expect(!key.isValidSignature(try .init(rawRepresentation: signature), for: digest))
     }
 
-    @Test("ECDH in the token agrees with the other side, and nothing of it stays in the token")
+    @Test("Agrees on ECDH with the other side, and leaves nothing in the HSM token")
     func derive() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -155,7 +153,7 @@ struct ObjectTests {
         #expect(after == before)
     }
 
-    @Test("A secret of another size than expected is an error, and is destroyed in the token all the same")
+    @Test("Reports a secret of an unexpected size, and destroys it in the HSM token")
     func deriveWrongSize() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -173,7 +171,7 @@ struct ObjectTests {
         #expect(after == before)
     }
 
-    @Test("A mechanism that the token lacks is an error with its name")
+    @Test("Reports a mechanism that the HSM token lacks as an error by its name")
     func unsupported() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let pair = try makePair(&session)
@@ -187,7 +185,7 @@ struct ObjectTests {
 }
 
 extension Template {
-    /// A session object that may be read: what tier C derives.
+    /// A readable session object, as tier C derives.
     static func extractableSecret(_ count: Int) -> Template {
         [
             .objectClass(.secretKey), .keyType(.genericSecret), .valueLength(count), .token(false), .private(true),

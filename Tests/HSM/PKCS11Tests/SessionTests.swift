@@ -3,19 +3,19 @@ import TestSupport
 import Testing
 
 @Suite struct SessionTests {
-    @Test("A session can be put in place of one that is stuck in an operation")
+    @Test("Replaces a session that is stuck in an operation")
     func reopen() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = try token.openSession()
         #expect(try session.findObjects(matching: []).isEmpty)
         try session.reopen(in: token.slot, readWrite: true)
         #expect(try session.findObjects(matching: []).isEmpty)
-        // A read-only session, too, still under the token's login.
+        // A read-only session too, still under the HSM token's login.
         try session.reopen(in: token.slot)
         #expect(try session.loggedInUser() == .user)
     }
 
-    @Test("A session that is yet to be opened answers as a closed one does, and harms none when it ends")
+    @Test("Fails like a closed session before it is opened, and harms none when it ends")
     func closed() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = Session(closedIn: token.slot)
@@ -31,7 +31,7 @@ import Testing
         #expect(try session.loggedInUser() == .user)
     }
 
-    @Test("Its own session objects end with the session that is replaced; other sessions go on")
+    @Test("Loses its own session objects when it is replaced; other sessions continue")
     func objectsEnd() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = try token.openSession()

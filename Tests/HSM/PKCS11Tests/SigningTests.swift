@@ -5,8 +5,8 @@ import PKCS11
 import TestSupport
 import Testing
 
-/// RSA's signature mechanisms in both libraries that a test can have.
-@Suite("RSA signatures in a token")
+/// RSA's signature mechanisms in both libraries available to tests.
+@Suite("RSA signatures in an HSM token")
 struct SigningTests {
     private static let message = Array("what is signed".utf8)
     private static let digest = Array(SHA256.hash(data: message))
@@ -35,7 +35,7 @@ struct SigningTests {
         return (pair.privateKey, pair.publicKey, publicKey)
     }
 
-    @Test("PSS over the message and over its hash are both RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of 32 bytes")
+    @Test("Makes RSASSA-PSS with SHA-256, MGF1-SHA256 and a salt of 32 bytes over the message and over its hash")
     func pss() throws {
         try everywhere { session in
             let (key, publicObject, publicKey) = try makePair(&session)
@@ -55,7 +55,7 @@ struct SigningTests {
         }
     }
 
-    @Test("PKCS #1 over a DigestInfo is the signature over the message")
+    @Test("Makes the same PKCS #1 signature over a DigestInfo as over the message")
     func pkcs1() throws {
         // RFC 8017 §9.2, note 1.
         let digestInfo = try #require([UInt8](hexadecimal: "3031300d060960864801650304020105000420")) + Self.digest

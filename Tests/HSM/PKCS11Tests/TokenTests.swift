@@ -4,9 +4,9 @@ import SecretMemory
 import TestSupport
 import Testing
 
-@Suite("Tokens")
+@Suite("HSM tokens")
 struct TokenTests {
-    @Test("An initialised token shows its label without padding and that the user's PIN is set")
+    @Test("Shows a label without padding, and a set user PIN, after the initialisation")
     func initialised() throws {
         let token = try SoftHSM.shared().freshToken()
         let info = try token.slot.tokenInfo()
@@ -17,7 +17,7 @@ struct TokenTests {
         #expect(info.maximumPINLength == 255)
     }
 
-    @Test("A token is found by label, by serial number and by both, and only when all agree")
+    @Test("Is found by label, by serial number and by both, if all agree")
     func selection() throws {
         let hsm = try SoftHSM.shared()
         let token = try hsm.freshToken()
@@ -37,7 +37,7 @@ struct TokenTests {
         }
     }
 
-    @Test("Two tokens with one label are told apart by their serial numbers only")
+    @Test("Is distinguished from another with its label by serial number only")
     func ambiguous() throws {
         let hsm = try SoftHSM.shared()
         let first = try hsm.freshToken(label: "same-label")
@@ -55,7 +55,7 @@ struct TokenTests {
         #expect(found.slot.identifier == second.slot.identifier)
     }
 
-    @Test("A label of more than 32 bytes is refused before anything is destroyed")
+    @Test("Refuses a label of more than 32 bytes before anything is destroyed")
     func longLabel() throws {
         let token = try SoftHSM.shared().freshToken()
         let pin = SecretBytes(copying: SoftHSMToken.securityOfficerPIN)
@@ -65,7 +65,7 @@ struct TokenTests {
         #expect(try token.slot.tokenInfo().label == token.label)
     }
 
-    @Test("A wrong PIN is refused as such, and the right one logs in for every session")
+    @Test("Refuses a wrong PIN as such, and logs in for every session with the right one")
     func login() throws {
         let token = try SoftHSM.shared().freshToken()
         var session = try token.openSession()

@@ -1,4 +1,4 @@
-/// Handshake messages as a test takes them apart and puts them together (RFC 5246 §7.4).
+/// Handshake messages that tests take apart and assemble (RFC 5246 §7.4).
 struct HandshakeDraft {
     struct Message {
         var type: UInt8
@@ -17,7 +17,8 @@ struct HandshakeDraft {
         }
     }
 
-    /// A small handshake with nothing unusual. The certificate is an empty SEQUENCE: nobody reads its inside.
+    /// A small handshake without anything unusual. The certificate is an empty SEQUENCE, because its content is not
+    /// read.
     init(serverName: String = "apple-pay-gateway.apple.com") {
         messages = [
             Message(type: 1, body: Self.clientHello(extensions: [Self.serverNames([serverName])])),
@@ -35,7 +36,7 @@ struct HandshakeDraft {
         messages.flatMap { [$0.type] + Self.vector24($0.body) }
     }
 
-    /// The draft with something changed.
+    /// Returns the draft with a change.
     func changed(_ change: (inout Self) -> Void) -> Self {
         var draft = self
         change(&draft)

@@ -5,8 +5,8 @@ import NIOSSL
 import TestSupport
 import Testing
 
-/// What swift-nio-ssl hands a client certificate's key to sign in a handshake with a real server over loopback. The
-/// signature is then refused: nothing after it belongs to what was signed.
+/// The input that swift-nio-ssl passes to a client certificate's key in a handshake with a real server over loopback.
+/// The recorder refuses the signature, because later messages do not belong to the signed input.
 struct HandshakeRecorder {
     let credentials: Credentials
     var version: TLSVersion
@@ -34,18 +34,18 @@ struct HandshakeRecorder {
                 }
             }
             .connect(host: "127.0.0.1", port: port).get()
-        // The refused signature ends the connection, and so does a server that has another version only.
+        // The refused signature ends the connection, as does a server of another version.
         try await channel.closeFuture.get()
         return try #require(key.inputs.current.first)
     }
 
-    /// A client's certificate in DER; its private key is in nobody's hands.
+    /// A client's certificate in DER, whose private key does not exist.
     struct Credentials: Sendable {
         let certificate: [UInt8]
     }
 }
 
-/// Keeps what it is to sign, and signs nothing.
+/// Keeps the input to sign, and signs nothing.
 private final class RecordingKey: NIOSSLCustomPrivateKey, Hashable {
     struct SignsNothing: Error {}
 
@@ -66,7 +66,7 @@ private final class RecordingKey: NIOSSLCustomPrivateKey, Hashable {
     func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// `openssl s_server` and swift-nio-ssl as servers that ask for a client's certificate, and the certificates for them.
+/// `openssl s_server` and swift-nio-ssl as servers that request a client's certificate, with their certificates.
 struct RecordedServers {
     let directory: FreshDirectory
     let credentials: HandshakeRecorder.Credentials
@@ -85,14 +85,14 @@ struct RecordedServers {
 
     /// - Parameters:
     ///   - certificate: `rsa` or `ec`.
-    ///   - arguments: more of s_server's own.
+    ///   - arguments: more arguments of s_server.
     func withOpenSSL<Value>(
         _ certificate: String, _ arguments: [String] = [], _ body: (Int) async throws -> Value
     ) async throws -> Value {
         let server = try RunningProgram(
             Program.installed("openssl"),
             [
-                // -rev: it would else read commands from standard input and end with it.
+                // -rev, because it would otherwise read commands from standard input and exit at its end.
                 "s_server", "-rev", "-accept", "127.0.0.1:0", "-naccept", "1", "-Verify", "1", "-verify_return_error",
                 "-CAfile", directory.path("client.crt"), "-cert", directory.path("\(certificate).crt"),
                 "-key", directory.path("\(certificate).key"),

@@ -4,7 +4,7 @@ import TLSHandshake
 import TestSupport
 import Testing
 
-/// Handshakes of swift-nio-ssl, the gateway's TLS, with OpenSSL's server and its own.
+/// Handshakes of swift-nio-ssl, the gateway's TLS, with OpenSSL's server and with its own.
 @Suite struct RecordedHandshakeTests {
     private static let recorded = Task { try await RecordedServers() }
 
@@ -108,7 +108,7 @@ import Testing
                 try ClientCertificateVerifyInput(parsing: Array(bytes.prefix(length)))
             }
         }
-        // Nor does anything after its beginning, or around it, make one.
+        // No prefix, suffix or surrounding bytes make it a handshake.
         for length in 1..<bytes.count {
             #expect(throws: TLSInputError.self) {
                 try ClientCertificateVerifyInput(parsing: Array(bytes.dropFirst(length)))
@@ -118,7 +118,7 @@ import Testing
         #expect(throws: TLSInputError.trailingBytes) { try ClientCertificateVerifyInput(parsing: bytes + bytes) }
     }
 
-    /// A changed byte is refused, or stands in what nobody reads, or changes exactly what it stands in.
+    /// A changed byte is refused, or lies in an unread part, or changes exactly the value in which it lies.
     @Test func aChangedByteChangesNoOtherMeaning() async throws {
         let servers = try await Self.recorded.value
         let bytes = try await servers.withOpenSSL("ec", ["-tls1_2"]) { port in
@@ -126,7 +126,7 @@ import Testing
         }
         let original = try transcript(bytes)
         let name = try #require(bytes.firstRange(of: Array(original.serverName.utf8)))
-        // The server's own certificate is another, so the client's is found once.
+        // The server's own certificate is another one, so the client's occurs once.
         let certificate = try #require(bytes.firstRange(of: original.clientCertificate))
         let schemes = try #require(
             bytes.ranges(of: original.signatureSchemes.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xFF)] }).last)

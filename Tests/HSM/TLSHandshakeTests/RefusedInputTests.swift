@@ -4,7 +4,7 @@ import TLSHandshake
 import TestSupport
 import Testing
 
-/// What may be signed with an identity key is a client's handshake and nothing else.
+/// Input that an identity key must not sign: everything but a client's handshake.
 @Suite struct RefusedInputTests {
     private func error(_ bytes: [UInt8]) -> TLSInputError? {
         do {
@@ -44,7 +44,7 @@ import Testing
         #expect(error(spaces + Array("Exported Authenticator".utf8) + [0] + hash) == .notClientContent)
     }
 
-    // MARK: What other keys sign
+    // MARK: Input of other keys
 
     @Test func aCertificateRequestIsRefused() async throws {
         let directory = try FreshDirectory()
@@ -194,7 +194,7 @@ import Testing
         }
         let suite = HandshakeDraft.serverHello(suite: [0x13, 0x01])
         #expect(error(HandshakeDraft().changed { $0.messages[1].body = suite }) == .otherVersion)
-        // What the client offers beside TLS 1.2 is its own affair.
+        // The client's other versions are not restricted.
         #expect(error(clientHello: [name, HandshakeDraft.extensionOf(43, [4, 3, 4, 3, 3])]) == nil)
     }
 

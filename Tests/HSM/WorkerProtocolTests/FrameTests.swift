@@ -2,7 +2,7 @@ import Testing
 import WorkerProtocol
 
 @Suite struct FrameTests {
-    @Test("every request comes back as it was sent", arguments: Samples.requests.indices)
+    @Test("decodes every request as sent", arguments: Samples.requests.indices)
     func requestRoundTrip(_ index: Int) throws {
         let request = Samples.requests[index]
         let frame = try #require(try Samples.frame(try request.encoded(identifier: 0x0102_0304_0506_0708)))
@@ -10,7 +10,7 @@ import WorkerProtocol
         #expect(try WorkerRequest(frame) == request)
     }
 
-    @Test("every answer comes back as it was sent", arguments: Samples.answers.indices)
+    @Test("decodes every answer as sent", arguments: Samples.answers.indices)
     func answerRoundTrip(_ index: Int) throws {
         let answer = Samples.answers[index]
         let frame = try #require(try Samples.frame(try answer.encoded(identifier: .max)))
@@ -18,14 +18,14 @@ import WorkerProtocol
         #expect(try WorkerAnswer(frame) == answer)
     }
 
-    @Test("every kind of failure comes back as it was sent", arguments: WorkerFailure.Kind.allCases)
+    @Test("decodes every kind of failure as sent", arguments: WorkerFailure.Kind.allCases)
     func failureRoundTrip(_ kind: WorkerFailure.Kind) throws {
         let answer = WorkerAnswer.failed(WorkerFailure(kind, "a sentence"))
         let frame = try #require(try Samples.frame(try answer.encoded(identifier: 0)))
         #expect(try WorkerAnswer(frame) == answer)
     }
 
-    @Test("a frame is laid out as documented")
+    @Test("lays a frame out as documented")
     func layout() throws {
         let decryption = Decryption(
             publicKeyHash: [0xAA], scheme: .rsaV1, keyMaterial: [0xBB, 0xCC], otherInfo: [], ciphertext: [0xDD])
@@ -35,9 +35,9 @@ import WorkerProtocol
                 + [0, 0, 0, 1, 0xAA] + [2] + [0, 0, 0, 2, 0xBB, 0xCC] + [0, 0, 0, 0] + [0, 0, 0, 1, 0xDD])
     }
 
-    @Test("every frame has the bytes that this protocol version has always had")
+    @Test("encodes every frame to this protocol version's captured bytes")
     func captured() throws {
-        // Written here: these tests link the protocol and nothing else.
+        // Defined here: these tests link the protocol and nothing else.
         func hex(_ bytes: [UInt8]) -> String {
             bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }
@@ -47,7 +47,7 @@ import WorkerProtocol
         #expect(answers == CapturedFrames.answers)
     }
 
-    @Test("each operation's row says under which name, how long and how often it may be made")
+    @Test("lists each operation with its name, time limit and repeatability")
     func operations() throws {
         let table = Samples.requests.map(\.operation)
         let least = { (operation: WorkerOperation) in operation.limit(callTimeout: .zero).components.seconds }
@@ -63,7 +63,7 @@ import WorkerProtocol
         #expect(Set(table.map(\.name)).count == 17)
     }
 
-    @Test("a stream cut anywhere gives the same frames", arguments: [1, 2, 3, 5, 7, 13, 64, 1021])
+    @Test("decodes the same frames from a stream cut anywhere", arguments: [1, 2, 3, 5, 7, 13, 64, 1021])
     func arbitraryPieces(_ size: Int) throws {
         var stream: [UInt8] = []
         for (index, request) in Samples.requests.enumerated() {
@@ -85,7 +85,7 @@ import WorkerProtocol
         #expect(decoder.isAtBoundary)
     }
 
-    @Test("a stream that ends inside a frame is not at a boundary")
+    @Test("is not at a boundary when a stream ends inside a frame")
     func unfinished() throws {
         var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
         decoder.append(try WorkerRequest.probe.encoded(identifier: 1).dropLast())
@@ -93,7 +93,7 @@ import WorkerProtocol
         #expect(!decoder.isAtBoundary)
     }
 
-    @Test("a field beyond its bound is never sent")
+    @Test("never sends a field beyond its bound")
     func tooLongToSend() {
         let decryption = Decryption(
             publicKeyHash: [], scheme: .ecV1, keyMaterial: [], otherInfo: [],
@@ -103,7 +103,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("what the key-usage record sends and reads is bounded to the byte, in both directions")
+    @Test("bounds what the audit record sends and reads to the byte, in both directions")
     func recordBounds() throws {
         func octets(_ count: Int) -> [UInt8] { Array(repeating: 0x20, count: count) }
         func request(_ identifier: Int, _ node: Int, _ line: Int) -> [WorkerRequest] {
@@ -133,7 +133,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a request to be signed, its signature and a merchant's name are bounded to the byte")
+    @Test("bounds a request to be signed, its signature and a merchant's name to the byte")
     func certificateRequestBounds() throws {
         func octets(_ count: Int) -> [UInt8] { Array(repeating: 0x20, count: count) }
         func requests(_ name: Int, _ information: Int) -> [WorkerRequest] {
@@ -153,7 +153,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("requests are no answers and answers no requests")
+    @Test("rejects requests as answers and answers as requests")
     func directions() throws {
         let request = try #require(try Samples.frame(try WorkerRequest.probe.encoded(identifier: 1)))
         #expect(throws: FrameError.unknownType(6)) { try WorkerAnswer(request) }

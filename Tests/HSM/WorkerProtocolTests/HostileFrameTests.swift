@@ -3,7 +3,7 @@ import Testing
 import WorkerProtocol
 
 @Suite struct HostileFrameTests {
-    /// Reads bytes as both directions would. The only thing that may come out besides values is FrameError.
+    /// Reads bytes in both directions. The only possible outcomes are values and FrameError.
     private func readAsBoth(_ bytes: [UInt8]) throws(FrameError) -> Int {
         var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
         decoder.append(bytes)
@@ -15,7 +15,7 @@ import WorkerProtocol
         return understood
     }
 
-    @Test("a length beyond the limit is refused before its bytes come, and stays refused")
+    @Test("refuses a length beyond the limit before its bytes arrive, and again afterwards")
     func length() {
         for prefix: [UInt8] in [[0xFF, 0xFF, 0xFF, 0xFF], [0, 4, 0, 1], [0, 0, 0, 8], [0, 0, 0, 0]] {
             var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
@@ -27,7 +27,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a frame shortened anywhere within its fields is truncated or too long a field, never a value")
+    @Test("reports a frame shortened anywhere within its fields as truncated or with too long a field")
     func truncations() throws {
         for request in Samples.requests {
             let frame = try #require(try Samples.frame(try request.encoded(identifier: 1)))
@@ -47,7 +47,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("an octet after the last field is refused", arguments: Samples.requests.indices)
+    @Test("refuses an octet after the last field", arguments: Samples.requests.indices)
     func trailing(_ index: Int) throws {
         let request = Samples.requests[index]
         var frame = try #require(try Samples.frame(try request.encoded(identifier: 1)))
@@ -55,7 +55,7 @@ import WorkerProtocol
         #expect(throws: FrameError.trailingBytes) { try WorkerRequest(frame) }
     }
 
-    @Test("a list's count is not believed")
+    @Test("does not trust a list's count")
     func listCount() {
         #expect(throws: FrameError.fieldTooLong) {
             try WorkerAnswer(Frame(type: 66, identifier: 1, fields: [0xFF, 0xFF]))
@@ -65,7 +65,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a list of audit keys or remembered checkpoints longer than its bound is refused before it is read")
+    @Test("refuses a list of audit keys or remembered audit checkpoints longer than its bound before it reads it")
     func recordLists() {
         for type: UInt8 in [70, 73] {
             #expect(throws: FrameError.fieldTooLong) {
@@ -85,7 +85,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("a list of denied system calls longer than its bound is neither sent nor believed")
+    @Test("neither sends nor accepts a list of denied system calls longer than its bound")
     func deniedSystemCalls() throws {
         var opening = HSMTokenOpening(
             programVersion: "1", modulePath: "/m", tokenURI: "pkcs11:token=t", pinFile: "/p", sessions: 1,
@@ -102,7 +102,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("values outside their sets are refused")
+    @Test("refuses values outside their sets")
     func values() {
         let empty: [UInt8] = [0, 0, 0, 0]
         // A scheme, a boolean, a tier, a kind of failure.
@@ -121,7 +121,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("more unlocked secrets than a worker can have are neither sent nor believed")
+    @Test("neither sends nor accepts more unlocked secrets than a worker can have")
     func unlockedSecrets() throws {
         let tooMany = FieldBound.unlockedSecrets + 1
         let plaintext = WorkerAnswer.plaintext([1], tier: .c, unlockedSecrets: tooMany)
@@ -145,14 +145,14 @@ import WorkerProtocol
         }
     }
 
-    @Test("text that is not UTF-8 is refused")
+    @Test("refuses text that is not UTF-8")
     func utf8() {
         #expect(throws: FrameError.notUTF8) {
             try WorkerAnswer(Frame(type: 69, identifier: 1, fields: [1, 0, 0, 0, 2, 0xC3, 0x28]))
         }
     }
 
-    @Test("flipping any bit gives a value or an error, and a changed value encodes to the changed bytes")
+    @Test("decodes any flipped bit to an error, or to a value that encodes to the changed bytes")
     func bitFlips() throws {
         for request in Samples.requests {
             let encoded = try request.encoded(identifier: 1)
@@ -160,13 +160,13 @@ import WorkerProtocol
                 var changed = encoded
                 changed[bit / 8] ^= 1 << UInt8(bit % 8)
                 guard let frame = try Samples.frame(changed), let value = try? WorkerRequest(frame) else { continue }
-                // What is understood is understood in full: the encoding is canonical.
+                // A decoded value is complete: the encoding is canonical.
                 #expect(try value.encoded(identifier: frame.identifier) == changed)
             }
         }
     }
 
-    @Test("random bytes end in FrameError or in nothing", arguments: 0..<8)
+    @Test("decodes random bytes to FrameError or to nothing", arguments: 0..<8)
     func randomBytes(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         for _ in 0..<2000 {

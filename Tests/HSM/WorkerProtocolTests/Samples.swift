@@ -1,6 +1,6 @@
 import WorkerProtocol
 
-/// One value of every kind of frame, with every field away from its default.
+/// One value of every kind of frame, with every field different from its default.
 enum Samples {
     static let requests: [WorkerRequest] = [
         .open(

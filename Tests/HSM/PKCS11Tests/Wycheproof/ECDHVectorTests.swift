@@ -6,9 +6,9 @@ import SecretMemory
 import TestSupport
 import Testing
 
-/// Wycheproof's ECDH cases for P-256 through the token: the point is checked as a payment token's is, the private key
-/// is imported, and the token multiplies.
-@Suite("ECDH vectors through the token")
+/// Wycheproof's ECDH cases for P-256 through the HSM token: the point is checked as a payment token's is, the private
+/// key is imported, and the HSM token multiplies.
+@Suite("ECDH vectors through the HSM token")
 struct ECDHVectorTests {
     private struct File: Decodable {
         struct Group: Decodable { let tests: [Case] }
@@ -26,7 +26,7 @@ struct ECDHVectorTests {
 
     private func importKey(_ session: inout Session, _ hexadecimal: String) throws -> ObjectHandle {
         let value = try #require([UInt8](hexadecimal: hexadecimal))
-        // As 32 bytes: the vectors write the number as DER would.
+        // As 32 bytes: the vectors write the number as in DER.
         let scalar = [UInt8](repeating: 0, count: max(0, 32 - value.count)) + value.suffix(32)
         var secrets = SecretAttributes(capacity: 32)
         secrets.append(.value, SecretBytes(copying: scalar))
@@ -37,7 +37,7 @@ struct ECDHVectorTests {
             ], secrets: secrets)
     }
 
-    /// Z, or nil when the point was refused, before the token or in it.
+    /// Z, or nil if the point was refused, before the HSM token or in it.
     private func sharedSecret(_ session: inout Session, _ point: [UInt8], _ privateKey: String) throws -> [UInt8]? {
         guard let point = try? P256Point(uncompressed: point) else { return nil }
         let key = try importKey(&session, privateKey)
@@ -47,7 +47,7 @@ struct ECDHVectorTests {
         return unsafe secret.withUnsafeBytes { unsafe Array($0) }
     }
 
-    @Test("Bare points: every valid one gives exactly the expected 32 bytes, every other is refused")
+    @Test("Gives exactly the expected 32 bytes for each valid bare point, and refuses any other")
     func points() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         var agreed = 0
@@ -56,7 +56,7 @@ struct ECDHVectorTests {
         for test in try cases("ecdh_secp256r1_ecpoint_test.json") {
             let point = try #require([UInt8](hexadecimal: test.public))
             let secret = try sharedSecret(&session, point, test.private)
-            // The one "acceptable" point is compressed: Apple's are not.
+            // The only "acceptable" point is compressed, and Apple's are not.
             if test.result == "valid" {
                 #expect(secret == [UInt8](hexadecimal: test.shared), "case \(test.tcId)")
                 agreed += 1
@@ -71,14 +71,14 @@ struct ECDHVectorTests {
         #expect(leadingZeros == 22)
     }
 
-    @Test("Encoded keys: a named curve in DER gives exactly the expected 32 bytes, every other encoding is refused")
+    @Test("Gives exactly the expected 32 bytes for a named curve in DER, and refuses any other encoding")
     func encodedKeys() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         var agreed = 0
         var refused = 0
         for test in try cases("ecdh_secp256r1_test.json") {
             let encoded = try #require([UInt8](hexadecimal: test.public))
-            // "Acceptable" are curves spelled out, BER and a compressed point: a token has none of them.
+            // "Acceptable" are explicit curves, BER and a compressed point; a payment token has none of them.
             let key = EphemeralPublicKey(subjectPublicKeyInfo: encoded)
             let secret = try key.flatMap { try sharedSecret(&session, $0.point, test.private) }
             if test.result == "valid" {
@@ -93,7 +93,7 @@ struct ECDHVectorTests {
         #expect(refused == 282)
     }
 
-    @Test("The token refuses points off the curve by itself too, and goes on serving")
+    @Test("Refuses points off the curve in the HSM token itself, and serves on")
     func offTheCurve() throws {
         var session = try SoftHSM.shared().freshToken().openSession()
         let tests = try cases("ecdh_secp256r1_ecpoint_test.json").filter { $0.flags == ["InvalidCurveAttack"] }

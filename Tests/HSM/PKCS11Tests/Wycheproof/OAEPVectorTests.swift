@@ -6,8 +6,9 @@ import SwiftASN1
 import TestSupport
 import Testing
 
-/// Wycheproof's RSA-OAEP cases as a token without OAEP-SHA256 is used: CKM_RSA_X_509 in the token, the check outside.
-@Suite("RSA-OAEP vectors through the token")
+/// Wycheproof's RSA-OAEP cases in the mode for an HSM token without OAEP-SHA256: CKM_RSA_X_509 in the HSM token, the
+/// check outside.
+@Suite("RSA-OAEP vectors through the HSM token")
 struct OAEPVectorTests {
     private struct File: Decodable {
         struct Group: Decodable {
@@ -50,7 +51,7 @@ struct OAEPVectorTests {
     private func decrypt(
         _ session: inout Session, _ ciphertext: [UInt8], _ key: ObjectHandle, modulusByteCount: Int
     ) throws -> [UInt8]? {
-        // As with a payment token's wrapped key: what has not the modulus's size never reaches the token.
+        // As with a payment token's wrapped key, input of another size than the modulus never reaches the HSM token.
         guard ciphertext.count == modulusByteCount else { return nil }
         let block: SecretBytes
         do {
@@ -62,7 +63,7 @@ struct OAEPVectorTests {
         return unsafe message.withUnsafeBytes { unsafe Array($0) }
     }
 
-    /// Runs a file; gives how many opened and how many did not.
+    /// Runs a file, and returns the numbers of cases that opened and did not.
     private func run(_ name: String) throws -> (opened: Int, refused: Int) {
         var session = try SoftHSM.shared().freshToken().openSession()
         var opened = 0
@@ -83,14 +84,14 @@ struct OAEPVectorTests {
         return (opened, refused)
     }
 
-    @Test("SHA-256 with MGF1-SHA-256: valid cases open to the message; bad padding, labels and lengths do not")
+    @Test("Opens valid cases of SHA-256 with MGF1-SHA-256, and refuses bad padding, labels and lengths")
     func sha256() throws {
         let counts = try run("rsa_oaep_2048_sha256_mgf1sha256_test.json")
         #expect(counts.opened + counts.refused == 35)
         #expect(counts.opened == 10)
     }
 
-    @Test("Every other hash in the padding or in MGF1, and every other label, is refused; other key sizes open")
+    @Test("Refuses every other hash in the padding or in MGF1, and every other label; opens other key sizes")
     func otherHashes() throws {
         let counts = try run("rsa_oaep_misc_test.json")
         #expect(counts.opened == 40)
