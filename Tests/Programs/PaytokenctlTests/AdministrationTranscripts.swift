@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Transcripts: keys and status")
 struct AdministrationTranscripts {
-    @Test("key list lines up, over all pages")
+    @Test("aligns key list over all pages")
     func list() async throws {
         let short = Sample.key(merchant: "m", notAfter: nil, daysLeft: nil, state: "pre-activation")
         let daemon = try await FakeDaemon([
@@ -30,7 +30,7 @@ struct AdministrationTranscripts {
         #expect(json.output == "[\(Sample.key),\(short)]\n")
     }
 
-    @Test("key list --expiring ends with 1 when something expires and with 0 when nothing does")
+    @Test("exits key list --expiring with 1 when a certificate expires, and with 0 otherwise")
     func expiring() async throws {
         let soon = Sample.key(merchant: "soon", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000)
         let daemon = try await FakeDaemon(["GET /v1/keys?limit=1000": .ok(#"{"items":[\#(Sample.key),\#(soon)]}"#)])
@@ -45,7 +45,7 @@ struct AdministrationTranscripts {
         #expect(none.error == "No certificate ends within that time.\n")
     }
 
-    @Test("key list begins with what ends soonest and ends with what has no certificate or is gone")
+    @Test("orders key list by expiry, and puts keys without a certificate and destroyed keys last")
     func order() async throws {
         let keys = [
             Sample.key(merchant: "none", notAfter: nil, daysLeft: nil, state: "pre-activation"),
@@ -61,14 +61,14 @@ struct AdministrationTranscripts {
         let table = try await Command.paytokenctl(["key", "list"], socket: daemon.path)
         let merchants = table.output.split(separator: "\n").dropFirst().compactMap { $0.split(separator: " ").first }
         #expect(merchants == ["over", "same", "soon", "late", "gone", "none"])
-        // Of the one that has ended, and not of the one that is gone.
+        // For the expired certificate, and not for the destroyed key's.
         #expect(table.error.hasPrefix("An expired certificate stops nothing here"), "\(table)")
         let json = try await Command.paytokenctl(["key", "list", "--output", "json"], socket: daemon.path)
         let order = [3, 5, 4, 1, 2, 0].map { keys[$0] }.joined(separator: ",")
         #expect(json.output == "[\(order)]\n")
     }
 
-    @Test("key list --expiring leaves out what needs no new certificate")
+    @Test("omits keys that need no new certificate from key list --expiring")
     func needsNone() async throws {
         let keys = ["deactivated", "compromised", "destroyed"].map {
             Sample.key(merchant: "m", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000, state: $0)
@@ -78,13 +78,13 @@ struct AdministrationTranscripts {
         ])
         let result = try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: daemon.path)
         #expect(result.status == 0, "\(result)")
-        // What is suspended may come back.
+        // A suspended key may come back into service.
         let suspended = Sample.key(merchant: "m", notAfter: "2020-01-01T00:00:00Z", daysLeft: -2000, state: "suspended")
         let other = try await FakeDaemon(["GET /v1/keys?limit=1000": .ok(#"{"items":[\#(suspended)]}"#)])
         #expect(try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: other.path).status == 1)
     }
 
-    @Test("key show takes the hash in base64 and passes the beginning of its hex on")
+    @Test("accepts the hash in base64 in key show, and passes a hex prefix on")
     func show() async throws {
         let daemon = try await FakeDaemon([
             "GET /v1/keys/\(Sample.hex)": .ok(Sample.key), "GET /v1/keys/00010203": .ok(Sample.key),
@@ -111,7 +111,7 @@ struct AdministrationTranscripts {
         #expect(json.output == Sample.key + "\n")
     }
 
-    @Test("key show tells what each token says of the private key now, with its shortcomings")
+    @Test("shows the present attributes of the private key in each HSM token, with their shortcomings")
     func attributes() async throws {
         let made =
             #"{"alwaysSensitive":true,"extractable":true,"local":true,"modifiable":true,"neverExtractable":null,"#
@@ -140,7 +140,7 @@ struct AdministrationTranscripts {
                 """), "\(result)")
     }
 
-    @Test("key list and key show say of an expired certificate that it stops nothing here, and of no other")
+    @Test("notes in key list and key show that an expired certificate stops nothing here, and only for such a one")
     func ended() async throws {
         func key(_ notAfter: String, _ state: String) -> String {
             Sample.key(merchant: "m", notAfter: notAfter, daysLeft: 0, state: state)
@@ -159,7 +159,7 @@ struct AdministrationTranscripts {
         }
     }
 
-    @Test("a key that is not there is the daemon's refusal")
+    @Test("prints the daemon's refusal of an unknown key")
     func absent() async throws {
         let daemon = try await FakeDaemon([
             "GET /v1/keys/ffffffff": .refusal(422, "key_not_found", "No key here begins so.")
@@ -169,7 +169,7 @@ struct AdministrationTranscripts {
         #expect(result.error == "key_not_found: No key here begins so.\nSee: paytokenctl key list\n")
     }
 
-    @Test("status ends with 0 when ready, and warnings go to standard error")
+    @Test("exits status with 0 when ready, with warnings on standard error")
     func ready() async throws {
         let daemon = try await FakeDaemon(["GET /v1/status": .ok(Sample.status())])
         let result = try await Command.paytokenctl(["status"], socket: daemon.path)
@@ -192,8 +192,8 @@ struct AdministrationTranscripts {
         #expect(result.error == "warning: One person approves alone.\n")
     }
 
-    // In full the tokens' line has 102 columns.
-    @Test("status keeps to a terminal's width, says what it leaves out, and shows all of it with --wide")
+    // The HSM tokens' line has 102 columns in full.
+    @Test("fits status to a terminal's width, states what it omits, and shows everything with --wide")
     func fitted() async throws {
         let daemon = try await FakeDaemon(["GET /v1/status": .ok(Sample.status())])
         let full = try await Command.paytokenctl(["status"], socket: daemon.path)
@@ -207,7 +207,7 @@ struct AdministrationTranscripts {
         #expect(wide.output == full.output && wide.error == full.error)
     }
 
-    @Test("status says how far the record reaches, is sealed and is archived")
+    @Test("shows in status the extent of the record, its seal and its archive")
     func record() async throws {
         let parts: [(String, String)] = [
             (#""lastSequence":0,"#, "to 0, not sealed"),
@@ -228,7 +228,7 @@ struct AdministrationTranscripts {
         }
     }
 
-    @Test("status ends with 1 and says why when not ready")
+    @Test("exits status with 1 and the reasons when not ready")
     func notReady() async throws {
         let daemon = try await FakeDaemon([
             "GET /v1/status": .ok(
@@ -240,7 +240,7 @@ struct AdministrationTranscripts {
         #expect(try JSONValue(parsing: result.output).objectValue?["ready"] == .bool(false))
     }
 
-    @Test("each reason stands on a line of its own, and what a reason brings along cannot begin another")
+    @Test("prints each reason on its own line, and lets no text within a reason begin another")
     func severalReasons() async throws {
         let two = Sample.status(ready: false).replacing(
             #""reasons":["#,
@@ -256,7 +256,7 @@ struct AdministrationTranscripts {
                 """#)
     }
 
-    @Test("a deactivated key's cut-off is shown, and what it means while it lies ahead")
+    @Test("shows a deactivated key's cut-off, and its meaning while it is in the future")
     func cutOff() async throws {
         let hash = Sample.hash
         func key(_ cutOff: String) -> String {
@@ -283,7 +283,7 @@ struct AdministrationTranscripts {
         #expect(list.output.contains("\(hash)  processing  EC    deactivated, until 2100-01-01  -"), "\(list)")
     }
 
-    @Test("what is too short to name a key is told what would do")
+    @Test("explains which names are long enough when a key's name is too short")
     func tooShort() async throws {
         for arguments in [
             ["key", "show", "f516"], ["csr", "create", "f516"], ["key", "suspend", "f516", "--reason", "r"],
@@ -295,7 +295,7 @@ struct AdministrationTranscripts {
         }
     }
 
-    @Test("the environment names the socket, each its own")
+    @Test("reads each socket's path from its own environment variable")
     func environment() async throws {
         let daemon = try await FakeDaemon([
             "GET /v1/status": .ok(Sample.status()), "POST /v1/verify": .ok(Sample.verified),
@@ -309,7 +309,7 @@ struct AdministrationTranscripts {
         #expect(payments.status == 0)
     }
 
-    @Test("a daemon that cannot be reached ends in 69 and says what to do")
+    @Test("exits with 69 and a remedy when the daemon cannot be reached")
     func unreachable() async throws {
         let directory = try FreshDirectory()
         let absent = try await Command.paytokenctl(["status"], socket: directory.path("none"))
@@ -323,7 +323,7 @@ struct AdministrationTranscripts {
         #expect(foreign.error.contains("(HTTP 200) is not one that this program understands"))
     }
 
-    /// Runs the built program as nobody; it may be hidden from nobody by the directories above it.
+    /// Runs the built program as user nobody, whom the directories above it may keep out.
     private static func asNobody(_ arguments: [String]) async throws -> ProgramResult {
         try await Program.run(
             Program.installed("setpriv"),
@@ -331,7 +331,7 @@ struct AdministrationTranscripts {
     }
 
     @Test(
-        "a socket that the user may not open ends in 77",
+        "exits with 77 for a socket that the user may not open",
         .enabled("run it as root, with programs that every account can reach") {
             guard getuid() == 0 else { return false }
             return try await asNobody(["--version"]).status == 0
@@ -343,14 +343,14 @@ struct AdministrationTranscripts {
         #expect(result.error.contains("No permission to connect to \(daemon.path)"))
     }
 
-    @Test("every way of not reaching the daemon has its exit status")
+    @Test("exits with the right status for each way in which the daemon cannot be reached")
     func connectionFailures() {
         #expect(CommandFailure(UnixSocketClientError.notPermitted(path: "p"), of: "paytokend").status == .notPermitted)
         #expect(CommandFailure(UnixSocketClientError.notThere(path: "p"), of: "paytokend").status == .unreachable)
         #expect(CommandFailure(UnixSocketClientError.cutShort(path: "p"), of: "paytokend").status == .unreachable)
     }
 
-    @Test("wrong usage ends in 64, help and version in 0")
+    @Test("exits with 64 for wrong usage, and with 0 for help and version")
     func usage() async throws {
         for arguments in [["unknown"], ["key", "show"], ["key", "show", "x"], ["status", "--colour"]] {
             let result = try await Command.paytokenctl(arguments)

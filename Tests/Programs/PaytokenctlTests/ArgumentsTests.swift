@@ -8,9 +8,9 @@ import Testing
 
 @testable import paytokenctl
 
-@Suite("The command line's words")
+@Suite("Command-line arguments")
 struct ArgumentsTests {
-    @Test("the socket: option, then variable, then default")
+    @Test("takes the socket from the option, then the variable, then the default")
     func sockets() {
         let environment = ["PAYTOKEND_SOCKET": "/p", "PAYTOKEND_ADMIN_SOCKET": "/a"]
         #expect(DaemonSocket.payments.path(option: "/o", environment: environment) == "/o")
@@ -23,7 +23,7 @@ struct ArgumentsTests {
                 == "/run/paytokend/admin.sock")
     }
 
-    @Test("a key in base64, in hex of either case, or its beginning")
+    @Test("accepts a key in base64, in hex of either case, or by a prefix")
     func keys() {
         #expect(KeyReference(Sample.hash)?.hex == Sample.hex)
         #expect(KeyReference(Sample.hex.uppercased())?.hex == Sample.hex)
@@ -31,7 +31,7 @@ struct ArgumentsTests {
     }
 
     @Test(
-        "what is no key",
+        "refuses a text that is not a key",
         arguments: [
             "", "0001020", "0001020g", String(repeating: "0", count: 65), String(repeating: "!", count: 44),
             // 44 characters are base64, even when they could be hex: this is 33 bytes.
@@ -41,7 +41,7 @@ struct ArgumentsTests {
         #expect(KeyReference(text) == nil)
     }
 
-    @Test("durations as the configuration has them")
+    @Test("reads durations as in the configuration")
     func durations() {
         let expected = ["60d": 5_184_000, "12h": 43_200, "5m": 300, "30s": 30, "0d": 0, "500ms": 0.5]
         for (text, seconds) in expected { #expect(ShortDuration(argument: text)?.seconds == seconds) }
@@ -50,7 +50,7 @@ struct ArgumentsTests {
         }
     }
 
-    @Test("the tokens to import into are the named ones, or the only one")
+    @Test("imports into the named HSM tokens, or into the only one")
     func recipients() throws {
         let key = Data([1, 2, 3]).base64EncodedString()
         let first = HSMTokenStatus(name: "first", condition: "ready", importKey: key)
@@ -79,7 +79,7 @@ struct ArgumentsTests {
         }
     }
 
-    @Test("decrypt's request holds the token's bytes as they came, and only what was asked")
+    @Test("sends decrypt's payment token unchanged, with exactly the requested members")
     func requests() throws {
         let paymentToken = Array(#"{ "data" : "x", "n": 1.0 }"#.utf8)
         let plain = try DecryptCommand.parse(["f"])
@@ -98,7 +98,7 @@ struct ArgumentsTests {
     }
 
     @Test(
-        "values that cannot be meant",
+        "refuses impossible values",
         arguments: [
             ["decrypt", "f", "--expect-amount", "10,99"], ["decrypt", "f", "--expect-amount", "1e"],
             ["decrypt", "f", "--reference", ""], ["decrypt", "f", "--reference", String(repeating: "r", count: 129)],
@@ -137,7 +137,7 @@ struct ArgumentsTests {
         ] as [any ParsableCommand.Type] {
             let text = Paytokenctl.helpMessage(for: command, columns: 200)
             #expect(text.contains("  paytokenctl "), "\(command)")
-            // ArgumentParser breaks lines at 80 columns, which no command to be copied survives.
+            // ArgumentParser wraps lines at 80 columns, which breaks commands to copy.
             let examples = text.split(separator: "\n").filter {
                 $0.hasPrefix("  paytokenctl") || $0.hasPrefix("      --")
             }

@@ -15,7 +15,7 @@ struct AuditExportTranscripts {
         Array(try Data(contentsOf: URL(filePath: path)))
     }
 
-    @Test("standard output gets the lines byte for byte")
+    @Test("writes the lines to standard output byte for byte")
     func output() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([Self.target: .stream(record.export)])
@@ -25,7 +25,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "")
     }
 
-    @Test("--out makes a file for its owner only, and verify takes it")
+    @Test("makes a file readable by its owner only with --out, which verify accepts")
     func file() async throws {
         let record = try SealedRecord(records: 2000, checkpointEvery: 500)
         let daemon = try await FakeDaemon([Self.target: .stream(record.export)])
@@ -43,7 +43,7 @@ struct AuditExportTranscripts {
         #expect(verdict.status == 0)
     }
 
-    @Test("a part by time, and CSV")
+    @Test("exports a period, and CSV")
     func parts() async throws {
         let since = "GET /v1/audit/export?since=2026-01-31T12%3A00%3A00.000Z&format=csv&purpose=export"
         let daemon = try await FakeDaemon([since: .stream(Array("a,b\r\n".utf8), "text/csv")])
@@ -54,7 +54,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "")
     }
 
-    @Test("conditions go to the daemon, and what comes is called filtered by audit verify")
+    @Test("passes conditions to the daemon; audit verify reports the result as filtered")
     func conditions() async throws {
         let target =
             "GET /v1/audit/export?key=\(Sample.hex)&merchant=merchant.com.example&caller=checkout&outcome=ok"
@@ -84,7 +84,7 @@ struct AuditExportTranscripts {
         #expect(json.output.hasPrefix(#"{"verdict":"filtered","lines":"#))
     }
 
-    @Test("--follow does not go with conditions, and wrong conditions are wrong usage")
+    @Test("refuses --follow with conditions, and wrong conditions, as wrong usage")
     func wrongConditions() async throws {
         for arguments in [
             ["--follow", "--key", Sample.hash], ["--follow", "--caller", "checkout"], ["--outcome", "fine"],
@@ -96,7 +96,7 @@ struct AuditExportTranscripts {
         }
     }
 
-    @Test("an export that does not end with a checkpoint is warned about")
+    @Test("warns about an export that does not end with an audit checkpoint")
     func unsealed() async throws {
         let record = try SealedRecord(sealsEnd: false)
         let daemon = try await FakeDaemon([Self.target: .stream(record.export)])
@@ -106,7 +106,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "warning: the export is unsealed: it does not end with a checkpoint.\n")
     }
 
-    @Test("nothing is overwritten, and the daemon is not asked")
+    @Test("overwrites nothing, and does not ask the daemon then")
     func taken() async throws {
         let daemon = try await FakeDaemon([Self.target: .stream([])])
         let directory = try FreshDirectory()
@@ -132,7 +132,7 @@ struct AuditExportTranscripts {
         #expect(daemon.asked == [])
     }
 
-    @Test("what fails on the way leaves no file: cut off is 69, refused is what the daemon says")
+    @Test("leaves no file after a failure: exits with 69 if cut off, otherwise by the refusal")
     func failures() async throws {
         let record = try SealedRecord()
         let answers: [(FakeDaemon.Answer, Int32)] = [
@@ -149,7 +149,7 @@ struct AuditExportTranscripts {
         }
     }
 
-    @Test("a cut-off export on standard output ends with a whole line and says so")
+    @Test("ends a cut-off export on standard output with a whole line, and reports it")
     func cutOff() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -162,7 +162,7 @@ struct AuditExportTranscripts {
         #expect(result.error.hasPrefix("The connection to \(daemon.path) ended before the answer did."))
     }
 
-    @Test("--follow goes on until it is interrupted, and exits 0 with whole lines", arguments: [SIGINT, SIGTERM])
+    @Test("continues --follow until it is interrupted, and exits with 0 and whole lines", arguments: [SIGINT, SIGTERM])
     func following(signal: Int32) async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -179,7 +179,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "")
     }
 
-    @Test("--follow outlives its terminal under nohup")
+    @Test("keeps --follow running under nohup when its terminal closes")
     func hangup() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([Self.follow: .stream(record.export, ending: .open)])
@@ -195,7 +195,7 @@ struct AuditExportTranscripts {
         #expect(try await program.result().status == 0)
     }
 
-    @Test("--follow into a file keeps the file when it is interrupted")
+    @Test("keeps the file of --follow when it is interrupted")
     func followingIntoFile() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -215,7 +215,7 @@ struct AuditExportTranscripts {
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["record.jsonl"])
     }
 
-    @Test("--follow that the daemon ends is 75")
+    @Test("exits with 75 when the daemon ends --follow")
     func followingEnded() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([Self.follow: .stream(record.export)])
@@ -225,7 +225,7 @@ struct AuditExportTranscripts {
         #expect(result.error == "The daemon has ended the export. Start it again to go on.\n")
     }
 
-    @Test("an export that is interrupted leaves nothing, and ends as the signal ends programs")
+    @Test("leaves no part of an interrupted export, and ends as by the signal")
     func interrupted() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([Self.target: .stream(record.export, ending: .open)])
@@ -241,7 +241,7 @@ struct AuditExportTranscripts {
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == [])
     }
 
-    @Test("wrong usage ends in 64", arguments: [["--follow", "--until", "1h"], ["--format", "xml"]])
+    @Test("exits with 64 for wrong usage", arguments: [["--follow", "--until", "1h"], ["--format", "xml"]])
     func usage(arguments: [String]) async throws {
         let result = try await Command.paytokenctl(["audit", "export"] + arguments)
         #expect(result.status == 64)

@@ -25,7 +25,7 @@ struct AuditListTranscripts {
         ])
     }
 
-    @Test("times, events, callers, keys and details line up; json is the stored lines")
+    @Test("aligns times, events, callers, keys and details; json shows the stored lines")
     func list() async throws {
         let lines = try Self.threeLines()
         let items = lines.reversed().joined(separator: ",")
@@ -49,7 +49,7 @@ struct AuditListTranscripts {
         #expect(json.output == "[\(items)]\n")
     }
 
-    @Test("a configuration's values are counted, and json shows them")
+    @Test("counts a configuration's values, and shows them in json")
     func configurationValues() async throws {
         var values = ConfigurationValues()
         for name in ["checkout", "ops", "night-shift"] { values.set("access.\(name)", ConfigurationValue(name)) }
@@ -69,7 +69,7 @@ struct AuditListTranscripts {
         #expect(json.output == "[\(lines[0])]\n")
     }
 
-    /// The record of three events, in a terminal of so many columns.
+    /// Lists the record of three events in a terminal of this width.
     private func list(columns: Int, _ more: [String] = [], environment: [String: String] = [:]) async throws
         -> ProgramResult
     {
@@ -82,10 +82,12 @@ struct AuditListTranscripts {
             columns: columns, ["audit", "list"] + more, socket: daemon.path, environment: environment)
     }
 
-    // Worked out by hand: in full the columns have 24, 9, 8, 16, 7, 8, 20, 8, 64 and 38 characters, with 18 blanks between
-    // them 220. The one node's column goes first. 132: details get 16, transactions 11 as their name has, merchants the rest,
-    // 18. 100: details and transactions have gone, merchants get 17. 80: keys have gone, and merchants, who would need 11.
-    @Test("a terminal's width is kept to, what is long is shortened, what matters less is left out, and that is said")
+    // Worked out by hand: in full the columns have 24, 9, 8, 16, 7, 8, 20, 8, 64 and 38 characters, with 18 blanks
+    // between them 220. The only node's column is omitted first. 132: details get 16, transactions 11 as their name
+    // has, merchants the rest,
+    // 18. 100: details and transactions are omitted, merchants get 17. 80: keys are omitted, and merchants, which would
+    //     need 11.
+    @Test("fits a terminal's width, shortens long values, omits the less important columns, and says so")
     func widths() async throws {
         let wide = try await list(columns: 132)
         #expect(
@@ -125,7 +127,7 @@ struct AuditListTranscripts {
         }
     }
 
-    @Test("--wide shows all in a terminal too, and so does one of which nobody knows the width; COLUMNS goes first")
+    @Test("shows everything with --wide, and in a terminal of unknown width; COLUMNS takes precedence")
     func inFull() async throws {
         let full = try await list(columns: 80, ["--wide"])
         #expect(full.status == 0 && full.error == "")
@@ -137,7 +139,7 @@ struct AuditListTranscripts {
         #expect(exported.output == (try await list(columns: 80).output))
     }
 
-    @Test("every condition goes to the daemon, encoded")
+    @Test("passes every condition to the daemon, encoded")
     func conditions() async throws {
         let query =
             "since=2026-01-31T11%3A00%3A00.000Z&until=2026-01-31T12%3A00%3A00.500Z&key=\(Sample.hex)"
@@ -155,7 +157,7 @@ struct AuditListTranscripts {
         #expect(result.error == "No record matches.\n")
     }
 
-    @Test("a key in base64, in hex of either case and by its beginning asks for the same, in days as well")
+    @Test("sends the same request for a key in base64, in hex of either case and by prefix, with times in days")
     func march() async throws {
         let period = "since=2026-03-01T00%3A00%3A00.000Z&until=2026-04-01T00%3A00%3A00.000Z"
         for (command, target) in [
@@ -177,7 +179,7 @@ struct AuditListTranscripts {
         }
     }
 
-    @Test("past its bound --limit says what to do instead")
+    @Test("explains the alternative when --limit exceeds its bound")
     func limit() async throws {
         let result = try await Command.paytokenctl(["audit", "list", "--limit", "20000"])
         #expect(result.status == 64)
@@ -187,7 +189,7 @@ struct AuditListTranscripts {
         #expect(help.output.contains("1 to 10000"))
     }
 
-    @Test("pages are gathered up to the limit, and what is left out is said")
+    @Test("gathers pages up to the limit, and says how much it omits")
     func pages() async throws {
         let lines = try Self.lines((1...1100).map(SealedRecord.record))
         let daemon = try await FakeDaemon([
@@ -203,7 +205,7 @@ struct AuditListTranscripts {
         #expect(result.error.hasPrefix("Older records match too."))
     }
 
-    @Test("refusals and answers that are none")
+    @Test("reports refusals and invalid answers")
     func refusals() async throws {
         let forbidden = try await FakeDaemon([
             "GET /v1/audit/records?limit=100": .refusal(403, "forbidden", "Not your role.")
@@ -219,7 +221,7 @@ struct AuditListTranscripts {
         }
     }
 
-    @Test("a time, or how long ago")
+    @Test("accepts a time or an age")
     func moments() throws {
         let now = Date(timeIntervalSince1970: 1_769_860_800)
         #expect(Moment("2026-01-31T12:00:00Z", now: now)?.time.text == "2026-01-31T12:00:00.000Z")
@@ -239,7 +241,7 @@ struct AuditListTranscripts {
     }
 
     @Test(
-        "values that cannot be meant",
+        "refuses impossible values",
         arguments: [
             ["--since", "yesterday"], ["--since", "1h", "--until", "2h"], ["--key", "abc"], ["--outcome", "fine"],
             ["--transaction", "abcd"], ["--limit", "0"], ["--limit", "10001"], ["--limit", "many"],

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Transcripts: audit verify of an export")
 struct AuditVerifyTranscripts {
-    /// An export, its key and what else is needed, as files.
+    /// An export, its key and further files.
     private struct Files {
         let record: SealedRecord
         let directory: FreshDirectory
@@ -24,7 +24,7 @@ struct AuditVerifyTranscripts {
         }
     }
 
-    @Test("intact: says from where to where, and when it was sealed")
+    @Test("reports an intact export with its range and the time of its seal")
     func intact() async throws {
         let files = try Files(SealedRecord())
         let result = try await files.verify()
@@ -39,7 +39,7 @@ struct AuditVerifyTranscripts {
                 + #""sealed":10,"sealedAt":"2026-01-31T12:00:10.000Z"}]}"# + "\n")
     }
 
-    @Test("the export may come from standard input, and begin at a checkpoint")
+    @Test("reads the export from standard input, and from an audit checkpoint on")
     func piped() async throws {
         let record = try SealedRecord()
         let files = try Files(record)
@@ -51,7 +51,7 @@ struct AuditVerifyTranscripts {
         #expect(result.output == "intact: node backend-1, records 6 to 10, sealed at 2026-01-31T12:00:10.000Z\n")
     }
 
-    @Test("a changed record is named with its line, and the exit status is 1")
+    @Test("names a changed record with its line, and exits with 1")
     func changed() async throws {
         let record = try SealedRecord()
         let files = try Files(record, export: record.changing(record: 7))
@@ -71,7 +71,7 @@ struct AuditVerifyTranscripts {
         #expect(json.objectValue?["fault"]?.objectValue?["line"]?.numberValue?.int == 8)
     }
 
-    @Test("records behind the last checkpoint are unsealed, and the exit status is 1")
+    @Test("reports records after the last audit checkpoint as unsealed, and exits with 1")
     func unsealed() async throws {
         let result = try await Files(SealedRecord(sealsEnd: false)).verify()
         #expect(result.status == 1)
@@ -83,7 +83,7 @@ struct AuditVerifyTranscripts {
         #expect(empty.output == "unsealed: the export is empty\n")
     }
 
-    @Test("a cut-off end shows against a head that was kept, as a file or as the line itself")
+    @Test("detects a cut-off end by a kept head, in a file or as a line")
     func head() async throws {
         let record = try SealedRecord()
         let head = try required(record.lines.last)
@@ -102,7 +102,7 @@ struct AuditVerifyTranscripts {
         #expect(try await whole.verify(["--head", file]).status == 0)
     }
 
-    @Test("another key than the one that signed")
+    @Test("refuses a key other than the one that signed")
     func anotherKey() async throws {
         let files = try Files(SealedRecord())
         let other = try files.directory.write(SealedRecord().publicKey.pem, to: "other.pem")
@@ -113,7 +113,7 @@ struct AuditVerifyTranscripts {
         #expect(result.output == "broken: line 6, node backend-1, checkpoint 5: not signed by a given key\n")
     }
 
-    @Test("wrong usage ends in 64")
+    @Test("exits with 64 for wrong usage")
     func usage() async throws {
         let files = try Files(SealedRecord())
         let cases = [
@@ -129,7 +129,7 @@ struct AuditVerifyTranscripts {
         #expect(unkeyed.error.contains("an export does not say whom to trust"))
     }
 
-    @Test("a file that cannot be used ends in 66 and is named")
+    @Test("exits with 66 for an unusable file, and names it")
     func unusable() async throws {
         let files = try Files(SealedRecord())
         let folder = files.directory.path
@@ -160,11 +160,11 @@ struct AuditVerifyTranscripts {
     }
 
     @Test(
-        "a terminal sees how far it is, and in the end only the verdict",
+        "shows progress in a terminal, and finally only the verdict",
         .enabled("script(1) makes the terminal") { (try? Program.installed("script")) != nil })
     func progress() async throws {
         let files = try Files(SealedRecord())
-        // The second half comes when progress is due: half a second after the first one was taken out of the pipe.
+        // The second half arrives when progress is due: half a second after the first one was read from the pipe.
         let halves = """
             import fcntl, os, sys, termios, time
             lines = open("record.jsonl", "rb").readlines()
@@ -183,7 +183,7 @@ struct AuditVerifyTranscripts {
         ).result()
         #expect(result.status == 0)
         let blanks = String(repeating: " ", count: "10 records verified".count)
-        // A program that was slow to start says where it is before that, too.
+        // A program that started slowly shows progress before that too.
         let shown = result.output.replacing("\r6 records verified", with: "").replacing("verified ", with: "verified")
         #expect(shown == "\r10 records verified\r\(blanks)\r")
         let verdict = try String(contentsOfFile: files.directory.path("verdict"), encoding: .utf8)

@@ -6,14 +6,14 @@ import Testing
 
 @Suite("Transcripts: completions")
 struct CompletionTranscripts {
-    /// What bash offers for a command line of which the last word is being written.
+    /// Returns bash's completions for a command line whose last word is incomplete.
     private func offers(_ words: [String], socket: String) async throws -> [String] {
         let directory = try FreshDirectory()
         let program = try Program.built("paytokenctl")
         let made = try await Command.paytokenctl(["--generate-completion-script", "bash"])
         #expect(made.status == 0 && made.error == "", "\(made)")
         try directory.write(made.outputBytes, to: "completions.bash")
-        // As readline does it: the words, the place, and then the function that the script registered.
+        // As readline does: the words, the position, and then the function that the script registered.
         let line = (["paytokenctl"] + words).joined(separator: " ")
         try directory.write(
             """
@@ -56,7 +56,7 @@ struct CompletionTranscripts {
         ])
     }
 
-    @Test("bash completes commands, keys that suit, merchants, approvals and tokens")
+    @Test("completes commands, suitable keys, merchants, approvals and HSM tokens in bash")
     func bash() async throws {
         let daemon = try await daemon()
         #expect(try await offers(["key", "sus"], socket: daemon.path) == ["suspend"])
@@ -65,7 +65,7 @@ struct CompletionTranscripts {
         #expect(try await offers(["key", "show", "00"], socket: daemon.path) == [short])
         #expect(try await offers(["key", "show", "000102030405060708"], socket: daemon.path) == [Sample.hex])
         #expect(try await offers(["key", "suspend", "00"], socket: daemon.path) == [short])
-        // Only a suspended key is resumed.
+        // Only a suspended key can be resumed.
         #expect(try await offers(["key", "resume", "00"], socket: daemon.path) == [])
         #expect(
             try await offers(["audit", "list", "--merchant", "merchant.com.o"], socket: daemon.path)
@@ -76,7 +76,7 @@ struct CompletionTranscripts {
         #expect(try await offers(["key", "list", "--output", "j"], socket: daemon.path) == ["json"])
     }
 
-    @Test("where the daemon cannot be asked nothing is offered and nothing is said")
+    @Test("offers nothing and prints nothing when the daemon cannot be asked")
     func quiet() async throws {
         let directory = try FreshDirectory()
         let refusing = try await FakeDaemon([:])
@@ -87,7 +87,7 @@ struct CompletionTranscripts {
         }
     }
 
-    @Test("zsh and fish have scripts too, and what is no shell is said")
+    @Test("prints scripts for zsh and fish too, and refuses an unknown shell")
     func otherShells() async throws {
         for (shell, word) in [("zsh", "#compdef paytokenctl"), ("fish", "complete -c 'paytokenctl'")] {
             let script = try await Command.paytokenctl(["--generate-completion-script", shell])

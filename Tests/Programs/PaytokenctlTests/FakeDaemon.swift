@@ -5,7 +5,7 @@ import NIOPosix
 import Synchronization
 import TestSupport
 
-/// A daemon that says what it is told to, over a Unix socket in a fresh directory, and remembers what it was asked.
+/// A daemon with scripted answers over a Unix socket in a fresh directory. It keeps its requests.
 final class FakeDaemon: Sendable {
     struct Asked: Sendable, Equatable {
         var method: String
@@ -15,13 +15,13 @@ final class FakeDaemon: Sendable {
     }
 
     struct Answer: Sendable {
-        /// What comes behind the body's bytes.
+        /// The end of an answer after the body's bytes.
         enum Ending: Sendable {
-            /// The body's end.
+            /// The body ends.
             case whole
-            /// The connection's.
+            /// The connection ends.
             case cut
-            /// Nothing, for as long as the other side waits.
+            /// Nothing follows for as long as the client waits.
             case open
         }
 
@@ -29,7 +29,7 @@ final class FakeDaemon: Sendable {
         var contentType = "application/json"
         var headers: [(name: String, value: String)] = []
         var body: [UInt8]
-        /// Sent in chunks and not with its length.
+        /// True if the body is sent in chunks and without its length.
         var isStreamed = false
         var ending = Ending.whole
 

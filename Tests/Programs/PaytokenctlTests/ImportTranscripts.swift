@@ -11,7 +11,7 @@ import TokenForge
 
 @Suite("Transcripts: imports and token init")
 struct ImportTranscripts {
-    /// `key.pem`, `key.p8`, `certificate.pem`, `certificate.der`, `request.pem` by openssl.
+    /// Makes `key.pem`, `key.p8`, `certificate.pem`, `certificate.der` and `request.pem` with openssl.
     private func files() async throws -> FreshDirectory {
         let directory = try FreshDirectory()
         for command in [
@@ -26,7 +26,7 @@ struct ImportTranscripts {
 
     private func bytes(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(filePath: path))) }
 
-    @Test("key import seals the key to the worker: the daemon gets nothing that it can read")
+    @Test("seals the key of key import to the worker: the daemon receives nothing that it can read")
     func keyImport() async throws {
         let files = try await files()
         let recipient = KeySealing.Recipient()
@@ -58,7 +58,7 @@ struct ImportTranscripts {
         #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
     }
 
-    @Test("a private key is sealed for root, the caller and the socket's owner, unless everyone can put a socket there")
+    @Test("seals a private key for root, the caller and the socket's owner, unless everyone can create a socket there")
     func socketOwner() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("", to: "admin.sock")
@@ -74,7 +74,7 @@ struct ImportTranscripts {
         #expect(!SocketOwner(of: directory.path("absent")).admits(4242))
     }
 
-    @Test("key import from PKCS#12 with old ciphers goes the same sealed way")
+    @Test("seals the key of a PKCS#12 file with old ciphers the same way")
     func pkcs12Import() async throws {
         let files = try await files()
         try files.write("s3cret\n", to: "password")
@@ -101,7 +101,7 @@ struct ImportTranscripts {
         let pkcs8 = try bytes(files.path("key.p8"))
         #expect(unsafe opened.withUnsafeBytes { unsafe Array($0) } == pkcs8)
 
-        // A machine without OpenSSL's legacy provider: modern ciphers open all the same.
+        // A machine without OpenSSL's legacy provider still opens modern ciphers.
         let modules = ["OPENSSL_MODULES": files.path("nowhere")]
         let asked = daemon.asked.count
         let old = try await Command.paytokenctl(arguments, socket: daemon.path, environment: modules)
@@ -113,7 +113,7 @@ struct ImportTranscripts {
         #expect(modern.status == 0, "\(modern)")
     }
 
-    @Test("each wrong PKCS#12 bundle has its sentence and its exit status, before the daemon is asked")
+    @Test("reports each wrong PKCS#12 bundle with its own sentence and exit status, before it asks the daemon")
     func wrongBundles() async throws {
         let files = try await files()
         try files.write("s3cret", to: "password")
@@ -143,7 +143,7 @@ struct ImportTranscripts {
         }
     }
 
-    @Test("certificate import takes the merchant's from PKCS#7, and says which and who signed it")
+    @Test("imports the merchant's certificate from PKCS#7, and names it and its issuer")
     func bundleImport() async throws {
         let files = try FreshDirectory()
         let (authority, merchant) = (try SharedForge.authority, try SharedForge.ecMerchant)
@@ -167,7 +167,7 @@ struct ImportTranscripts {
         #expect(none.error.contains("holds 2 certificates, but no merchant's certificate of Apple Pay among them"))
     }
 
-    @Test("with several --token the key is sealed to each worker apart, in one request")
+    @Test("seals the key to each worker separately with several --token, in one request")
     func severalTokens() async throws {
         let files = try await files()
         let (north, south) = (KeySealing.Recipient(), KeySealing.Recipient())
@@ -197,13 +197,13 @@ struct ImportTranscripts {
                 encapsulatedKey: Array(#require(Data(base64Encoded: sealed.encapsulatedKey))),
                 sealed: Array(#require(Data(base64Encoded: sealed.sealedPrivateKey))), certificate: certificate)
         }
-        // Which of them is meant has to be said.
+        // The HSM tokens have to be named.
         let unnamed = try await Command.paytokenctl(command, socket: daemon.path)
         #expect(unnamed.status == 64)
         #expect(unnamed.error.contains("several tokens: north, south"), "\(unnamed)")
     }
 
-    @Test("--dry-run and --allow-expired reach the daemon")
+    @Test("passes --dry-run and --allow-expired to the daemon")
     func options() async throws {
         let files = try await files()
         let importKey = Data(KeySealing.Recipient().publicKey).base64EncodedString()
@@ -229,7 +229,7 @@ struct ImportTranscripts {
         #expect(try Data(base64Encoded: request.certificate).map(Array.init) == bytes(files.path("certificate.der")))
     }
 
-    @Test("the daemon's judgement of a certificate is passed on")
+    @Test("prints the daemon's verdict on a certificate")
     func unsuitable() async throws {
         let files = try await files()
         let daemon = try await FakeDaemon([
@@ -242,7 +242,7 @@ struct ImportTranscripts {
         #expect(result.error == "certificate_unsuitable: This is a Merchant Identity certificate.\n")
     }
 
-    @Test("wrong files are found before the daemon is asked")
+    @Test("finds wrong files before it asks the daemon")
     func wrongFiles() async throws {
         let files = try await files()
         let (key, certificate, request) = (
@@ -263,7 +263,7 @@ struct ImportTranscripts {
         }
     }
 
-    @Test("a token that is not ready cannot be imported into now")
+    @Test("refuses an import into an HSM token that is not ready")
     func notReady() async throws {
         let files = try await files()
         let daemon = try await FakeDaemon([
@@ -277,7 +277,7 @@ struct ImportTranscripts {
         #expect(result.error == "hsm_unavailable: the token primary is unavailable: No such token.\n")
     }
 
-    @Test("an import that waits for a second person says that it is to be repeated, and how")
+    @Test("says how to repeat an import that waits for a second person")
     func waits() async throws {
         let files = try await files()
         let importKey = Data(KeySealing.Recipient().publicKey).base64EncodedString()
@@ -300,10 +300,10 @@ struct ImportTranscripts {
                 """)
     }
 
-    /// paytokenctl with a worker beside it that is a shell script.
+    /// Makes an installation of paytokenctl with a shell script as its worker.
     ///
-    /// Another process copies them: a program that this one starts meanwhile would inherit the descriptor that is
-    /// written through, and what is open for writing cannot be run (ETXTBSY).
+    /// Another process copies them: a program that this process starts meanwhile would inherit the descriptor for
+    /// writing, and a file open for writing cannot be run (ETXTBSY).
     private func installation(worker: String, at place: String) async throws -> (FreshDirectory, String) {
         let directory = try FreshDirectory()
         try directory.makeDirectory("bin")
@@ -325,7 +325,7 @@ struct ImportTranscripts {
     ]
 
     @Test(
-        "token init hands everything to the worker and shows what it made",
+        "passes all arguments of token init to the worker, and shows the result",
         arguments: [
             "bin/paytokend-hsm", "libexec/paytokend/paytokend-hsm",
         ])
@@ -348,7 +348,7 @@ struct ImportTranscripts {
         #expect(json.output == #"{"label":"a label","serialNumber":"1a2b","slot":7}"# + "\n")
     }
 
-    @Test("token init ends as the worker ends")
+    @Test("exits token init with the worker's status")
     func workerFailure() async throws {
         let (directory, program) = try await installation(
             worker: "echo No slot is free. >&2; exit 69", at: "bin/paytokend-hsm")
@@ -361,7 +361,7 @@ struct ImportTranscripts {
         #expect(crashed.error.contains("was ended by signal 11"))
     }
 
-    @Test("token init without its worker says where it looked")
+    @Test("names the searched paths when token init finds no worker")
     func noWorker() async throws {
         let (directory, program) = try await installation(worker: "exit 0", at: "bin/something-else")
         let result = try await Program.run(program, initialisation)
@@ -369,7 +369,7 @@ struct ImportTranscripts {
         #expect(result.error.contains("neither \(directory.path("bin/paytokend-hsm"))"))
     }
 
-    @Test("token init --dry-run checks the files and starts nothing")
+    @Test("checks the files with token init --dry-run, and starts nothing")
     func dryRun() async throws {
         let (directory, program) = try await installation(worker: "touch \"$0.started\"", at: "bin/paytokend-hsm")
         let module = try directory.write("", to: "module.so")

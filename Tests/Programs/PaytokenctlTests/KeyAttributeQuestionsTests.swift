@@ -5,19 +5,19 @@ import Testing
 
 @testable import paytokenctl
 
-/// What `audit report` asks of each key.
-@Suite("Questions for keys' attributes")
+/// The questions of `audit report` about each key.
+@Suite("Questions about keys' attributes")
 struct KeyAttributeQuestionsTests {
     private static let other = String(repeating: "ab", count: 32)
 
-    /// A key as the list has it.
+    /// A key as in the list.
     private static func listed(_ hex: String) throws -> KeySummary {
         var key = try JSONCoding.decode(KeySummary.self, from: Array(Sample.key.utf8))
         key.publicKeyHash = Base64.encode(try #require(Hexadecimal.decode(hex)))
         return key
     }
 
-    @Test("each key gets what the daemon says of it; one whose answer fails has none, and the reason")
+    @Test("gives each key the daemon's answer, or the reason for which it has none")
     func asked() async throws {
         let attributes = #","attributes":[{"away":true,"message":"It is not open.","token":"primary"}]}"#
         let daemon = try await FakeDaemon([
@@ -38,7 +38,7 @@ struct KeyAttributeQuestionsTests {
             ])
     }
 
-    @Test("when the time is up nothing more is asked, and every key left says so")
+    @Test("asks nothing more when the time is up, and says so for every remaining key")
     func limit() async throws {
         let daemon = try await FakeDaemon(["GET /v1/keys/\(Sample.hex)": .ok(Sample.key)])
         let questions = KeyAttributeQuestions(

@@ -20,7 +20,7 @@ struct LedgerTranscripts {
         .stream(bytes, "application/octet-stream", ending: ending, headers: headers)
     }
 
-    @Test("backup writes the copy for its owner only, and says its size and hash")
+    @Test("writes the backup readable by its owner only, and prints its size and hash")
     func backup() async throws {
         // SHA-256("abc"), FIPS 180-4's example.
         let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -41,7 +41,7 @@ struct LedgerTranscripts {
         #expect(again.output == #"{"file":"\#(directory.path("second"))","bytes":3,"sha256":"\#(hash)"}"# + "\n")
     }
 
-    @Test("a copy that is not whole or not what was sent is not kept")
+    @Test("keeps no copy that is incomplete or differs from what was sent")
     func damaged() async throws {
         let bytes = [UInt8](repeating: 7, count: 100_000)
         let answers: [(FakeDaemon.Answer, Int32, String)] = [
@@ -64,7 +64,7 @@ struct LedgerTranscripts {
         }
     }
 
-    @Test("backup overwrites nothing, and needs a file's name")
+    @Test("overwrites nothing with backup, and requires a file name")
     func taken() async throws {
         let daemon = try await FakeDaemon([:])
         let directory = try FreshDirectory()
@@ -77,7 +77,7 @@ struct LedgerTranscripts {
         #expect(try await Command.paytokenctl(["ledger", "backup"]).status == 64)
     }
 
-    @Test("accept-restore says where the ledger ended and what the token remembered")
+    @Test("shows with accept-restore where the ledger ended and what the HSM token remembers")
     func accept() async throws {
         let answer =
             #"{"status":"accepted","ledgerSequence":120,"tokenSequence":150,"servedFrom":"2026-01-31T12:05:00Z"}"#
@@ -107,7 +107,7 @@ struct LedgerTranscripts {
         #expect(dry.error == "Dry run: the ledger can be accepted. Nothing was changed.\n")
     }
 
-    @Test("accept-clock says what is taken back, and needs a reason")
+    @Test("shows with accept-clock what becomes available again, and requires a reason")
     func acceptClock() async throws {
         let answer =
             #"{"clock":"2026-01-31T12:00:00Z","forgottenBefore":"2027-01-31T12:00:00Z","#
@@ -143,7 +143,7 @@ struct LedgerTranscripts {
         #expect(try await Command.paytokenctl(["ledger", "accept-clock"]).status == 64)
     }
 
-    @Test("accept-restore of a ledger that nothing is wrong with is refused")
+    @Test("prints the refusal of accept-restore when the ledger has no finding")
     func refused() async throws {
         let daemon = try await FakeDaemon([
             Self.accept: .refusal(409, "invalid_state", "Ledger and HSM token agree; there is nothing to accept.")
@@ -157,7 +157,7 @@ struct LedgerTranscripts {
         }
     }
 
-    @Test("Repr-Digest is read as RFC 9530 has it")
+    @Test("reads Repr-Digest as in RFC 9530")
     func reprDigest() {
         let zeros = Data(count: 32).base64EncodedString()
         #expect(ReprDigest.sha256("sha-256=:\(zeros):") == [UInt8](repeating: 0, count: 32))

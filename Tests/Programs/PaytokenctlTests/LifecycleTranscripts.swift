@@ -28,7 +28,7 @@ struct LifecycleTranscripts {
     }
 
     @Test(
-        "each change of a state asks for its state with the reason, and shows the key as it is then",
+        "requests each change of state with the reason, and shows the key afterwards",
         arguments: [
             ("suspend", "suspended"), ("resume", "active"), ("retire", "deactivated"), ("compromise", "compromised"),
             ("destroy", "destroyed"),
@@ -65,7 +65,7 @@ struct LifecycleTranscripts {
     }
 
     @Test(
-        "what needs a second person ends in 75 and says what that person types",
+        "exits with 75 and the second person's command when approval is needed",
         arguments: ["resume", "compromise", "destroy", "adopt"])
     func waits(verb: String) async throws {
         let path = verb == "adopt" ? "adopt" : "state"
@@ -84,7 +84,10 @@ struct LifecycleTranscripts {
         }
     }
 
-    @Test("asking for a compromise says whether the key is suspended now", arguments: ["suspended", "pre-activation"])
+    @Test(
+        "says in a request for a compromise whether the key is suspended now",
+        arguments: ["suspended", "pre-activation"]
+    )
     func compromiseWaits(state: String) async throws {
         let pending = FakeDaemon.Answer(
             status: 202,
@@ -101,13 +104,13 @@ struct LifecycleTranscripts {
 
             """
         #expect(result.error == first + (state == "suspended" ? "The key is suspended now.\n" : ""))
-        // The others say nothing of it.
+        // The others do not mention it.
         let destroyed = try await Command.paytokenctl(
             ["key", "destroy", Self.short, "--reason", "r"], socket: daemon.path)
         #expect(destroyed.error == first)
     }
 
-    @Test("a dry run is the query's, and the daemon's remark is shown")
+    @Test("sends a dry run in the query, and shows the daemon's note")
     func dryRun() async throws {
         let key = Sample.key.replacingOccurrences(
             of: #""remark":null"#, with: #""remark":"A dry run: nothing has been changed.""#)
@@ -118,7 +121,7 @@ struct LifecycleTranscripts {
         #expect(result.output.hasSuffix("Remark         A dry run: nothing has been changed.\n"), "\(result)")
     }
 
-    @Test("retire takes a cut-off from now on")
+    @Test("accepts a cut-off of retire from now on")
     func cutOff() async throws {
         let daemon = try await FakeDaemon(["POST /v1/keys/\(Self.short)/state": .ok(Sample.key)])
         let before = Date()
@@ -132,7 +135,8 @@ struct LifecycleTranscripts {
     }
 
     @Test(
-        "a refusal is the daemon's code and sentence, with the commands that help, and ends in 1; another role's in 77")
+        "prints the daemon's code, sentence and remedies for a refusal, and exits with 1, or with 77 for a missing role"
+    )
     func refused() async throws {
         let answers: [(FakeDaemon.Answer, Int32, String)] = [
             (
@@ -163,7 +167,7 @@ struct LifecycleTranscripts {
         }
     }
 
-    @Test("without a reason, or with one that is too long, nothing is asked")
+    @Test("asks nothing without a reason, or with one that is too long")
     func reasons() async throws {
         let daemon = try await FakeDaemon([:])
         for verb in ["suspend", "resume", "retire", "compromise", "destroy", "adopt"] {
@@ -178,7 +182,7 @@ struct LifecycleTranscripts {
         #expect(daemon.asked == [])
     }
 
-    @Test("a decision needs no reason, but one that is empty or too long is not sent", arguments: [0, 201])
+    @Test("permits a decision without a reason, but sends none that is empty or too long", arguments: [0, 201])
     func decisionReasons(length: Int) async throws {
         let daemon = try await FakeDaemon([:])
         let reason = String(repeating: "r", count: length)
@@ -190,7 +194,7 @@ struct LifecycleTranscripts {
         #expect(daemon.asked == [])
     }
 
-    @Test("approval list lines up what waits and what waited, and says when nothing does")
+    @Test("aligns approval list's pending and past approvals, and says when there are none")
     func list() async throws {
         let restore = Self.summary("rejected", decidedBy: "1002", key: nil)
         let daemon = try await FakeDaemon([
@@ -218,7 +222,7 @@ struct LifecycleTranscripts {
     }
 
     @Test(
-        "a decision says what came of it",
+        "prints the result of a decision",
         arguments: [("approve", "done"), ("reject", "rejected"), ("withdraw", "withdrawn")])
     func decisions(verb: String, status: String) async throws {
         let key =
@@ -253,7 +257,7 @@ struct LifecycleTranscripts {
         #expect(json.output == answer + "\n")
     }
 
-    @Test("approving an import says that its requester repeats it, and how")
+    @Test("says how the requester repeats an import after its approval")
     func approvedImport() async throws {
         let approval = Self.summary("approved", of: "key_import", decidedBy: "1002")
         let daemon = try await FakeDaemon([
@@ -265,7 +269,7 @@ struct LifecycleTranscripts {
         #expect(result.output.hasSuffix(last), "\(result)")
     }
 
-    @Test("a decision that does not serve is refused in one sentence; what is no approval's name is wrong usage")
+    @Test("refuses an invalid decision in one sentence; an invalid approval name is wrong usage")
     func noDecision() async throws {
         let sentence = "Who asked for an operation cannot approve it; a second person must."
         let daemon = try await FakeDaemon([

@@ -8,7 +8,7 @@ struct LiveVerificationTranscripts {
     private static let export = "GET /v1/audit/export?purpose=verify"
     private static let key = "GET /v1/audit/public-key"
 
-    @Test("the daemon's record, its key and what its token remembers")
+    @Test("verifies the daemon's record with its key and the HSM token's remembered head")
     func intact() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -20,7 +20,7 @@ struct LiveVerificationTranscripts {
         #expect(result.error == "")
     }
 
-    @Test("a ledger that ends before what the token remembers was rolled back")
+    @Test("reports a ledger that ends before the remembered head as rolled back")
     func rolledBack() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -35,7 +35,7 @@ struct LiveVerificationTranscripts {
                 + "rolled back\n")
     }
 
-    @Test("a changed record is named; what follows it is not waited for")
+    @Test("names a changed record without waiting for the rest")
     func changed() async throws {
         let record = try SealedRecord()
         let daemon = try await FakeDaemon([
@@ -48,7 +48,7 @@ struct LiveVerificationTranscripts {
         #expect(result.error.hasPrefix("The HSM token remembers no checkpoint"))
     }
 
-    @Test("with --public-key the daemon's own keys are not trusted")
+    @Test("does not trust the daemon's own keys with --public-key")
     func givenKey() async throws {
         let (record, other) = (try SealedRecord(), try SealedRecord())
         let daemon = try await FakeDaemon([
@@ -63,7 +63,9 @@ struct LiveVerificationTranscripts {
             try await Command.paytokenctl(["audit", "verify", "--public-key", wrong], socket: daemon.path).status == 1)
     }
 
-    @Test("no verdict without the whole record: cut off is 69, refused is what the daemon says")
+    @Test(
+        "gives no verdict without the whole record: exits with 69 if cut off, otherwise as the daemon's refusal requires"
+    )
     func noVerdict() async throws {
         let record = try SealedRecord()
         let answers: [(FakeDaemon.Answer, Int32, String)] = [
@@ -82,7 +84,7 @@ struct LiveVerificationTranscripts {
         }
     }
 
-    @Test("public-key prints PEM that verify takes, and json as it came")
+    @Test("prints a public key in PEM that verify accepts, and json unchanged")
     func publicKey() async throws {
         let record = try SealedRecord()
         let answer = try record.publicKeyAnswer(head: nil)
@@ -95,7 +97,7 @@ struct LiveVerificationTranscripts {
         #expect(json.output == answer + "\n")
     }
 
-    @Test("all nodes: the asked daemon's own record first, then the others by what it pins; each gets its verdict")
+    @Test("verifies all nodes, the asked daemon's first and the others by its trusted keys, and gives each a verdict")
     func allNodes() async throws {
         let other = try SealedRecord(node: "backend-2")
         let pin = try required(KeyPin(firstSight: [other.publicKey], of: try required(AuditNode("backend-2"))))
@@ -137,9 +139,7 @@ struct LiveVerificationTranscripts {
         }
     }
 
-    @Test(
-        "another node's lines among one's are no record of it, and a node that there is none of is named with those there are"
-    )
+    @Test("refuses another node's lines in a record, and names the existing nodes for an unknown one")
     func foreignLines() async throws {
         let (own, other) = (try SealedRecord(), try SealedRecord(node: "backend-2"))
         let daemon = try await FakeDaemon([
@@ -162,7 +162,7 @@ struct LiveVerificationTranscripts {
     }
 
     @Test(
-        "what does not go together is refused as wrong usage",
+        "refuses conflicting options as wrong usage",
         arguments: [
             ["verify", "--pinned-by", "a"], ["verify", "--export", "-", "--public-key", "a=k", "--pinned-by", "a"],
             ["verify", "--export", "f", "--node", "all"], ["verify", "--node", "not a name"],
@@ -173,7 +173,7 @@ struct LiveVerificationTranscripts {
         #expect(result.status == 64 && result.output == "", "\(result)")
     }
 
-    @Test("no key yet is 75, and a key under another's name is not passed on")
+    @Test("exits with 75 while there is no key, and does not print a key under another's name")
     func noKey() async throws {
         let none = try await FakeDaemon([Self.key: .ok(#"{"keys":[],"head":null}"#)])
         let result = try await Command.paytokenctl(["audit", "public-key"], socket: none.path)
@@ -191,17 +191,18 @@ struct LiveVerificationTranscripts {
 
 @Suite("Transcripts: audit verify with archives")
 struct ArchiveVerificationTranscripts {
-    /// A file of the first ten records, and what the daemon has left of twenty: record 15 says that the file is its archive.
+    /// A file of the first ten records, and the daemon's remainder of twenty: record 15 states that the file is its
+    /// archive.
     private struct Archived {
         let directory: FreshDirectory
         let file: String
         let lines: [[UInt8]]
         let daemon: FakeDaemon
 
-        /// - Parameter written: what the file holds instead.
+        /// - Parameter written: changes the content of the file.
         init(_ written: (_ lines: [[UInt8]]) -> [[UInt8]] = { $0 }) async throws {
             directory = try FreshDirectory()
-            // Checkpoints of 5 and 10 are among the first twelve lines.
+            // Audit checkpoints 5 and 10 are among the first twelve lines.
             let record = try SealedRecord(records: 20, archive: (1...10, saidBy: 15))
             lines = Array(record.lines[..<12])
             file = try directory.write(SealedRecord.export(written(lines)), to: "backend-1.1-10.jsonl")
@@ -216,7 +217,7 @@ struct ArchiveVerificationTranscripts {
         }
     }
 
-    @Test("without them what is left is intact, and with them all is")
+    @Test("finds the remainder intact without archives, and everything with them")
     func intact() async throws {
         let archived = try await Archived()
         let left = try await archived.verify([])
@@ -232,7 +233,7 @@ struct ArchiveVerificationTranscripts {
             json.output.contains(#""archives":[{"file":"\#(archived.file)","node":"backend-1","first":1,"last":10"#))
     }
 
-    @Test("a file whose records are right and whose seals are not as they were written is no archive of the record")
+    @Test("refuses as an archive a file with right records but changed seals")
     func changed() async throws {
         // Without the seal in the middle.
         let archived = try await Archived { Array($0[..<5] + $0[6...]) }
@@ -242,7 +243,7 @@ struct ArchiveVerificationTranscripts {
         #expect(result.error.contains("archive_changed: no record names a file with the SHA-256"))
     }
 
-    @Test("a changed record in it is named, and so is what is missing before it")
+    @Test("names a changed record in an archive, and records missing before it")
     func broken() async throws {
         let changed = try await Archived { lines in
             lines.map {
@@ -258,7 +259,7 @@ struct ArchiveVerificationTranscripts {
             headless.output == "broken: line 1, node backend-1, checkpoint 5: records 1 to 5 are missing before it\n")
     }
 
-    @Test("a file that is not there, and standard input, are refused")
+    @Test("refuses a missing file, and standard input")
     func unreadable() async throws {
         let archived = try await Archived()
         #expect(try await archived.verify(["--archive", archived.directory.path("none")]).status == 66)

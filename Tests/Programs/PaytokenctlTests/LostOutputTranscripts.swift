@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Transcripts: output that nobody gets")
+@Suite("Transcripts: lost output")
 struct LostOutputTranscripts {
     private static func shell(
         _ script: String, _ arguments: [String], socket: String, program: String = "paytokenctl"
@@ -12,7 +12,7 @@ struct LostOutputTranscripts {
     }
 
     @Test(
-        "a full disk after standard output is 75, and said",
+        "exits with 75 and a message for a full disk at standard output",
         arguments: [
             ["key", "list"], ["key", "list", "--output", "json"], ["status"], ["audit", "export"], ["--version"],
             ["--help"], ["audit", "--help"], ["--generate-completion-script", "bash"],
@@ -30,7 +30,7 @@ struct LostOutputTranscripts {
     }
 
     @Test(
-        "a full disk after standard output of the other programs is 75, and said",
+        "exits with 75 and a message for a full disk at standard output of the other programs",
         arguments: [
             ("paytoken-gateway", ["new-key"]), ("paytoken-gateway", ["new-key", "--output", "json"]),
             ("paytoken-gateway", ["payment", "list"]), ("paytoken-gateway", ["payment", "list", "--output", "json"]),
@@ -49,7 +49,7 @@ struct LostOutputTranscripts {
         #expect(result.error.hasPrefix("Standard output cannot be written: No space left on device. "), "\(result)")
     }
 
-    @Test("a closed standard output is 66")
+    @Test("exits with 66 for a closed standard output")
     func closed() async throws {
         let daemon = try await FakeDaemon([:])
         let result = try await Self.shell("\"$0\" \"$@\" >&-", ["--version"], socket: daemon.path)
@@ -57,7 +57,7 @@ struct LostOutputTranscripts {
         #expect(result.error.hasPrefix("Standard output cannot be written: Bad file descriptor. "))
     }
 
-    @Test("a reader that has enough is no error, and ends what goes on")
+    @Test("treats a reader that has enough as no error, and ends a command that would continue")
     func enough() async throws {
         let record = try SealedRecord(records: 3000, checkpointEvery: 500)
         let daemon = try await FakeDaemon([

@@ -21,7 +21,7 @@ struct MetricsServeTranscripts {
         return try await FakeDaemon(["GET /metrics": answer])
     }
 
-    /// Until its line that it serves.
+    /// Starts the server, and waits for the line with which it serves.
     private static func serve(
         _ socket: String, listen: String = "127.0.0.1:0", environment: [String: String] = [:]
     ) async throws -> (server: RunningProgram, origin: String) {
@@ -41,7 +41,7 @@ struct MetricsServeTranscripts {
     }
 
     @Test(
-        "GET and HEAD give what the daemon gives; it is asked for its metrics and nothing else, whatever is asked here")
+        "answers GET and HEAD with the daemon's metrics, and asks it for nothing else")
     func serves() async throws {
         let daemon = try await Self.daemon()
         let (server, origin) = try await Self.serve(daemon.path)
@@ -50,7 +50,7 @@ struct MetricsServeTranscripts {
         #expect(answer.header("Content-Type") == Self.text)
         let head = try await Curl.request("/metrics", socket: nil, origin: origin, arguments: ["--head"])
         #expect(head.status == 200 && head.header("Content-Length") == "\(Self.exposition.utf8.count)")
-        // Once or twice: an answer is given again for a second.
+        // Once or twice: an answer serves for a second.
         let asked = daemon.asked.count
         #expect((1...2).contains(asked) && daemon.asked.allSatisfy { $0.target == "/metrics" })
         #expect(daemon.asked.allSatisfy { $0.method == "GET" && $0.body.isEmpty })
@@ -67,7 +67,7 @@ struct MetricsServeTranscripts {
         try await Self.end(server)
     }
 
-    @Test("a body with GET, a large head and what is no HTTP are refused before the daemon is asked")
+    @Test("refuses a body with GET, a large head and input that is not HTTP before it asks the daemon")
     func hostile() async throws {
         let daemon = try await Self.daemon()
         let (server, origin) = try await Self.serve(daemon.path)
@@ -87,7 +87,7 @@ struct MetricsServeTranscripts {
         try await Self.end(server)
     }
 
-    @Test("one address has eight connections at most: whoever holds them, a scrape takes the oldest one's place")
+    @Test("limits one address to eight connections, the oldest of which a new scrape replaces")
     func crowded() async throws {
         let daemon = try await Self.daemon()
         let (server, origin) = try await Self.serve(daemon.path)
@@ -98,7 +98,7 @@ struct MetricsServeTranscripts {
             let scrape = try await RawConnection(port: port)
             try await scrape.send("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
             #expect(try await scrape.answer().status == 200)
-            // Which of them is the oldest, the server's threads decide.
+            // The order of the server's threads decides which is the oldest.
             try await wait(for: "the one that gives way") { held.count { $0.isClosed } == round }
             held.append(scrape)
         }
@@ -110,7 +110,7 @@ struct MetricsServeTranscripts {
         try await Self.end(server)
     }
 
-    @Test("while the daemon is away a scrape gets 503 and the reason, and the log says so once")
+    @Test("answers a scrape with 503 and the reason while the daemon is away, and logs it once")
     func away() async throws {
         let directory = try FreshDirectory()
         let (server, origin) = try await Self.serve(directory.path("s"))
@@ -124,7 +124,7 @@ struct MetricsServeTranscripts {
     }
 
     @Test(
-        "what is no exposition is not passed on",
+        "passes on nothing that is not an exposition",
         arguments: [
             (403, text, "has the role", "roles: [monitor]"), (500, text, "a defect's text", "it answered 500"),
             (200, "application/json", "{}", "it answered 200"),
@@ -138,7 +138,7 @@ struct MetricsServeTranscripts {
         try await Self.end(server)
     }
 
-    @Test("an address that others could reach, a name, and what is no address are wrong usage")
+    @Test("refuses an address that others could reach, a name, and an invalid address as wrong usage")
     func usage() async throws {
         for address in ["0.0.0.0:9464", "[::]:9464", "192.0.2.1:9464"] {
             let result = try await Command.paytokenctl(["metrics", "serve", "--listen", address])
@@ -148,13 +148,13 @@ struct MetricsServeTranscripts {
             let result = try await Command.paytokenctl(["metrics", "serve", "--listen", address])
             #expect(result.status == 64, "\(address): \(result)")
         }
-        // An address of this machine's that nobody has (RFC 5737).
+        // An address that no host has (RFC 5737).
         let foreign = try await Command.paytokenctl(
             ["metrics", "serve", "--listen", "192.0.2.1:9464", "--allow-remote"])
         #expect(foreign.status == 78 && foreign.error.hasPrefix("192.0.2.1:9464: "), "\(foreign)")
     }
 
-    @Test("a second server at the same address ends with 75")
+    @Test("exits with 75 as a second server at the same address")
     func twice() async throws {
         let daemon = try await Self.daemon()
         let (server, origin) = try await Self.serve(daemon.path)
@@ -165,7 +165,7 @@ struct MetricsServeTranscripts {
         try await Self.end(server)
     }
 
-    @Test("the service manager is told when it listens, and when it ends")
+    @Test("notifies the service manager when it listens, and when it ends")
     func notifies() async throws {
         let directory = try FreshDirectory()
         let socket = try NotifySocket(path: directory.path("notify"))
@@ -176,7 +176,7 @@ struct MetricsServeTranscripts {
         #expect(socket.next() == "STOPPING=1")
     }
 
-    @Test("all who scrape while the daemon is asked share its answer, and nobody waits for it longer than the patience")
+    @Test("shares the daemon's answer among all waiting scrapes, and bounds their wait by the patience")
     func shared() async throws {
         let daemon = try await Self.daemon(ending: .open)
         let scrape = SharedScrape(
@@ -191,7 +191,7 @@ struct MetricsServeTranscripts {
         #expect(daemon.asked.count == 2, "the next one is asked for anew")
     }
 
-    @Test("metrics are given again while they are fresh, and asked for anew then", arguments: [3600, 0])
+    @Test("repeats metrics while they are fresh, and asks for new ones afterwards", arguments: [3600, 0])
     func kept(seconds: Int) async throws {
         let daemon = try await Self.daemon()
         let scrape = SharedScrape(

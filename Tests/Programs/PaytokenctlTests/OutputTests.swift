@@ -7,9 +7,9 @@ import Testing
 
 @testable import paytokenctl
 
-@Suite("What is shown")
+@Suite("Output")
 struct OutputTests {
-    @Test("columns line up, with no blanks at the ends of lines")
+    @Test("aligns columns without trailing blanks")
     func table() {
         var table = Table(columns: ["A", "LONGER", "C"])
         table.add(["value", "b", ""])
@@ -25,11 +25,11 @@ struct OutputTests {
                 """)
     }
 
-    @Test("identifiers are shortened to what still tells them apart, and not at all where nothing shorter does")
+    @Test("shortens identifiers as far as they remain distinct, and not at all otherwise")
     func unambiguous() {
         var table = Table(columns: ["NAME", Table.Column("ID", importance: 1, shortening: .beginning)])
         for id in ["0123456789abXXXXXXXX", "0123456789acXXXXXXXX", "ffffffffffffffffffff"] { table.add(["n", id]) }
-        // 4 + 2 + 20. Twelve characters and the ellipsis tell the first two apart.
+        // 4 + 2 + 20. Twelve characters and the ellipsis distinguish the first two.
         #expect(table.fitted(to: 26).text == table.text)
         let narrow = table.fitted(to: 20)
         #expect(
@@ -42,12 +42,12 @@ struct OutputTests {
                 """)
         #expect(narrow.omitted.isEmpty)
         #expect(table.fitted(to: 19).text.contains("n     0123456789ab…\n"))
-        // One narrower, two would look alike: the column goes.
+        // One column narrower, two would be equal: the column is omitted.
         #expect(table.fitted(to: 18).text == "NAME\nn\nn\nn\n")
         #expect(table.fitted(to: 18).omitted == ["ID"])
     }
 
-    @Test("the columns that always stay are shortened last, and a terminal that is narrower still gets them")
+    @Test("shortens the permanent columns last, and prints them even in a narrower terminal")
     func mostNarrow() {
         var table = Table(columns: [
             Table.Column("WORDS", shortening: .words), "FIXED", Table.Column("LESS", importance: 1),
@@ -60,7 +60,7 @@ struct OutputTests {
         #expect(table.fitted(to: 1).omitted == ["LESS"])
     }
 
-    @Test("wide characters take two columns, combining ones none")
+    @Test("counts two columns for wide characters, and none for combining ones")
     func displayWidth() {
         var table = Table(columns: ["NAME", "ID"])
         table.add(["商店", "1"])
@@ -78,11 +78,11 @@ struct OutputTests {
                 """)
         var narrow = Table(columns: [Table.Column("WORDS", shortening: .words)])
         narrow.add(["一二三四五六七八九"])
-        // Seven characters of two columns and the ellipsis; an eighth would need one column more than there is.
+        // Seven characters of two columns and the ellipsis; an eighth would need one column too many.
         #expect(narrow.fitted(to: 16).text == "WORDS\n一二三四五六七…\n")
     }
 
-    @Test("keys of one company fit into 80 columns: where all else has gone, the ends of what begins alike are shown")
+    @Test("fits keys of one company into 80 columns: shows the ends of names that begin alike when all else is omitted")
     func keysInEightyColumns() throws {
         let keys = try ["shop", "rail", "post"].map { name in
             try JSONCoding.decode(
@@ -101,7 +101,7 @@ struct OutputTests {
         }
     }
 
-    @Test("long values continue on further lines below themselves")
+    @Test("continues long values on further lines below them")
     func wrappedValues() {
         let pairs = Table(pairs: [("Name", "one two three four five six seven"), ("Other", "x")])
         #expect(
@@ -114,7 +114,7 @@ struct OutputTests {
         #expect(pairs.fitted(to: 40).text == pairs.text)
     }
 
-    @Test("what would move a terminal's cursor, colour or reorder text is shown as its code point")
+    @Test("shows code points of characters that would move a terminal's cursor, or colour or reorder text")
     func printable() {
         #expect(Printable.text("plain äöü 漢") == "plain äöü 漢")
         #expect(
@@ -123,14 +123,14 @@ struct OutputTests {
         #expect(Table(pairs: [("name", "two\nlines")]).text == "name  two\\u{a}lines\n")
     }
 
-    @Test("a document becomes names and values")
+    @Test("shows a document as names and values")
     func flattening() throws {
         let json = #"{"a":1.50,"b":{"c":true,"d":null},"e":["x","y"],"f":[{"g":"h"},{"g":"i"}],"j":[],"k":{}}"#
         let pairs = Flattening.pairs(try JSONValue(parsing: json)).map { "\($0.0)=\($0.1)" }
         #expect(pairs == ["a=1.50", "b.c=yes", "b.d=-", "e=x, y", "f[0].g=h", "f[1].g=i", "j=-", "k=-"])
     }
 
-    @Test("expiring: the certificate's end lies before the limit or in the past; destroyed keys do not matter")
+    @Test("counts as expiring a certificate that ends before the limit or ended in the past, except for destroyed keys")
     func expiring() throws {
         let end = try #require(RFC3339.date("2026-03-01T00:00:00Z"))
         func key(_ notAfter: String?, _ state: String = "active") throws -> KeySummary {
@@ -145,7 +145,7 @@ struct OutputTests {
         #expect(try !KeyListCommand.isExpiring(key("2020-01-01T00:00:00Z", "destroyed"), before: end))
     }
 
-    @Test("lines are given on when they are whole, in pieces of any size, and the last one is known")
+    @Test("passes lines on when they are whole, from pieces of any size, and keeps the last one")
     func wholeLines() {
         let text = Array("{\"node\":1}\n{\"checkpoint\":{\"node\":2}}\n{\"checkpoint\":".utf8)
         for size in 1...text.count {
@@ -164,7 +164,7 @@ struct OutputTests {
         #expect(!lines.isSealed)
     }
 
-    @Test("what never becomes a line is not kept for ever")
+    @Test("does not keep endless input without a line")
     func endlessLine() {
         var lines = WholeLines()
         let piece = [UInt8](repeating: 0x61, count: 1 << 18)
@@ -176,7 +176,7 @@ struct OutputTests {
         #expect(given + lines.remainder.count == 64 << 18)
     }
 
-    @Test("the worker is looked for beside the program, then in libexec")
+    @Test("searches for the worker next to the program, then in libexec")
     func worker() {
         #expect(
             WorkerProgram.candidates(besides: "/usr/bin/paytokenctl") == [

@@ -3,18 +3,18 @@ import Testing
 
 @testable import paytokenctl
 
-@Suite("What decrypt hides")
+@Suite("Masking by decrypt")
 struct PaymentDataMaskTests {
     private func masked(_ json: String) throws -> JSONValue { PaymentDataMask.masked(try JSONValue(parsing: json)) }
 
-    @Test("the account number but its last four digits")
+    @Test("masks the account number but its last four digits")
     func accountNumber() throws {
         #expect(
             try masked(#"{"applicationPrimaryAccountNumber":"4111111111111234"}"#)
                 == JSONValue(parsing: #"{"applicationPrimaryAccountNumber":"************1234"}"#))
     }
 
-    @Test("an account number that is a number, of another shape, or too short to show four digits of")
+    @Test("masks an account number that is a JSON number, of another form, or too short to show four digits")
     func oddAccountNumbers() throws {
         let cases = [
             #"{"applicationPrimaryAccountNumber":4111111111111234}"#: "************1234",
@@ -30,7 +30,7 @@ struct PaymentDataMaskTests {
     }
 
     @Test(
-        "cryptogram, EMV data and PIN at any depth",
+        "masks cryptogram, EMV data and PIN at any depth",
         arguments: ["onlinePaymentCryptogram", "emvData", "encryptedPINData", "authenticationData"])
     func cryptograms(name: String) throws {
         let json = #"{"paymentData":{"\#(name)":"AgAAAA=="},"authenticationResponses":[{"x":{"\#(name)":"AgAAAA=="}}]}"#
@@ -39,7 +39,7 @@ struct PaymentDataMaskTests {
         #expect(try masked(json) == JSONValue(parsing: expected))
     }
 
-    @Test("everything within authentication data but the ECI")
+    @Test("masks everything within authentication data except the ECI")
     func authenticationData() throws {
         let json = #"{"authenticationData":{"eciIndicator":"7","other":12,"deep":[{"more":"text"}],"none":null}}"#
         let expected =
@@ -47,7 +47,7 @@ struct PaymentDataMaskTests {
         #expect(try masked(json) == JSONValue(parsing: expected))
     }
 
-    @Test("runs of twelve or more digits wherever they stand")
+    @Test("masks runs of twelve or more digits anywhere")
     func digits() throws {
         let json = """
             {"unknown":"card 4111111111111234.","grouped":"4111 1111 1111 1234","hyphens":"4111-1111-1111-1234",\
@@ -60,12 +60,12 @@ struct PaymentDataMaskTests {
         #expect(try masked(json) == JSONValue(parsing: expected))
     }
 
-    @Test("digits of other scripts are digits")
+    @Test("recognises digits of other scripts")
     func otherDigits() {
         #expect(PaymentDataMask.withoutAccountNumbers("٤١١١١١١١١١١١١٢٣٤") == "************١٢٣٤")
     }
 
-    @Test("nothing else: expiry, currency, amount, type, maker and names stay")
+    @Test("masks nothing else: expiry, currency, amount, type, device manufacturer and names remain")
     func others() throws {
         let json = """
             {"applicationExpirationDate":"300131","currencyCode":"840","transactionAmount":1099.0,\
@@ -75,14 +75,14 @@ struct PaymentDataMaskTests {
         #expect(try masked(json) == JSONValue(parsing: json))
     }
 
-    @Test("a maker's identifier that could be an account number is none")
+    @Test("masks a manufacturer's identifier that could be an account number")
     func longIdentifier() throws {
         #expect(
             try masked(#"{"deviceManufacturerIdentifier":"4111111111111234"}"#)
                 == JSONValue(parsing: #"{"deviceManufacturerIdentifier":"************1234"}"#))
     }
 
-    @Test("members whose names become one by masking are left out together")
+    @Test("omits together the members whose names masking makes equal")
     func collidingNames() throws {
         #expect(try masked(#"{"4111111111111234":"a","4111111111121234":"b"}"#) == JSONValue(parsing: "{}"))
     }

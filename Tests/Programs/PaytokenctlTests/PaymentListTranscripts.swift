@@ -15,7 +15,7 @@ struct PaymentListTranscripts {
             Program.built("paytoken-gateway"), ["payment", "list", "--socket", gateway.path] + arguments)
     }
 
-    @Test("payment list lines up")
+    @Test("aligns payment list")
     func payments() async throws {
         let result = try await Self.list(items: Self.payment)
         #expect(result.status == 0 && result.error.isEmpty, "\(result)")
@@ -27,7 +27,7 @@ struct PaymentListTranscripts {
                 """)
     }
 
-    @Test("an empty list says so, and prints no heading")
+    @Test("reports an empty list without a heading")
     func empty() async throws {
         let none = try await Self.list(items: "")
         #expect(none.status == 0 && none.output.isEmpty && none.error == "There are no payments.\n", "\(none)")

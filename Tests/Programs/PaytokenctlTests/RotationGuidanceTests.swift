@@ -5,7 +5,7 @@ import Testing
 
 @testable import paytokenctl
 
-/// The guidance that a person reads of a rotation, from the daemon's values.
+/// The guidance through a rotation for its reader, from the daemon's values.
 @Suite("The guidance through a rotation")
 struct RotationGuidanceTests {
     private static let noon = RFC3339.date("2027-01-15T12:00:00Z") ?? .distantPast
@@ -31,7 +31,7 @@ struct RotationGuidanceTests {
                 steps: steps.map { RotationStatus.Step(name: $0.0, status: $0.1, text: "a later step") }, remarks: []))
     }
 
-    @Test("each phase names the command that is next, with the use or type that tells it from the merchant's others")
+    @Test("names the next command of each phase, with the use or type that distinguishes it from the merchant's others")
     func commands() {
         let old = Self.key(opened: 5)
         #expect(Self.guidance("none").next.contains("paytokenctl rotate start m --type ec begins one"))
@@ -47,7 +47,7 @@ struct RotationGuidanceTests {
         #expect(Self.guidance("a phase of tomorrow").next == "the daemon's words")
     }
 
-    @Test("identity keys sign for sessions and are uploaded as what they are")
+    @Test("describes identity keys as signing for sessions, and their upload")
     func identity() {
         let old = Self.key(opened: 1)
         let waiting = Self.guidance("certificate", use: "identity", old: [old]).next
@@ -58,20 +58,20 @@ struct RotationGuidanceTests {
         #expect(Self.guidance("finish", use: "identity").next.contains("rotate finish m --use identity"))
     }
 
-    @Test("a merchant in a command to copy is one word of a shell")
+    @Test("quotes a merchant in a command as one shell word")
     func quoted() {
         let next = Self.guidance("none", merchant: "m; id").next
         #expect(next.contains("paytokenctl rotate start 'm; id' --type ec"))
     }
 
-    @Test("tokens that arrive for a key without its certificate say that it was activated too early, which is no proof")
+    @Test("reports payment tokens for a key without its certificate as a premature activation, which proves nothing")
     func early() {
         let next = Self.guidance("certificate", new: Self.key("pre-activation", refused: 4)).next
         #expect(next.hasPrefix("4 tokens named the new key") && next.contains("activated already"))
         #expect(next.contains("no proof") && next.contains("paytokenctl rotate import FILE"))
     }
 
-    @Test("a new key with a fault is not to be activated, and an old identity key not to be retired")
+    @Test("warns against activating a new key with a fault, and against retiring its old identity key")
     func fault() {
         let away = Self.key(fault: "No token shows it.")
         let processing = Self.guidance("activation", new: away).next
@@ -80,7 +80,7 @@ struct RotationGuidanceTests {
         #expect(Self.guidance("none", new: away).next.contains("No rotation is under way"))
     }
 
-    @Test("a cut-off ends in nothing to do, in a missed activation or in no key at all")
+    @Test("ends a cut-off with nothing to do, with a missed activation, or with no key left")
     func cutOff() {
         let old = Self.key("deactivated", opened: 3, cutOff: Self.noon)
         let proven = Self.guidance("cut-off", old: [old], steps: [("activate", "done"), ("cut-off", "next")])

@@ -60,7 +60,7 @@ struct RotationTranscripts {
 
     // MARK: key generate, csr create
 
-    @Test("key generate asks for the key and shows it; --output json passes it through")
+    @Test("requests and shows a key with key generate; --output json prints it unchanged")
     func generate() async throws {
         let sample = Sample.key(merchant: Self.merchant, notAfter: nil, daysLeft: nil, state: "pre-activation")
         let daemon = try await FakeDaemon(["POST /v1/keys": .ok(sample)])
@@ -78,7 +78,7 @@ struct RotationTranscripts {
                 == KeyGenerationRequest(merchantIdentifier: Self.merchant))
     }
 
-    @Test("key generate --dry-run says where the key would be")
+    @Test("shows with key generate --dry-run where the key would be")
     func generateDryRun() async throws {
         let daemon = try await FakeDaemon([
             "POST /v1/keys?dry_run=true": .ok(
@@ -94,7 +94,7 @@ struct RotationTranscripts {
         #expect(result.error == "Dry run: the key can be made. Nothing was changed.\n")
     }
 
-    @Test("csr create writes PEM to standard output, or to a new file that others then cannot replace")
+    @Test("writes PEM to standard output, or to a new file that others cannot replace, with csr create")
     func request() async throws {
         let answer = CertificateRequestAnswer(
             publicKeyHash: Sample.hash, merchantIdentifier: Self.merchant, algorithm: "EC", csr: Self.pem)
@@ -107,14 +107,14 @@ struct RotationTranscripts {
         #expect(written.status == 0 && written.output == "", "\(written)")
         #expect(written.error == "Wrote \(files.path("new.csr")).\n")
         #expect(try String(contentsOfFile: files.path("new.csr"), encoding: .utf8) == Self.pem)
-        // The file is there: nothing is asked of the daemon.
+        // The file exists: the daemon is not asked.
         let asked = daemon.asked.count
         let again = try await Command.paytokenctl(arguments, socket: daemon.path)
         #expect(again.status == 66 && again.error.contains("is there already, and is not overwritten"), "\(again)")
         #expect(daemon.asked.count == asked)
     }
 
-    @Test("a refused request leaves no file, and a dry run neither")
+    @Test("leaves no file after a refused request or a dry run")
     func noFile() async throws {
         let dry = CertificateRequestAnswer(
             publicKeyHash: Sample.hash, merchantIdentifier: nil, algorithm: "EC", csr: nil)
@@ -133,7 +133,7 @@ struct RotationTranscripts {
 
     // MARK: rotate
 
-    @Test("rotate start writes the request, shows where the rotation stands and what is next")
+    @Test("writes the request with rotate start, and shows the rotation's position and next step")
     func start() async throws {
         let answer = RotationStartAnswer(rotation: Self.rotation(), created: true, csr: Self.pem)
         let daemon = try await FakeDaemon(["POST /v1/rotations": .ok(try Self.json(answer))])
@@ -146,7 +146,7 @@ struct RotationTranscripts {
         #expect(
             try JSONCoding.decode(RotationStartRequest.self, from: #require(daemon.asked.last).body)
                 == RotationStartRequest(merchantIdentifier: Self.merchant, type: "EC"))
-        // Without a file standard output is the request and nothing else.
+        // Without a file, standard output is the request and nothing else.
         let piped = try await Command.paytokenctl(["rotate", "start", Self.merchant], socket: daemon.path)
         #expect(piped.status == 0 && piped.output == Self.pem, "\(piped)")
         #expect(piped.error == "Next: \(Self.next)\n")
@@ -155,7 +155,7 @@ struct RotationTranscripts {
         #expect(json.output == (try Self.json(answer)) + "\n")
     }
 
-    @Test("a second rotate start says that it made no key; a dry run makes neither key nor request")
+    @Test("says that a second rotate start made no key; a dry run makes neither key nor request")
     func startAgain() async throws {
         let daemon = try await FakeDaemon([
             "POST /v1/rotations": .ok(
@@ -172,7 +172,7 @@ struct RotationTranscripts {
         #expect(dry.error == "Dry run: the new key can be made. Nothing was changed.\n")
     }
 
-    @Test("rotate import hands the certificate on and shows the rotation")
+    @Test("sends the certificate with rotate import, and shows the rotation")
     func importCertificate() async throws {
         let merchant = try SharedForge.ecMerchant
         let answer = RotationImportAnswer(
@@ -199,7 +199,7 @@ struct RotationTranscripts {
         #expect(wrong.status == 66 && daemon.asked.count == asked)
     }
 
-    @Test("rotate status shows one merchant's rotation, all of them in lines, or none")
+    @Test("shows one merchant's rotation with rotate status, all in lines, or none")
     func status() async throws {
         let two = [Self.rotation(), Self.rotation("merchant.com.example.other", phase: "overlap")]
         let daemon = try await FakeDaemon([
@@ -237,7 +237,7 @@ struct RotationTranscripts {
         #expect(none.status == 0 && none.output == "" && none.error == "No rotation is under way.\n")
     }
 
-    @Test("rotate finish says until when; its refusal ends in 1, and 0s means at once")
+    @Test("shows the cut-off after rotate finish, exits with 1 for its refusal, and reads 0s as at once")
     func finish() async throws {
         let end = Self.noon.addingTimeInterval(7 * 86_400)
         let answer = RotationFinishAnswer(rotation: Self.rotation(), retired: [Sample.hash], cutOff: end)

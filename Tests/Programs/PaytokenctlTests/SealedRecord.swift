@@ -2,16 +2,16 @@ import AuditChain
 import Crypto
 import Foundation
 
-/// A short record of one node, sealed by a key in software: records 1 to 10, checkpoints after 5 and 10.
+/// A short record of one node, sealed by a key in software: records 1 to 10, audit checkpoints after 5 and 10.
 struct SealedRecord {
     let publicKey: CheckpointKey
-    /// In an export's order, without line feeds.
+    /// The lines in an export's order, without line feeds.
     let lines: [[UInt8]]
 
     /// - Parameters:
-    ///   - sealsEnd: whether the last checkpoint is there.
-    ///   - pin: what record 2 pins.
-    ///   - archive: what a record says is archived, with all lines of it as the file's content.
+    ///   - sealsEnd: true if the last audit checkpoint exists.
+    ///   - pin: the key of another node that record 2 trusts from then on.
+    ///   - archive: the range that a record states as archived, with all its lines as the file's content.
     init(
         records: Int = 10, checkpointEvery interval: Int = 5, sealsEnd: Bool = true, node: String = "backend-1",
         pin: KeyPin? = nil, archive: (records: ClosedRange<Int>, saidBy: Int)? = nil
@@ -42,7 +42,7 @@ struct SealedRecord {
         self.lines = lines
     }
 
-    /// A line feed after each line.
+    /// The lines, each with a line feed.
     var export: [UInt8] { Self.export(lines) }
 
     static func export(_ lines: [[UInt8]]) -> [UInt8] { lines.flatMap { $0 + [0x0A] } }
@@ -59,7 +59,7 @@ struct SealedRecord {
         return Self.export(lines)
     }
 
-    /// The answer of the daemon that has the key, whose token remembers `head`.
+    /// The answer of the daemon with the key, whose HSM token remembers `head`.
     func publicKeyAnswer(head: [UInt8]?) throws -> String {
         let line = try head.map {
             String(decoding: try JSONEncoder().encode(String(decoding: $0, as: UTF8.self)), as: UTF8.self)
@@ -68,7 +68,7 @@ struct SealedRecord {
         return #"{"head":\#(line ?? "null"),"keys":[{"keyId":"\#(publicKey.keyId.hex)","publicKey":\#(pem)}]}"#
     }
 
-    /// The answer of the daemon of the first of these nodes, asked for all.
+    /// The answer of the first node's daemon about the keys of all nodes.
     static func allKeysAnswer(_ records: [(node: String, record: SealedRecord, last: Int)]) throws -> String {
         let nodes = try records.enumerated().map { index, part in
             let pem = String(decoding: try JSONEncoder().encode(part.record.publicKey.pem), as: UTF8.self)
@@ -89,7 +89,7 @@ struct SealedRecord {
             protection: .c, hsmToken: AuditText("primary"))
     }
 
-    /// A second a record from 2026-01-31T12:00:00Z.
+    /// One second per record from 2026-01-31T12:00:00Z.
     static func time(_ sequence: Int) -> AuditTime {
         AuditTime(milliseconds: 1_769_860_800_000 + Int64(sequence) * 1000)
     }
@@ -101,7 +101,7 @@ struct SealedRecord {
 
 struct NothingThere: Error {}
 
-/// The value, or the test fails here.
+/// Returns the value, or fails the test if there is none.
 func required<Value>(_ value: Value?) throws -> Value {
     guard let value else { throw NothingThere() }
     return value

@@ -5,7 +5,7 @@ import Testing
 struct SessionTranscripts {
     private static let check = "POST /v1/session-check"
 
-    @Test("check shows each step, and exits 0 when Apple gave a session")
+    @Test("shows each step with check, and exits with 0 when Apple returns a session")
     func check() async throws {
         let gateway = try await FakeDaemon([Self.check: .ok(Self.answer(failedAt: nil))])
         let result = try await Command.paytokenctl(
@@ -29,7 +29,7 @@ struct SessionTranscripts {
             ])
     }
 
-    @Test("check says what is wrong at the step where it ends, and exits 1")
+    @Test("shows the fault at the step where check ends, and exits with 1")
     func failed() async throws {
         let gateway = try await FakeDaemon([Self.check: .ok(Self.answer(failedAt: 4))])
         let line = ["session", "check", "merchant.com.example", "--domain", "shop.example"]
@@ -44,7 +44,7 @@ struct SessionTranscripts {
         #expect(json.output == Self.answer(failedAt: 4) + "\n")
     }
 
-    @Test("check without a domain is wrong usage, and without a gateway unreachable")
+    @Test("exits as wrong usage for check without a domain, and as unreachable without a gateway")
     func unreachable() async throws {
         let directory = try FreshDirectory()
         #expect(try await Command.paytokenctl(["session", "check", "merchant.com.example"]).status == 64)
@@ -55,7 +55,7 @@ struct SessionTranscripts {
         #expect(!result.error.contains("paytokend"), "\(result)")
     }
 
-    @Test("check passes a refusal on")
+    @Test("prints a refusal of check")
     func refused() async throws {
         let gateway = try await FakeDaemon([
             Self.check: .refusal(400, "malformed_request", "domain is not a domain name.", details: "domain")

@@ -1,10 +1,10 @@
 import TestSupport
 import Testing
 
-@Suite("Transcripts: words that are no command")
+@Suite("Transcripts: unknown commands")
 struct UnknownCommandTranscripts {
     @Test(
-        "a word that is no command is named, with the one that was probably meant, and nothing is done",
+        "names an unknown word and the probable command, and does nothing",
         arguments: [
             ("paytokenctl", ["keys", "list"], "there is no command paytokenctl keys; did you mean paytokenctl key?"),
             ("paytokenctl", ["help", "keys"], "there is no command paytokenctl keys; did you mean paytokenctl key?"),
@@ -32,7 +32,7 @@ struct UnknownCommandTranscripts {
         #expect(result.error.hasPrefix("Error: \(message) See "), "\(result)")
     }
 
-    @Test("help of a command that exists, and wrong options, are as ever")
+    @Test("keeps the usual messages for help of an existing command and for wrong options")
     func known() async throws {
         let help = try await Command.paytokenctl(["help", "key", "list"])
         #expect(help.status == 0 && help.output.contains("USAGE: paytokenctl key list"))

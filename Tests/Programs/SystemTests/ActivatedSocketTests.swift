@@ -7,7 +7,8 @@ import TokenForge
 /// Sockets that outlive the daemon, as systemd's socket units make them (sd_listen_fds(3)).
 @Suite("Activated sockets")
 struct ActivatedSocketTests {
-    /// Listens, and becomes the daemon when the file `go` is there: what connects before waits in the backlog.
+    /// A program that listens and becomes the daemon when the file `go` exists; earlier connections wait in the
+    /// backlog.
     private static let activation = """
         import os, socket, sys, time
         directory, *command = sys.argv[1:]
@@ -24,7 +25,9 @@ struct ActivatedSocketTests {
         os.execv(command[0], command)
         """
 
-    @Test("what waits in the sockets while the daemon starts is answered, and not refused while its token is opened")
+    @Test(
+        "answers connections that waited in the sockets during its start, and refuses none while it opens its HSM token"
+    )
     func waiting() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
         try await harness.start()
@@ -58,14 +61,14 @@ struct ActivatedSocketTests {
         #expect(try await administration.answer().status == 200)
         daemon.signal(SIGTERM)
         #expect(try await daemon.result().status == 0, "\(daemon.error)")
-        // They are the service manager's: the daemon leaves them where they are.
+        // They are the service manager's: the daemon leaves them in place.
         #expect(FileManager.default.fileExists(atPath: harness.socket))
         #expect(FileManager.default.fileExists(atPath: harness.adminSocket))
     }
 
-    /// systemd would start it again at once for the caller who waits, and give the socket up after a few starts.
+    /// systemd would start the daemon again at once for a waiting caller, and give the socket up after a few starts.
     @Test(
-        "what passes, such as a ledger that another daemon uses, is waited for before an activated daemon ends with 75")
+        "waits for a passing obstacle, such as a ledger in use by another daemon, before it exits with 75")
     func pause() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
         try await harness.start()

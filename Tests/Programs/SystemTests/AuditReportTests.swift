@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The assessor's page of a daemon that serves.
+/// The assessor's page of a running daemon.
 @Suite struct AuditReportTests {
     private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
-    @Test("the page, its export and its key are made; the record is intact, and what happened stands in it")
+    @Test("writes the page, its export and its key; the record is intact and contains the events")
     func live() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -41,19 +41,19 @@ import TokenForge
         #expect(
             try await Program.run("/usr/bin/sha256sum", [harness.directory.path("report.jsonl")]).output.hasPrefix(
                 digest))
-        // None of what the payment token hides.
+        // No secret of the payment token.
         for secret in ["onlinePaymentCryptogram", "applicationPrimaryAccountNumber"] { #expect(!page.contains(secret)) }
         for name in ["report.html", "report.jsonl"] {
             let mode = try FileManager.default.attributesOfItem(atPath: harness.directory.path(name))
             #expect(mode[.posixPermissions] as? Int == 0o600, "\(name)")
         }
-        // The commands that the page names, as it names them.
+        // The commands exactly as the page states them.
         let verified = try await Program.run(
             Self.verifier,
             [harness.directory.path("report.jsonl"), harness.directory.path("report.pem")])
         #expect(verified.status == 0 && verified.output.hasPrefix("intact: "), "\(verified)")
 
-        // Made again from the export alone, the page has the same totals and says that it asked nobody.
+        // From the export alone the page has the same totals, and states that no daemon was asked.
         let second = harness.directory.path("second.html")
         let again = try await Program.run(
             Program.built("paytokenctl"),
@@ -70,7 +70,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("of a record that somebody changed a page is made that says so, and the command ends with 1")
+    @Test("writes a page that reports a changed record, and exits with 1")
     func changed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -92,7 +92,7 @@ import TokenForge
         #expect(page.contains("Not proved.") && !page.contains("<strong>Intact.</strong>"))
     }
 
-    @Test("wrong options are refused before anything is asked or written")
+    @Test("refuses wrong options before it asks or writes anything")
     func options() async throws {
         let directory = try FreshDirectory()
         for arguments in [

@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// What the daemon says by itself of a record that somebody has changed.
+/// The daemon's own report of a changed record.
 @Suite struct BrokenRecordTests {
     private static let verdict = "paytokend_record_check_verdict"
 
-    @Test("a changed record is found by the daemon's own look: metric, log and status say so, and payments go on")
+    @Test("finds a changed record by itself, reports it in metric, log and status, and continues payments")
     func changed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let released = try await harness.decrypt(SharedForge.paymentToken())

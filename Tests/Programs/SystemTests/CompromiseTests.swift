@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A key that others may have, from the first alarm to its end, as the security team types it.
+/// A key that others may have, from the first alarm to its end, as the security team handles it.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() }, .everyEngine)
 struct CompromiseTests {
     @Test(
-        "a compromised key is suspended at once, marked with a second person's approval, destroyed, and recorded")
+        "suspends a compromised key at once, marks it with a second approval, destroys it, and records everything")
     func walk() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("leaked")
@@ -25,7 +25,7 @@ struct CompromiseTests {
 
         let approved = try await daemon.run(.bob, "approval", "approve", first)
         #expect(approved.status == 0, "\(approved)")
-        // Where hosts share the ledger it says on which it was asked for.
+        // With a shared ledger the approval names the requester's host.
         let node = StorageEngine.current == .postgresql ? "Node         node-1\n" : ""
         #expect(
             approved.output == """
@@ -36,7 +36,7 @@ struct CompromiseTests {
                 Key's state  compromised
                 \(node)
                 """)
-        // From here it can only be destroyed.
+        // From here the key can only be destroyed.
         for verb in ["resume", "suspend", "retire"] {
             let back = try await daemon.run(nil, "key", verb, merchant.hex, "--reason", "a mistake")
             #expect(back.status == 1)
@@ -56,7 +56,7 @@ struct CompromiseTests {
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
 
         try await record(daemon, merchant, [first, second])
-        // The token's own word: another daemon of the same token, with the ledger it has, sees no key either.
+        // The HSM token confirms it: another daemon with the same HSM token and a new ledger finds no key either.
         #expect(try await daemon.harness.stop().status == 0)
         try await daemon.harness.start()
         #expect(try await daemon.state(merchant) == "destroyed")
@@ -65,13 +65,13 @@ struct CompromiseTests {
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    /// What an auditor finds of it afterwards.
+    /// The record of it that an auditor finds.
     private func record(
         _ daemon: StaffedDaemon, _ merchant: ForgedMerchant, _ approvals: [String]
     ) async throws {
         struct Line: Equatable {
             let event, outcome: String?
-            /// The name of the caller's rule, and who came under it.
+            /// The name of the caller's rule, and the person.
             let caller: String?
             let uid: String?
             let detail: String?
@@ -83,7 +83,7 @@ struct CompromiseTests {
                 uid: record.objectValue?["caller"]?.objectValue?["uid"]?.numberValue?.text,
                 detail: record.string("to") ?? record.string("decision"))
         }
-        /// Nobody of the staff: root, who asks the daemon to decrypt too.
+        /// A record of one event; nil for root, who is not of the staff and also asks the daemon to decrypt.
         func line(_ event: String, _ outcome: String, _ who: Staff?, _ detail: String? = nil) -> Line {
             Line(
                 event: event, outcome: outcome, caller: who.map { "\($0)" } ?? "root",

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The main job over the socket: mint, curl, compare.
+/// Decryption over the socket: mint, curl, compare.
 @Suite(.everyEngine) struct DecryptTests {
     static let merchants = ["EC_v1", "RSA_v1"]
 
@@ -12,7 +12,7 @@ import TokenForge
         try version == "EC_v1" ? SharedForge.ecMerchant : SharedForge.rsaMerchant
     }
 
-    /// The decrypted dictionary stands in the answer byte for byte.
+    /// Expects the decrypted dictionary in the answer byte for byte.
     private func expectVerbatim(_ answer: CurlAnswer, _ paymentToken: MintedToken) {
         #expect(answer.status == 200, "\(answer)")
         let member = Array("\"paymentData\":".utf8) + paymentToken.plaintext
@@ -20,7 +20,7 @@ import TokenForge
     }
 
     @Test(
-        "a genuine payment token is decrypted; the answer names the merchant and the protection tier",
+        "decrypts a genuine payment token, and names the merchant and the protection tier",
         arguments: merchants)
     func freshToken(version: String) async throws {
         let merchant = try merchant(version).merchant
@@ -40,12 +40,12 @@ import TokenForge
     }
 
     @Test(
-        "every form that real tokens had is read", arguments: merchants,
+        "reads every form of real payment tokens", arguments: merchants,
         [WireForm.since2014, .since2019, .since2023, .distinguished])
     func wireForms(version: String, wire: WireForm) async throws {
         var wire = wire
         for round in 0..<2 {
-            // Then with everything spelled differently that may be.
+            // Then with every permitted difference in spelling.
             if round == 1 { (wire.issuerFirst, wire.unpaddedBase64, wire.upperCaseHex) = (true, true, true) }
             let paymentToken = try SharedForge.mint.mint(
                 TokenRecipe(merchant: merchant(version).merchant, applicationData: Array("order".utf8), wire: wire))
@@ -53,20 +53,20 @@ import TokenForge
         }
     }
 
-    @Test("paymentData alone is accepted as a payment token", arguments: merchants)
+    @Test("accepts paymentData alone as a payment token", arguments: merchants)
     func paymentDataAlone(version: String) async throws {
         let paymentToken = try SharedForge.paymentToken(for: merchant(version).merchant)
         expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken.decryptBody(whole: false)), paymentToken)
     }
 
-    @Test("unknown members inside the token are ignored", arguments: merchants)
+    @Test("ignores unknown members inside the payment token", arguments: merchants)
     func unknownMembers(version: String) async throws {
         let paymentToken = try SharedForge.mint.mint(
             TokenRecipe(merchant: merchant(version).merchant, deviations: [.unknownMembers]))
         expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
     }
 
-    @Test("RSA_v2 is another name for RSA_v1")
+    @Test("treats RSA_v2 as another name for RSA_v1")
     func rsaV2() async throws {
         var recipe = TokenRecipe(merchant: try SharedForge.rsaMerchant.merchant)
         recipe.version = "RSA_v2"
@@ -74,7 +74,7 @@ import TokenForge
         expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
     }
 
-    @Test("a payment token whose shared secret begins with a zero byte is decrypted")
+    @Test("decrypts a payment token whose shared secret begins with a zero byte")
     func leadingZero() async throws {
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)
         recipe.leadingZeroSharedSecret = true
@@ -82,7 +82,7 @@ import TokenForge
         expectVerbatim(try await SharedDaemon.harness.decrypt(paymentToken), paymentToken)
     }
 
-    @Test("payloads of every kind are answered byte for byte: EMV, no ECI, merchant tokens, responses, unknown members")
+    @Test("answers payloads of every kind byte for byte: EMV, no ECI, merchant tokens, responses, unknown members")
     func payloads() async throws {
         var emv = PayloadRecipe(.emv)
         emv.encryptedPINData = "0123456789ABCDEF"
@@ -108,9 +108,9 @@ import TokenForge
         }
     }
 
-    @Test("a payment token of the other version than the key's algorithm fails to decrypt")
+    @Test("fails to decrypt a payment token of the other version than the key's algorithm")
     func otherAlgorithm() async throws {
-        // An RSA_v1 token whose publicKeyHash is the EC merchant's.
+        // An RSA_v1 payment token with the EC merchant's publicKeyHash.
         let rsa = try SharedForge.paymentToken(for: SharedForge.rsaMerchant.merchant)
         let ecHash = try SharedForge.ecMerchant.merchant.publicKeyHash
         let text = String(decoding: rsa.decryptBody(), as: UTF8.self).replacing(
@@ -123,6 +123,6 @@ import TokenForge
 }
 
 extension Array where Element == UInt8 {
-    /// Whether `other` stands somewhere inside.
+    /// Returns true if `other` occurs inside.
     func holds(_ other: [UInt8]) -> Bool { Data(self).range(of: Data(other)) != nil }
 }

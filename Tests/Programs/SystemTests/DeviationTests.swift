@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Every attack and accident that the forge knows, against the running daemon.
-// One case after the other: hundreds at once would wait for each other until their tokens are too old.
+/// Every attack and accident that the forge can make, against the running daemon.
+// One case at a time: hundreds at once would wait for each other until their payment tokens are too old.
 @Suite(.serialized, .everyEngine) struct DeviationTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let deviation: Deviation
@@ -17,7 +17,7 @@ import TokenForge
             .map { Case(deviation: $0, version: version) }
     }
 
-    /// HTTP status by code, after the contract's table.
+    /// The HTTP status of a code, by the contract's table.
     static func status(_ code: String) -> Int {
         ["malformed_token", "unsupported_version", "malformed_request"].contains(code) ? 400 : 422
     }
@@ -26,12 +26,12 @@ import TokenForge
         let merchant = try (version == "EC_v1" ? SharedForge.ecMerchant : SharedForge.rsaMerchant).merchant
         return TokenRecipe(
             merchant: merchant,
-            // Added means: there was none before.
+            // It was added only if there was none before.
             applicationData: deviations.contains(.applicationDataAdded) ? nil : Array("order 7".utf8),
             deviations: deviations)
     }
 
-    @Test("each deviation is refused with exactly its own code", arguments: refused)
+    @Test("refuses each deviation with exactly its own code", arguments: refused)
     func refusal(_ tested: Case) async throws {
         let code = try #require(tested.deviation.refusal)
         let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
@@ -42,7 +42,7 @@ import TokenForge
         #expect(answer.member("paymentData") == nil)
     }
 
-    @Test("every failed decryption has the same answer, byte for byte")
+    @Test("gives every failed decryption the same answer, byte for byte")
     func decryptionFailedIsNoOracle() async throws {
         let failing = Self.refused.filter { $0.deviation.refusal == "decryption_failed" }
         #expect(failing.count > 10)
@@ -50,7 +50,7 @@ import TokenForge
         for tested in failing {
             let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
             let answer = try await SharedDaemon.harness.decrypt(paymentToken)
-            // Each has its own place in the record, which tells when it came and nothing else.
+            // Each has its own place in the record, which reveals only the order of arrival.
             let place = try #require(answer.member("audit")?.objectValue?["sequence"]?.numberValue?.text)
             let body = String(decoding: answer.body, as: UTF8.self)
                 .replacing("\"sequence\":\(place)", with: "\"sequence\":0")
@@ -59,12 +59,12 @@ import TokenForge
         #expect(answers.count == 1, "\(answers.values)")
     }
 
-    /// What `/v1/verify` looks at: steps 2 to 4.
+    /// The deviations that `/v1/verify` detects: steps 2 to 4.
     static let seenByVerify: Set<String> = [
         "malformed_token", "unsupported_version", "signature_invalid", "certificate_untrusted", "marker_oid_missing",
     ]
 
-    @Test("verify refuses for the same reasons as far as no key is needed", arguments: refused)
+    @Test("refuses in verify for the same reasons where no key is needed", arguments: refused)
     func verify(_ tested: Case) async throws {
         let code = try #require(tested.deviation.refusal)
         let paymentToken = try SharedForge.mint.mint(Self.recipe(tested.version, [tested.deviation]))
@@ -83,7 +83,7 @@ import TokenForge
         .unknownPublicKeyHash, .badTag,
     ]
 
-    @Test("of two deviations the one that the contract checks first is answered", arguments: inOrder.indices.dropLast())
+    @Test("answers, of two deviations, the one that the contract checks first", arguments: inOrder.indices.dropLast())
     func firstFailureWins(index: Int) async throws {
         for later in Self.inOrder[(index + 1)...] {
             let paymentToken = try SharedForge.mint.mint(Self.recipe("EC_v1", [Self.inOrder[index], later]))
@@ -92,7 +92,7 @@ import TokenForge
         }
     }
 
-    @Test("the signing time is checked after the marker OIDs and before the key")
+    @Test("checks the signing time after the marker OIDs and before the key")
     func windowsPlace() async throws {
         for (deviation, code) in [
             (Deviation.leafMarkerMissing, "marker_oid_missing"),
@@ -106,7 +106,7 @@ import TokenForge
     }
 
     @Test(
-        "a token signed before or after the window is refused, one just inside is not",
+        "refuses a payment token signed before or after the window, and accepts one just inside",
         arguments: [-600, 600, -120, 120])
     func window(offset: Int) async throws {
         var recipe = try Self.recipe("EC_v1", [])
@@ -119,7 +119,7 @@ import TokenForge
         }
     }
 
-    @Test("a distrusted certificate is refused at once, leaf or intermediate")
+    @Test("refuses a distrusted certificate at once, leaf or intermediate")
     func distrusted() async throws {
         let authority = try SharedForge.authority
         let harness = try await DaemonHarness(prepared: DaemonConfiguration())
@@ -131,7 +131,7 @@ import TokenForge
         let rsa = try SharedForge.mint.mint(Self.recipe("RSA_v1", []))
         #expect(try await harness.verify(ec).code == "certificate_untrusted")
         #expect(try await harness.verify(rsa).status == 200)
-        // A chain that was good, and is in the cache, is looked at anew.
+        // A chain that was good, and is cached, is checked again.
         configuration.distrusted = [Fingerprint.hex(authority.intermediate.certificate)]
         try harness.configure(configuration)
         try harness.daemon.signal(1)

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// What the caller expected of the payment: step 6 of Apple's document.
+/// The caller's expectations of the payment: step 6 of Apple's document.
 @Suite(.everyEngine) struct ExpectedDetailsTests {
     private func paymentToken(
         amount: String = "1099", currency: String = "840", applicationData: String? = nil
@@ -21,7 +21,7 @@ import TokenForge
 
     private func base64(_ text: String) -> String { Data(text.utf8).base64EncodedString() }
 
-    @Test("a token that meets the expectations is decrypted, and the answer lists what was checked")
+    @Test("decrypts a payment token that meets the expectations, and lists the checked members")
     func agrees() async throws {
         let paymentToken = try paymentToken(applicationData: "order 1")
         let answer = try await SharedDaemon.harness.decrypt(
@@ -37,7 +37,7 @@ import TokenForge
     }
 
     @Test(
-        "amounts compare as exact decimals",
+        "compares amounts as exact decimals",
         arguments: [
             ("1099", "1099.0", true), ("10.90", "10.9", true), ("1099", "1.099e3", true), ("1099", "1098", false),
             ("0.1", "0.10000000000000001", false), ("9007199254740993", "9007199254740992", false),
@@ -49,7 +49,7 @@ import TokenForge
         if !agree { #expect(answer.code == "amount_mismatch") }
     }
 
-    @Test("a different or missing currency, merchant or applicationData is refused with its own code")
+    @Test("refuses a different or missing currency, merchant or applicationData with its own code")
     func mismatches() async throws {
         let hash = SHA256.hash(data: Array("order 1".utf8)).hexadecimal
         let cases: [(paymentToken: MintedToken, expected: String, code: String?)] = [
@@ -79,7 +79,7 @@ import TokenForge
         }
     }
 
-    @Test("an unreadable currency or amount is a mismatch only when one is expected")
+    @Test("treats an unreadable currency or amount as a mismatch only if one is expected")
     func unreadable() async throws {
         func odd() throws -> MintedToken {
             try SharedForge.mint.mint(
@@ -93,7 +93,7 @@ import TokenForge
         #expect(try await harness.decrypt(odd()).status == 200)
     }
 
-    @Test("a failed expectation claims nothing: with the right one the token is decrypted afterwards")
+    @Test("claims nothing for a failed expectation: a later request with the right one is decrypted")
     func nothingClaimed() async throws {
         let paymentToken = try paymentToken()
         let harness = try await SharedDaemon.harness

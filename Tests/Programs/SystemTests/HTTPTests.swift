@@ -4,14 +4,14 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The listener against requests that are wrong, slow, huge or no HTTP at all.
+/// The listener against requests that are wrong, slow, huge or not HTTP.
 @Suite struct HTTPTests {
     private func post(_ body: [UInt8], contentType: String? = "application/json") async throws -> CurlAnswer {
         try await Curl.request(
             "/v1/decrypt", socket: SharedDaemon.harness.socket, body: body, contentType: contentType)
     }
 
-    @Test("unknown paths are 404, known ones with another method 405")
+    @Test("answers unknown paths with 404, and other methods of known ones with 405")
     func routing() async throws {
         let socket = try await SharedDaemon.harness.socket
         let unknown = try await Curl.request("/v1/nothing", socket: socket)
@@ -23,14 +23,14 @@ import TokenForge
     }
 
     @Test(
-        "a body whose Content-Type is not JSON gets 415",
+        "answers a body whose Content-Type is not JSON with 415",
         arguments: ["text/plain", "application/x-www-form-urlencoded"])
     func mediaType(type: String) async throws {
         let answer = try await post(SharedForge.paymentToken().decryptBody(), contentType: type)
         #expect(answer.status == 415 && answer.code == "unsupported_media_type", "\(answer)")
     }
 
-    @Test("JSON with a charset, any Host header and chunked bodies are served")
+    @Test("serves JSON with a charset, any Host header and chunked bodies")
     func tolerated() async throws {
         let answer = try await Curl.request(
             "/v1/decrypt", socket: SharedDaemon.harness.socket, body: SharedForge.paymentToken().decryptBody(),
@@ -39,7 +39,7 @@ import TokenForge
         #expect(answer.status == 200, "\(answer)")
     }
 
-    @Test("a body that is not one JSON object is malformed_request, however large or deep")
+    @Test("refuses a body that is not one JSON object as malformed_request, of any size or depth")
     func nonsense() async throws {
         var random = SystemRandomNumberGenerator()
         let bodies: [[UInt8]] = [
@@ -53,7 +53,7 @@ import TokenForge
         }
     }
 
-    @Test("the request is read strictly: token is required; unknown and duplicate members and wrong types are refused")
+    @Test("reads the request strictly: requires token, refuses unknown and duplicate members and wrong types")
     func envelope() async throws {
         let paymentToken = String(decoding: try SharedForge.paymentToken().paymentToken, as: UTF8.self)
         for body in [
@@ -66,7 +66,7 @@ import TokenForge
             let answer = try await post(Array(body.utf8))
             #expect(answer.status == 400 && answer.code == "malformed_request", "\(body.suffix(60)): \(answer)")
         }
-        // What is wrong inside the token is the token's fault.
+        // A fault inside the payment token makes it malformed.
         for body in ["{\"token\":\"text\"}", "{\"token\":{}}", "{\"token\":{\"paymentData\":[]}}"] {
             let answer = try await post(Array(body.utf8))
             #expect(answer.status == 400, "\(body): \(answer)")
@@ -74,7 +74,7 @@ import TokenForge
         }
     }
 
-    @Test("a body over the limit gets 413 and the connection is closed, with Content-Length or chunked")
+    @Test("answers a body over the limit with 413 and closes the connection, with Content-Length or chunked")
     func tooLarge() async throws {
         let harness = try await SharedDaemon.harness
         let large = [UInt8](repeating: UInt8(ascii: " "), count: 65_537)
@@ -90,7 +90,7 @@ import TokenForge
     }
 
     @Test(
-        "bytes that are not HTTP get a bare 400, and the connection is closed",
+        "answers bytes that are not HTTP with a bare 400, and closes the connection",
         arguments: ["\u{16}\u{03}\u{01}\u{02}hello TLS\r\n\r\n", "decrypt please\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"])
     func notHTTP(bytes: String) async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
@@ -99,18 +99,18 @@ import TokenForge
         #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
     }
 
-    @Test("a request with both Content-Length and Transfer-Encoding is refused")
+    @Test("refuses a request with both Content-Length and Transfer-Encoding")
     func smuggling() async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
         try await raw.send(RawConnection.head("/v1/decrypt", length: 5, more: ["Transfer-Encoding: chunked"]))
-        // The daemon may have closed already.
+        // The daemon may already have closed.
         try? await raw.send("0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         try await wait(for: "the close") { raw.isClosed }
         #expect(raw.text.hasPrefix("HTTP/1.1 400"), "\(raw.text)")
         #expect(!raw.text.contains("HTTP/1.1 200"), "\(raw.text)")
     }
 
-    @Test("a client that stalls in the head or the body gets 408 after ten seconds, and the connection is closed")
+    @Test("answers a client that stalls in head or body with 408 after ten seconds, and closes the connection")
     func slowSenders() async throws {
         let harness = try await SharedDaemon.harness
         let head = try await RawConnection(harness.socket)
@@ -121,7 +121,7 @@ import TokenForge
         try await body.send("{\"token\":")
         // Others are served meanwhile.
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
-        // That it is their own time, and not another's, is what 408 says.
+        // The 408 shows that it is their own time, and not another's.
         try await wait(for: "both closes") { head.isClosed && body.isClosed }
         let took = ContinuousClock.now - began
         #expect(took > .seconds(8), "\(took)")
@@ -129,7 +129,7 @@ import TokenForge
         #expect(head.text.hasPrefix("HTTP/1.1 408"), "\(head.text)")
     }
 
-    @Test("a connection serves one request after the other, pipelined ones in their order")
+    @Test("serves one request after the other on a connection, pipelined ones in their order")
     func keepAlive() async throws {
         let raw = try await RawConnection(SharedDaemon.harness.socket)
         let health = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -146,12 +146,12 @@ import TokenForge
         await raw.close()
     }
 
-    @Test("hundreds of simultaneous connections wait while the daemon is busy, and none is refused")
+    @Test("lets hundreds of simultaneous connections wait while the daemon is busy, and refuses none")
     func backlog() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
         let harness = try await DaemonHarness(configuration)
-        // Busy to the utmost.
+        // The daemon is stopped, and answers nothing.
         try harness.daemon.signal(SIGSTOP)
         var waiting: [RawConnection] = []
         for _ in 0..<300 {
@@ -165,15 +165,15 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    /// Removes the connections that are closed, and says how many.
+    /// Removes the closed connections, and returns their number.
     private func closed(_ connections: inout [RawConnection]) -> Int {
         let before = connections.count
-        // Asked once each: between two questions it may be closed.
+        // Each is asked once, because it may close between two questions.
         connections.removeAll { $0.isClosed }
         return before - connections.count
     }
 
-    @Test("a thousand idle connections of one account get only its share; the rest is refused as overloaded")
+    @Test("admits only an account's share of a thousand idle connections, and refuses the rest as overloaded")
     func idleConnections() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections: 200", "max_connections_per_uid: 50", "mode: \"0666\""]

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The daemon on a disk whose syncs do not come back: those of its process wait while a file exists.
+/// The daemon on a disk with hanging syncs: those of its process wait while a file exists.
 @Suite struct HangingDiskTests {
     private static let shim = """
         #define _GNU_SOURCE
@@ -31,7 +31,7 @@ import TokenForge
         int fdatasync(int descriptor) { return held("fdatasync", descriptor); }
         """
 
-    /// A file while which syncs hang.
+    /// A file; syncs hang while it exists.
     private struct Disk {
         let file: String
 
@@ -49,7 +49,7 @@ import TokenForge
     }
 
     @Test(
-        "while the disk hangs callers are answered, refusals keep their codes, readiness says so, and the daemon stops")
+        "answers callers, keeps refusal codes, reports not ready, and stops while the disk hangs")
     func hanging() async throws {
         var configuration = DaemonConfiguration()
         configuration.ledger = ["timeout: 5s"]

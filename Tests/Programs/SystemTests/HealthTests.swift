@@ -6,7 +6,7 @@ import Testing
 import TokenForge
 
 @Suite struct HealthTests {
-    @Test("healthz and readyz answer on both sockets")
+    @Test("answers healthz and readyz on both sockets")
     func probes() async throws {
         let harness = try await SharedDaemon.harness
         for socket in [harness.socket, harness.adminSocket] {
@@ -16,7 +16,7 @@ import TokenForge
         }
     }
 
-    @Test("metrics are Prometheus text with the contract's names, and count a request by its outcome")
+    @Test("exports metrics as Prometheus text with the contract's names, and counts a request by its outcome")
     func metrics() async throws {
         let harness = try await SharedDaemon.harness
         func count(_ outcome: String) async throws -> Double {
@@ -49,14 +49,14 @@ import TokenForge
         // In bytes: more than a page, and less than any disk has.
         let free = try #require(answer.metric("paytokend_ledger_free_bytes").first)
         #expect((4096.0...1e15).contains(free), "\(free)")
-        // Foreign roots and one person are what this daemon has against it.
+        // Other roots than Apple's and a single person weaken this daemon.
         #expect(
             answer.text.split(separator: "\n").contains {
                 $0.hasPrefix("paytokend_insecure_settings{") && $0.hasSuffix(" 1")
             })
     }
 
-    @Test("status names the token, its tier and the ledger")
+    @Test("names the HSM token, its tier and the ledger in status")
     func status() async throws {
         let harness = try await SharedDaemon.harness
         let answer = try await harness.admin("/v1/status")
@@ -69,7 +69,7 @@ import TokenForge
         #expect(command.status == 0, "\(command)")
     }
 
-    @Test("the daemon is not ready while the HSM is absent at start, and ready once it appears")
+    @Test("is not ready while the HSM is absent at start, and ready once it appears")
     func absentToken() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         try await harness.start(untilReady: false)
@@ -88,9 +88,9 @@ import TokenForge
     }
 }
 
-/// What a unit of Type=notify hears.
+/// The notifications of a Type=notify unit.
 @Suite struct ServiceNotificationTests {
-    @Test("systemd is notified when both sockets are served, even without the HSM, and when the daemon stops")
+    @Test("notifies systemd when both sockets are served, even without the HSM, and when the daemon stops")
     func readyAndStopping() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let heard = try NotifySocket(path: harness.directory.path("notify"))
@@ -120,7 +120,7 @@ import TokenForge
         #expect(last.dropLast().allSatisfy { $0.hasPrefix("STATUS=Not ready.") }, "\(last)")
     }
 
-    @Test("with WatchdogSec= a daemon is heard of again and again while it answers")
+    @Test("notifies the watchdog regularly with WatchdogSec= while the daemon answers")
     func watchdog() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let heard = try NotifySocket(path: harness.directory.path("notify"))
@@ -136,7 +136,7 @@ import TokenForge
         #expect(try await daemon.result().status == 0)
     }
 
-    @Test("a daemon that refuses its configuration notifies nothing and exits 78")
+    @Test("notifies nothing and exits with 78 when the daemon refuses its configuration")
     func refusedStart() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let heard = try NotifySocket(path: harness.directory.path("notify"))
@@ -148,7 +148,7 @@ import TokenForge
         #expect(heard.next() == nil)
     }
 
-    @Test("the notification socket may be in the abstract namespace, as in containers")
+    @Test("notifies a socket in the abstract namespace too, as in containers")
     func abstractNamespace() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let name = "paytokend-test-\(harness.directory.url.lastPathComponent)"

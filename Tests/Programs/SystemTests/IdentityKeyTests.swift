@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Merchant identity keys with the real programs: a key has one use for ever, and signs nothing but TLS handshakes.
+/// Merchant identity keys with the real programs: a key has one permanent use, and signs TLS handshakes only.
 @Suite(.everyEngine) struct IdentityKeyTests {
     private static let started = OncePerLedger { try await DaemonHarness() }
 
@@ -80,7 +80,7 @@ import TokenForge
         return try #require(answer.member("items")?.arrayValue)
     }
 
-    @Test("from the request to the first signature, which verifies and is recorded before it is answered")
+    @Test("leads from the request to the first signature, which verifies and is recorded before the answer")
     func signs() async throws {
         let harness = try await Self.started.value
         let merchant = "merchant.com.example.identity.signs"
@@ -116,7 +116,7 @@ import TokenForge
         #expect(shown["uses"]?.numberValue?.int == 1)
     }
 
-    @Test("nothing but a TLS client's handshake is signed")
+    @Test("signs nothing but a TLS client's handshake")
     func otherInputs() async throws {
         let harness = try await Self.started.value
         let (hash, certificate) = try await identity(of: "merchant.com.example.identity.inputs", harness)
@@ -130,7 +130,7 @@ import TokenForge
             let answer = try await sign(other, hash, harness)
             #expect(answer.status == 400 && answer.code == "malformed_request", "\(other.prefix(8)): \(answer)")
         }
-        // TLS 1.3 takes no PKCS #1 signature (RFC 8446 §4.2.3).
+        // TLS 1.3 permits no PKCS #1 signature (RFC 8446 §4.2.3).
         let padded = try await sign(Self.content(), hash, harness, algorithm: "rsa_pkcs1_sha256")
         #expect(padded.code == "malformed_request", "\(padded)")
         let unknown = try await sign(Self.content(), hash, harness, algorithm: "ecdsa_secp256r1_sha256")
@@ -139,7 +139,7 @@ import TokenForge
         #expect(none.status == 422 && none.code == "unknown_public_key_hash", "\(none)")
     }
 
-    @Test("a processing key never signs a handshake, and an identity key never opens a payment")
+    @Test("never signs a handshake with a processing key, nor opens a payment with an identity key")
     func oneUse() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.rsaMerchant])
         let processing = Data(try SharedForge.rsaMerchant.merchant.publicKeyHash).base64EncodedString()
@@ -147,20 +147,20 @@ import TokenForge
         #expect(refused.status == 422 && refused.code == "key_not_active", "\(refused)")
         let merchant = "merchant.com.example.identity.one"
         let (hash, certificate) = try await identity(of: merchant, harness)
-        // A payment token that was encrypted to the identity key, as somebody might who mistook the certificates.
+        // A payment token encrypted to the identity key, as after a confusion of the certificates.
         let paymentToken = try SharedForge.paymentToken(for: Merchant(certificate: certificate))
         let answer = try await harness.decrypt(paymentToken)
         #expect(answer.status == 422 && answer.code == "key_not_active", "\(answer)")
         #expect(answer.string("message")?.contains("identity key") == true, "\(answer)")
 
-        // The other kind of certificate is not taken for it, nor for a processing key.
+        // The other kind of certificate is not accepted for it, nor for a processing key.
         let files = try FreshDirectory()
         try await certify(hash, merchant, files, harness, kind: "payment-processing")
         let other = try await harness.paytokenctl(["certificate", "import", files.path("identity.cer")])
         #expect(other.status == 1 && other.error.hasPrefix("certificate_unsuitable"), "\(other)")
     }
 
-    @Test("states decide: suspended it signs nothing and is not listed, resumed it does; retired without a cut-off")
+    @Test("signs nothing and is not listed while suspended, does after a resume, and retires without a cut-off")
     func states() async throws {
         let harness = try await Self.started.value
         let merchant = "merchant.com.example.identity.states"
@@ -181,7 +181,7 @@ import TokenForge
         #expect(try await sign(Self.content(), hash, harness).code == "key_not_active")
     }
 
-    @Test("rotation: both keys serve, signatures count, the newest is listed first, and a fourth active one is refused")
+    @Test("rotates with both keys serving and counted, lists the newest first, and refuses a fourth active one")
     func rotation() async throws {
         let harness = try await Self.started.value
         let merchant = "merchant.com.example.identity.rotation"
@@ -217,7 +217,7 @@ import TokenForge
         #expect(try await sign(Self.content(), fourth, harness).code == "key_not_active")
     }
 
-    @Test("only the role session, and only for its merchants")
+    @Test("admits only the role session, and only for its merchants")
     func access() async throws {
         var configuration = DaemonConfiguration()
         configuration.access = ["{ name: shop, user: root, roles: [decrypt, admin, audit] }"]
@@ -246,12 +246,12 @@ import TokenForge
         ] {
             #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
         }
-        // And it opens no payment.
+        // It opens no payment either.
         let decrypted = try await harness.decrypt(SharedForge.paymentToken(for: SharedForge.ecMerchant.merchant))
         #expect(decrypted.code == "forbidden", "\(decrypted)")
     }
 
-    @Test("an identity key from a file: its certificate's kind says what it is for")
+    @Test("derives the use of an identity key from a file from its certificate's kind")
     func imported() async throws {
         let harness = try await Self.started.value
         let merchant = try ForgedMerchant(

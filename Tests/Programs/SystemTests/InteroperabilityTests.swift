@@ -4,11 +4,11 @@ import StrictJSON
 import TestSupport
 import Testing
 
-/// Real tokens under Apple's real root, through SoftHSM and the socket. Their plaintext is compared by its SHA-256 only
-/// and never shown.
+/// Real payment tokens under Apple's real root, through SoftHSM and the socket. Tests compare their plaintext by
+/// SHA-256 only and never show it.
 @Suite(.enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"))
 struct InteroperabilityTests {
-    /// One daemon with Apple's root and every published key; the tokens are years old.
+    /// One daemon with Apple's root and every published key; the payment tokens are years old.
     private static let started = Task {
         var configuration = DaemonConfiguration()
         configuration.roots = []
@@ -25,7 +25,7 @@ struct InteroperabilityTests {
         return harness
     }
 
-    @Test("every real token with a published key decrypts to the bytes of its manifest")
+    @Test("decrypts every real payment token with a published key to the bytes of its manifest")
     func decrypts() async throws {
         let harness = try await Self.started.value
         var count = 0
@@ -46,9 +46,9 @@ struct InteroperabilityTests {
         #expect(count >= 4)
     }
 
-    @Test("the signature-only token verifies at its signing time, and not today")
+    @Test("verifies the signature-only payment token at its signing time, and not today")
     func signatureOnly() async throws {
-        // With a window, as `at` stands in for the present there.
+        // With a window, in which `at` replaces the present.
         var configuration = DaemonConfiguration()
         configuration.roots = []
         let harness = try await DaemonHarness(configuration)
@@ -69,7 +69,7 @@ struct InteroperabilityTests {
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a real token is untrusted under the forge's root, and a minted one under Apple's")
+    @Test("distrusts a real payment token under the forge's root, and a minted one under Apple's")
     func otherRoot() async throws {
         let real = try #require(try Fixtures.paymentTokens().first { $0.privateKey != nil })
         let body = Array("{\"token\":".utf8) + real.json + Array("}".utf8)
@@ -77,7 +77,7 @@ struct InteroperabilityTests {
         #expect(answer.code == "certificate_untrusted")
     }
 
-    /// The bytes of the answer's paymentData, cut out of the text: a parser would not keep them.
+    /// The bytes of the answer's paymentData, cut from the text, because a parser would not keep them.
     private static func paymentData(of body: [UInt8]) -> [UInt8]? {
         guard let name = Data(body).range(of: Data("\"paymentData\":".utf8)) else { return nil }
         var depth = 0

@@ -4,9 +4,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Certificates that end: shown, counted, warned of, and no reason to refuse anything.
+/// Certificates that expire: shown, counted, warned about, and no reason for a refusal.
 @Suite struct KeyExpiryTests {
-    @Test("key list, --expiring and metrics show certificates' expiry; decryption and readiness are unaffected")
+    @Test("shows expiry in key list, --expiring and metrics, and leaves decryption and readiness unaffected")
     func expiry() async throws {
         let harness = try await DaemonHarness()
         let began = Date()
@@ -40,7 +40,7 @@ import TokenForge
         #expect(expiring.merchants == ["over", "soon"].map { "merchant.com.example.\($0)" })
         #expect(try await listed("--expiring", "7d").merchants == ["merchant.com.example.over"])
 
-        // What has ended still opens what was encrypted to it.
+        // An expired key still opens what was encrypted to it.
         for merchant in merchants {
             let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
             #expect(try await harness.decrypt(paymentToken).status == 200)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Keys made inside the token, from the request to the first payment, with the real programs.
+/// Keys made inside the HSM token, from the request to the first payment, with the real programs.
 @Suite(.everyEngine) struct KeyGenerationTests {
     private static let started = OncePerLedger { try await DaemonHarness() }
 
@@ -14,7 +14,7 @@ import TokenForge
         return directory
     }
 
-    /// A merchant's certificate from a request, by the forge's program as Apple's portal would.
+    /// Issues a merchant's certificate for a request with the forge's program, as Apple's portal would.
     private func issue(
         _ request: String, _ merchant: String, out: String, _ arguments: [String] = []
     ) async throws {
@@ -25,7 +25,7 @@ import TokenForge
         try #require(made.status == 0, "\(made)")
     }
 
-    /// The same, with whom tokens are encrypted to.
+    /// Issues a certificate, and returns the recipient for payment tokens.
     private func certify(_ request: String, _ merchant: String, out: String) async throws -> Merchant {
         try await issue(request, merchant, out: out)
         return try Merchant(certificate: Array(Data(contentsOf: URL(filePath: out))))
@@ -36,7 +36,7 @@ import TokenForge
         return try #require(try JSONValue(parsing: result.outputBytes).objectValue)
     }
 
-    @Test("a generated key is certified by its request and decrypts its first payment", arguments: ["ec", "rsa"])
+    @Test("certifies a generated key by its request, and decrypts its first payment", arguments: ["ec", "rsa"])
     func fromRequestToPayment(type: String) async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
@@ -70,7 +70,7 @@ import TokenForge
         let signature = type == "ec" ? "ecdsa-with-SHA256" : "sha256WithRSAEncryption"
         #expect(read.output.contains(signature), "\(read)")
         #expect(read.output.contains(type == "ec" ? "prime256v1" : "(2048 bit)"), "\(read)")
-        // Apple's portal takes nothing but PKCS#10 in PEM.
+        // Apple's portal accepts only PKCS#10 in PEM.
         let text = try String(contentsOfFile: request, encoding: .utf8)
         #expect(text.hasPrefix("-----BEGIN CERTIFICATE REQUEST-----\n"))
         #expect(text.hasSuffix("-----END CERTIFICATE REQUEST-----\n"))
@@ -92,7 +92,7 @@ import TokenForge
         }
     }
 
-    @Test("wrong certificates for a generated key are each refused with the reason, and the right one is then accepted")
+    @Test("refuses each wrong certificate for a generated key with the reason, and then accepts the right one")
     func wrongCertificates() async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
@@ -132,7 +132,7 @@ import TokenForge
         #expect(right.status == 0 && right.error.contains("signed by Forge Worldwide"), "\(right)")
     }
 
-    @Test("an invalid merchant identifier, key type or HSM token name is refused, and no key is made")
+    @Test("refuses an invalid merchant identifier, key type or HSM token name, and makes no key")
     func refusals() async throws {
         let harness = try await Self.started.value
         let long = String(repeating: "m", count: 256)
@@ -157,7 +157,7 @@ import TokenForge
                 .allSatisfy { $0.string("merchantIdentifier")?.hasPrefix("merchant.com.") == true })
     }
 
-    @Test("with two HSM tokens one must be named, and the key is generated in that one only")
+    @Test("requires the name of one of two HSM tokens, and generates the key in that one only")
     func twoTokens() async throws {
         var configuration = DaemonConfiguration()
         configuration.furtherHSMTokens = ["second"]
@@ -172,7 +172,7 @@ import TokenForge
         let key = try object(try await harness.paytokenctl(arguments + ["--token", "second"]))
         #expect(key["tokens"]?.arrayValue?.compactMap(\.stringValue) == ["second"])
         #expect(key["remark"]?.stringValue?.contains("in the token second only") == true)
-        // A rotation stays where the key is.
+        // A rotation stays in the HSM token with the key.
         let hash = try #require(key["publicKeyHash"]?.stringValue)
         let files = try FreshDirectory()
         #expect(try await harness.paytokenctl(["csr", "create", hash, "--out", files.path("r.csr")]).status == 0)
@@ -191,7 +191,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a generated key without a certificate survives a restart, and its request can be printed again")
+    @Test("keeps a generated key without a certificate across a restart, and prints its request again")
     func restart() async throws {
         let harness = try await DaemonHarness()
         let key = try object(

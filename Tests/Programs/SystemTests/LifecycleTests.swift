@@ -5,13 +5,13 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Starting, reloading, dying and ending.
+/// Start, reload, death and end of the daemon.
 @Suite struct LifecycleTests {
-    /// Which of several payment tokens were released, in the order of their answers.
+    /// The payment tokens that were released, in the order of their answers.
     private final class ServedIndices: Sendable {
         private let indices = Mutex([Int]())
 
-        /// - Returns: how many there are now.
+        /// - Returns: the number of them now.
         func add(_ index: Int) -> Int {
             indices.withLock { indices in
                 indices.append(index)
@@ -22,7 +22,7 @@ import TokenForge
         var all: [Int] { indices.withLock { $0 } }
     }
 
-    @Test("--check exits 0 for a good configuration, else 78 with every problem and its line")
+    @Test("exits --check with 0 for a good configuration, otherwise with 78 and every problem with its line")
     func check() async throws {
         let harness = try await DaemonHarness(prepared: DaemonConfiguration(), initializesToken: false)
         let paytokend = try Program.built("paytokend")
@@ -41,14 +41,14 @@ import TokenForge
             #expect(said.contains("\(number)"), "no line \(number) in \(said)")
         }
         #expect(said.contains("colour"))
-        // What --check refuses does not start either.
+        // The daemon does not start with what --check refuses either.
         #expect(try await Program.run(paytokend, ["--config", harness.configurationFile]).status == 78)
         #expect(
             try await Program.run(paytokend, ["--config", harness.directory.path("absent.yaml"), "--check"]).status != 0
         )
     }
 
-    @Test("--version and --help answer in every program")
+    @Test("answers --version and --help in every program")
     func help() async throws {
         for program in ["paytokend", "paytokend-hsm", "paytokenctl", "token-forge"] {
             let version = try await Program.run(Program.built(program), ["--version"])
@@ -58,7 +58,7 @@ import TokenForge
         }
     }
 
-    @Test("a second daemon on a live socket exits 75 and leaves the first one alone")
+    @Test("exits with 75 as a second daemon on a live socket, and leaves the first one alone")
     func secondDaemon() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let second = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
@@ -67,7 +67,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("after kill -9 of the daemon its worker ends, and the next daemon takes over the stale sockets")
+    @Test("ends the worker after kill -9 of the daemon, and lets the next daemon take over the stale sockets")
     func crash() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
@@ -83,7 +83,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a second daemon with other sockets on the same ledger exits 75")
+    @Test("exits with 75 as a second daemon with other sockets on the same ledger")
     func secondOnLedger() async throws {
         let harness = try await DaemonHarness()
         let text = try String(contentsOfFile: harness.configurationFile, encoding: .utf8)
@@ -94,11 +94,11 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("what was answered before kill -9 is claimed after it: durable before the answer leaves", .everyEngine)
+    @Test("keeps the claims of what was answered before kill -9: durable before the answer is sent", .everyEngine)
     func durable() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentTokens = try (0..<100).map { _ in try SharedForge.paymentToken() }
-        // Eight callers, one request after the other: in the middle of the load, on however fast a machine.
+        // Eight callers, one request after the other: in the middle of the load, however fast the machine is.
         let served = ServedIndices()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for caller in 0..<8 {
@@ -121,14 +121,14 @@ import TokenForge
             let again = try await harness.decrypt(paymentTokens[index], reference: "r")
             #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
         }
-        // The others can be had, claimed or not: that is what the reference is for.
+        // The others can be repeated by their reference, claimed or not.
         for index in paymentTokens.indices where !answered.contains(index) {
             #expect(try await harness.decrypt(paymentTokens[index], reference: "r").status == 200)
         }
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("SIGTERM lets the request under way finish, accepts no more, and exits 0", .everyEngine)
+    @Test("lets the request under way finish at SIGTERM, accepts no more, and exits with 0", .everyEngine)
     func drain() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let idle = try await RawConnection(harness.socket)
@@ -142,7 +142,7 @@ import TokenForge
         try await busy.send(Array(body.dropFirst(100)))
         let answer = try await busy.answer()
         #expect(answer.status == 200, "\(answer)")
-        // From its last answer on the daemon has nothing to wait for.
+        // After its last answer the daemon has nothing to wait for.
         let answered = ContinuousClock.now
         let result = try await harness.daemon.result(within: 35)
         #expect(result.status == 0, "\(result.error.suffix(2000))")
@@ -150,11 +150,11 @@ import TokenForge
         #expect(!FileManager.default.fileExists(atPath: harness.socket))
     }
 
-    @Test("kill -9 of the worker under load loses no request, and is counted", .everyEngine)
+    @Test("loses no request when the worker is killed under load, and counts it", .everyEngine)
     func workerKilled() async throws {
         var configuration = DaemonConfiguration()
         configuration.listener = ["max_connections_per_uid: 512"]
-        // A call waits twice as long for its repetition at the next worker, which a busy machine takes its time to start.
+        // A call waits twice as long for its repetition at the next worker, which starts slowly on a busy machine.
         configuration.hsmToken = ["call_timeout: 30s"]
         let harness = try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
@@ -189,7 +189,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("recycling workers after few operations loses no request")
+    @Test("loses no request when workers are recycled after few operations")
     func recycling() async throws {
         var configuration = DaemonConfiguration()
         configuration.hsmToken = ["recycle_after: 10"]
@@ -202,14 +202,15 @@ import TokenForge
     }
 }
 
-/// SIGTERM while a token hangs: the daemon ends by itself, within the time that it promises.
+/// SIGTERM while an HSM token hangs: the daemon ends by itself, within the promised time.
 @Suite struct DrainTests {
-    /// `paytokend` promises this; systemd kills ten seconds later (TimeoutStopSec in hsm-config/paytokend.service).
+    /// The time that `paytokend` promises; systemd kills ten seconds later (TimeoutStopSec in
+    /// hsm-config/paytokend.service).
     private static let promised = Duration.seconds(30)
 
     private func harness(_ hsmToken: ScriptedToken) async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
-        // Longer than the daemon has: the limit of a call must not be what ends the worker.
+        // Longer than the daemon has, so that the limit of a call does not end the worker.
         configuration.hsmTokens = [TokenEntry("primary", hsmToken, ["call_timeout: 60s"])]
         return try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
     }
@@ -218,7 +219,7 @@ import TokenForge
         Int(try await harness.metric("paytokend_hsm_wait_seconds_count").first ?? 0)
     }
 
-    /// Stops it, and looks at how it did that.
+    /// Stops the daemon, and checks how it ends.
     private func drain(_ harness: DaemonHarness) async throws {
         let worker = try harness.worker()
         let began = ContinuousClock.now
@@ -233,7 +234,7 @@ import TokenForge
         #expect(kill(worker, 0) != 0, "the worker outlived its daemon")
     }
 
-    @Test("a request whose call hangs in the token is refused, its worker killed, and the daemon ends with 0")
+    @Test("refuses a request whose call hangs in the HSM token, kills its worker, and exits with 0")
     func hangingCall() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory())
         let harness = try await harness(hsmToken)
@@ -248,7 +249,7 @@ import TokenForge
         #expect(answer.header("Retry-After").flatMap(Int.init) != nil)
     }
 
-    @Test("the daemon ends in time even when a stopped worker keeps it from sealing its record")
+    @Test("ends in time even if a stopped worker prevents it from sealing its record")
     func stoppedWorker() async throws {
         let harness = try await harness(try ScriptedToken(try await TokenDirectory()))
         try await stop(process: try harness.worker())

@@ -11,14 +11,14 @@ enum Promtool {
         return FileManager.default.isExecutableFile(atPath: unpacked) ? unpacked : nil
     }()
 
-    /// Everything that `promtool check metrics` says against an exposition.
+    /// Returns all complaints of `promtool check metrics` about an exposition.
     static func complaints(about exposition: [UInt8]) async throws -> String {
         let result = try await Program.run(try #require(path), ["check", "metrics"], input: exposition)
         return result.status == 0 ? "" : result.output + result.error
     }
 }
 
-/// `paytokenctl metrics serve` on a port of the system's choice.
+/// `paytokenctl metrics serve` on a port that the system chooses.
 enum MetricsServer {
     static func serve(_ socket: String) async throws -> (server: RunningProgram, origin: String) {
         let server = try RunningProgram(
@@ -32,10 +32,10 @@ enum MetricsServer {
 /// `paytokenctl metrics serve` between a real daemon and curl.
 @Suite struct MetricsServeTests {
 
-    @Test("the daemon's figures are had over TCP while it runs, a reason while it is away, and the figures again")
+    @Test("serves the daemon's metrics over TCP while it runs, a reason while it is away, and the metrics afterwards")
     func scrapes() async throws {
         var configuration = DaemonConfiguration()
-        // All that an account for metrics needs.
+        // A monitoring account needs nothing else.
         configuration.access = ["{ name: metrics, user: \"\(geteuid())\", roles: [monitor] }"]
         let harness = try await DaemonHarness(configuration)
         let (server, origin) = try await MetricsServer.serve(harness.adminSocket)
@@ -51,7 +51,7 @@ enum MetricsServer {
             #expect(answer.status == 404, "\(path)")
         }
         #expect(try await harness.stop().status == 0)
-        // What was said before is given again for a second.
+        // The previous answer serves for a second.
         try await wait(for: "the end of the figures") { try await scrape().status != 200 }
         let away = try await scrape()
         #expect(away.status == 503 && away.text.contains("paytokend"), "\(away)")
@@ -62,7 +62,7 @@ enum MetricsServer {
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("an account without the role monitor gets a reason that names what is missing, and no figures")
+    @Test("answers an account without the role monitor with the missing role, and no metrics")
     func forbidden() async throws {
         var configuration = DaemonConfiguration()
         configuration.access = ["{ name: shop, user: \"\(geteuid())\", roles: [decrypt] }"]
@@ -77,7 +77,7 @@ enum MetricsServer {
     }
 
     @Test(
-        "promtool finds nothing to say against the daemon's metrics, after releases, repeats and refusals",
+        "satisfies promtool with the daemon's metrics after releases, repeats and refusals",
         .enabled(if: Promtool.path != nil, "there is no promtool; scripts/prometheus-programs unpacks it"))
     func promtool() async throws {
         let harness = try await DaemonHarness()
@@ -92,7 +92,7 @@ enum MetricsServer {
         let metrics = try await harness.admin("/metrics")
         #expect(metrics.metric("paytokend_key_not_after_seconds").count == 1)
         #expect(try await Promtool.complaints(about: metrics.body) == "")
-        // It can find something: a name in camel case and a counter without _total.
+        // The checker works: it reports a name in camel case and a counter without _total.
         let wrong = "# TYPE paytokend_wrongName counter\npaytokend_wrongName{publicKeyHash=\"1\"} 1\n"
         #expect(try await Promtool.complaints(about: Array(wrong.utf8)) != "")
         #expect(try await harness.stop().status == 0)

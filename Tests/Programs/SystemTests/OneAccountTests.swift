@@ -4,11 +4,11 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// One account, or one person behind two, who tries to be the second person too.
+/// One account, or one person with two accounts, who also tries to be the second person.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct OneAccountTests {
     @Test(
-        "an account whose processes choose their login uids still counts as one person",
+        "counts an account whose processes choose their login uids as one person",
         .enabled("run it where a process can set its login uid, outside a container") {
             try await Staff.canAssumeLogin()
         })
@@ -26,7 +26,7 @@ struct OneAccountTests {
         let plain = try await daemon.run(.alice, "approval", "approve", approval)
         #expect(plain.status == 1 && plain.error.contains("a second person must"), "\(plain)")
         #expect(try await daemon.state(merchant) == "suspended")
-        // What is listed is the account, which nobody chooses, with the login uid beside it.
+        // The list shows the account, which its processes cannot choose, together with the login uid.
         let shown = try await daemon.approval(approval)
         #expect(shown?.objectValue?["requester"]?.numberValue?.int == Int(Staff.alice.rawValue))
         #expect(shown?.objectValue?["requesterLoginUid"]?.numberValue?.int == 5555)
@@ -36,7 +36,7 @@ struct OneAccountTests {
     }
 
     @Test(
-        "a caller whose process has ended is an unknown person and can neither request, approve nor withdraw",
+        "lets a caller whose process has ended, an unknown person, neither request, approve nor withdraw",
         .enabled("run it where root can set a login uid, outside a container") { try await Staff.canLogIn() })
     func endedProcess() async throws {
         let daemon = try await StaffedDaemon()
@@ -50,7 +50,7 @@ struct OneAccountTests {
         #expect(asked.status == 202, "\(asked)")
         let approval = try #require(asked.string("approval"))
         let path = "/v1/approvals/\(approval)"
-        // Alice, who may become bob with su, lets the process end that tells who she is.
+        // Alice, who may become bob with su, lets the process end that identifies her.
         for decision in ["approve", "reject"] {
             let hidden = try await daemon.post(path, ["decision": decision], as: .bob, login: .alice, process: .ended)
             Self.expectUnknown(hidden)
@@ -74,7 +74,8 @@ struct OneAccountTests {
 }
 
 extension Staff {
-    /// Whether a process of theirs can give itself a login uid: where none is set yet, the kernel asks for no privilege.
+    /// Returns true if a process of theirs can give itself a login uid. The kernel asks for no privilege while none is
+    /// set.
     static func canAssumeLogin() async throws -> Bool {
         guard try await canAct() else { return false }
         let assumed = try await alice.identity.run(
@@ -83,7 +84,7 @@ extension Staff {
     }
 }
 
-/// What the daemon answered on the connection of a child.
+/// The daemon's answer on the connection of a child.
 struct ChildAnswer: CustomStringConvertible {
     let status: Int
     let body: JSONValue
@@ -94,7 +95,7 @@ struct ChildAnswer: CustomStringConvertible {
 }
 
 extension StaffedDaemon {
-    /// `paytokenctl` in a process that has given itself a login uid, without any privilege.
+    /// Runs `paytokenctl` in a process that has given itself a login uid, without any privilege.
     func run(_ who: Staff, assuming login: UInt32, _ arguments: String...) async throws -> ProgramResult {
         try await who.identity.run(
             Program.installed("sh"),
@@ -103,14 +104,14 @@ extension StaffedDaemon {
             environment: ["PAYTOKEND_SOCKET": harness.socket, "PAYTOKEND_ADMIN_SOCKET": harness.adminSocket])
     }
 
-    /// What becomes of the process that connected before the daemon accepts the connection.
+    /// The fate of the connecting process before the daemon accepts the connection.
     enum ConnectingProcess: String {
         case running, ended
     }
 
-    /// A POST on the admin socket, over a connection that a child made and its parent uses.
+    /// Sends a POST to the admin socket, over a connection that a child made and its parent uses.
     ///
-    /// - Parameter login: whose login uid the child has.
+    /// - Parameter login: the person whose login uid the child has.
     func post(
         _ path: String, _ body: [String: String], as who: Staff, login: Staff, process: ConnectingProcess
     ) async throws -> ChildAnswer {
@@ -127,7 +128,7 @@ extension StaffedDaemon {
             status: Int(halves[0]) ?? 0, body: try JSONValue(parsing: halves.dropFirst().joined(separator: "\n")))
     }
 
-    /// The daemon is stopped while the child connects, so that it accepts only what the child has left behind.
+    /// The daemon is stopped while the child connects, so that it accepts only what the child has left.
     private static let connectInChild = """
         import http.client, os, signal, socket, sys, time
 

@@ -4,14 +4,14 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The running daemon's answers against the OpenAPI file: each path, each status that a test can bring about.
+/// The running daemon's answers against the OpenAPI file: each path, and each status that a test can produce.
 @Suite(.everyEngine) struct OpenAPITests {
     private static let document = Result {
         let file = ProjectFiles.url("Sources/Service/DaemonAPI/openapi.json")
         return try JSONValue(parsing: Array(Data(contentsOf: file)))
     }
 
-    /// The schema for an answer, by path, method and status; a `$ref`ed response is followed.
+    /// The schema for an answer, by path, method and status, with a `$ref`ed response resolved.
     private func expectDescribed(
         _ answer: CurlAnswer, _ path: String, _ method: String = "post",
         sourceLocation: SourceLocation = #_sourceLocation
@@ -46,7 +46,7 @@ import TokenForge
                 merchant: (merchant ?? SharedForge.ecMerchant).merchant, applicationData: [1], deviations: deviations))
     }
 
-    @Test("decrypt's answers: served, repeated, replayed, malformed, refused, too large, of another type")
+    @Test("gives decrypt's answers as described: served, repeated, replayed, malformed, refused, too large, other type")
     func decrypt() async throws {
         let harness = try await SharedDaemon.harness
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
@@ -79,7 +79,7 @@ import TokenForge
     }
 
     @Test(
-        "every deviation's refusal, from decrypt and verify", .serialized,
+        "gives every deviation's refusal, from decrypt and verify, as described", .serialized,
         arguments: Deviation.allCases.filter { $0.applies(to: "EC_v1") })
     func refusals(deviation: Deviation) async throws {
         let harness = try await SharedDaemon.harness
@@ -88,7 +88,7 @@ import TokenForge
         try expectDescribed(try await harness.verify(paymentToken), "/v1/verify")
     }
 
-    @Test("status, keys, health and the refusals of administration")
+    @Test("gives status, keys, health and the refusals of administration as described")
     func administration() async throws {
         let harness = try await SharedDaemon.harness
         for path in [
@@ -117,7 +117,7 @@ import TokenForge
         }
     }
 
-    @Test("every GET describes 400 for a target that is badly encoded")
+    @Test("describes 400 in every GET for a badly encoded target")
     func badTargets() async throws {
         let harness = try await SharedDaemon.harness
         let paths = try #require(try Self.document.get().objectValue?["paths"]?.objectValue)
@@ -131,7 +131,7 @@ import TokenForge
         }
     }
 
-    @Test("generation, requests and rotations, refused and done")
+    @Test("gives generation, requests and rotations, refused and done, as described")
     func rotations() async throws {
         let harness = try await SharedDaemon.harness
         func post(_ target: String, _ path: String, _ body: String) async throws -> CurlAnswer {
@@ -177,7 +177,7 @@ import TokenForge
         }
     }
 
-    @Test("the schema checker used here detects violations")
+    @Test("detects violations with the schema checker used here")
     func checkerChecks() throws {
         let schema = JSONSchema(document: try Self.document.get())
         let refusal = try #require(schema.resolve("#/components/schemas/Refusal"))
@@ -192,13 +192,13 @@ import TokenForge
     }
 }
 
-/// The part of JSON Schema 2020-12 that the OpenAPI file uses. A keyword that is not known here is a failure and not
-/// passed over: a constraint that nobody checks is none.
+/// The part of JSON Schema 2020-12 that the OpenAPI file uses. An unknown keyword is a failure and not ignored: an
+/// unchecked constraint would be none.
 struct JSONSchema {
-    /// The document that `$ref` points into.
+    /// The document that `$ref` refers to.
     let document: JSONValue
 
-    /// Where and how `value` breaks `schema`; empty when it holds.
+    /// The violations of `schema` by `value` with their paths; empty if it conforms.
     func violations(of value: JSONValue, by schema: JSONValue, at path: String = "$") -> [String] {
         if case .bool(let allows) = schema { return allows ? [] : ["\(path): nothing is allowed here"] }
         guard let keywords = schema.objectValue else { return ["\(path): the schema is neither object nor Boolean"] }

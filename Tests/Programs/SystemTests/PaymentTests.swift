@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Payments with all the real programs: paytokend with its key in a token, the gateway, and the simulator, whose log is the
-/// judge of what was submitted.
+/// Payments with all the real programs: paytokend with its key in an HSM token, the gateway, and the simulator, whose
+/// log shows what was submitted.
 @Suite struct PaymentTests {
-    /// paytokend, a gateway before it and a simulator behind that.
+    /// paytokend, a gateway in front of it and a simulator after that.
     private final class Shop: Sendable {
         let harness: DaemonHarness
         let merchant: ForgedMerchant
@@ -16,7 +16,7 @@ import TokenForge
         private let gateway: Shared<RunningProgram?>
         private let simulator: Shared<RunningProgram?>
 
-        /// - Parameter deadline: of a payment.
+        /// - Parameter deadline: the deadline of a payment.
         init(deadline: String = "20s") async throws {
             var configuration = DaemonConfiguration()
             configuration.logLevel = "trace"
@@ -89,7 +89,7 @@ import TokenForge
             try? FileManager.default.removeItem(atPath: directory.path("s"))
         }
 
-        /// A request over so many cents, with what a wallet made for them.
+        /// A request for this amount in cents, with the wallet's payment token.
         func request(
             _ cents: Int, orderId: String = "order-1", expecting amount: String? = nil,
             _ token: MintedToken? = nil, payload: PayloadRecipe? = nil
@@ -151,7 +151,7 @@ import TokenForge
                 Program.built("paytoken-gateway"), ["payment"] + arguments + ["--socket", directory.path("a")])
         }
 
-        /// How often each payment was submitted, by the simulator's log.
+        /// The number of submissions of each payment, by the simulator's log.
         func submissions() throws -> [String: Int] {
             try SimulatorLog.submissions(in: directory.path("log"))
         }
@@ -161,10 +161,10 @@ import TokenForge
         try JSONValue(parsing: answer.body).objectValue?[name]?.stringValue
     }
 
-    @Test("each way in which a processor answers, or does not, has its answer; nothing is submitted twice")
+    @Test("answers each kind of processor answer, or its absence, and submits nothing twice")
     func everyAnswer() async throws {
         let shop = try await Shop(deadline: "4s")
-        // The simulator's amounts: what the client is told at once, and what is known in the end.
+        // The simulator's amounts: the first answer to the client, and the final outcome.
         let rows: [(cents: Int, status: Int, at: String, end: String)] = [
             (1000, 200, "authorized", "authorized"), (1080, 200, "captured", "captured"),
             (1081, 422, "payment_declined", "declined"), (1083, 422, "payment_failed", "error"),
@@ -184,7 +184,7 @@ import TokenForge
             try await eventually("the fate of \(row.cents)") {
                 try await Self.member("status", of: shop.status(token.transactionIdentifier)) == row.end
             }
-            // Again: what became of it.
+            // The same request again returns the outcome.
             let again = try await shop.pay(body)
             let fate = try Self.member("status", of: again) ?? Self.member("code", of: again)
             #expect(
@@ -210,7 +210,7 @@ import TokenForge
         }
     }
 
-    @Test("one token is one payment of one client, for one order")
+    @Test("uses one payment token for one payment of one client, for one order")
     func oneToken() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -219,7 +219,7 @@ import TokenForge
             for _ in 0..<30 { group.addTask { try await shop.pay(shop.request(1000, token)) } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        // One pays; the others are told to wait, or what became of it.
+        // One pays; the others are asked to wait, or receive the outcome.
         #expect(answers.allSatisfy { [200, 503].contains($0.status) }, "\(answers)")
         #expect(try answers.contains { try Self.member("status", of: $0) == "authorized" })
         #expect(
@@ -237,7 +237,7 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("a token in Radial's XML is paid once, and its reply says what became of it")
+    @Test("pays a payment token in Radial's XML once, and replies with the outcome")
     func radial() async throws {
         let shop = try await Shop()
         for (cents, response, amount) in [(1000, "APPROVED", "10.00"), (1081, "DECL", "10.81"), (1085, nil, "")] {
@@ -262,7 +262,7 @@ import TokenForge
         #expect(try shop.submissions().values.sorted() == [1, 1])
     }
 
-    @Test("a forgery of another client's token does not keep that client from paying")
+    @Test("lets a client pay despite another client's forgery of its payment token")
     func forgery() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -279,7 +279,7 @@ import TokenForge
         #expect(try await shop.pay(shop.request(1000, token)).status == 200)
     }
 
-    @Test("a client that does not act for the merchant cannot use the token up")
+    @Test("does not use up a payment token for a client without its merchant")
     func stranger() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -291,7 +291,7 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("what is expected and does not fit costs nothing: the right request pays after it")
+    @Test("uses nothing up for a wrong expectation: the right request pays afterwards")
     func wrongAmount() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -304,7 +304,7 @@ import TokenForge
         #expect(right.text.contains("\"amount\":10.00"), "\(right)")
     }
 
-    @Test("what is not submitted for want of the processor may be tried again")
+    @Test("permits another try of what was not submitted because the processor was away")
     func processorAway() async throws {
         let shop = try await Shop()
         let token = try SharedForge.mint.mint(
@@ -319,7 +319,7 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("a gateway that is killed while it submits does not submit again; a person says what became of it")
+    @Test("does not submit again after a kill during a submission; a person settles it")
     func killedWhileSubmitting() async throws {
         let shop = try await Shop(deadline: "2s")
         // An amount that the simulator records and never answers.
@@ -330,7 +330,7 @@ import TokenForge
         try await eventually("the submission") { try shop.submissions()[token.transactionIdentifier] == 1 }
         _ = try await shop.stopGateway(by: SIGKILL)
         _ = try? await lost
-        // Nobody can be asked any more.
+        // The simulator can no longer be asked.
         try await shop.stopSimulator()
         try await shop.startGateway()
         let again = try await shop.pay(body)
@@ -350,13 +350,14 @@ import TokenForge
         #expect(try shop.submissions() == [token.transactionIdentifier: 1])
     }
 
-    @Test("a store that was restored from a copy pays nothing a second time")
+    @Test("pays nothing a second time after its store was restored from a copy")
     func restoredStore() async throws {
         let shop = try await Shop()
         let tokens = try (0..<2).map { _ in
             try SharedForge.mint.mint(TokenRecipe(merchant: shop.merchant.merchant, payload: Self.payload(1000).json))
         }
-        // The copy knows an attempt at the first that ended without sending anything, and nothing of the second.
+        // The copy knows an attempt at the first payment that ended without sending anything, but not the
+        // second.
         try await shop.stopSimulator()
         #expect(try await shop.pay(shop.request(1000, tokens[0])).status == 503)
         _ = try await shop.stopGateway(by: SIGTERM)
@@ -378,7 +379,7 @@ import TokenForge
         #expect(try shop.submissions().values.sorted() == [1, 1])
     }
 
-    @Test("a payment's trace goes through the gateway into paytokend's log and record")
+    @Test("passes a payment's trace through the gateway into paytokend's log and record")
     func trace() async throws {
         let shop = try await Shop()
         let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
@@ -399,7 +400,7 @@ import TokenForge
     }
 
     @Test(
-        "the gateway's metrics are had over TCP, and promtool finds nothing to say against them",
+        "serves the gateway's metrics over TCP, to promtool's satisfaction",
         .enabled(if: Promtool.path != nil, "there is no promtool; scripts/prometheus-programs unpacks it"))
     func promtool() async throws {
         let shop = try await Shop()
@@ -418,7 +419,7 @@ import TokenForge
         _ = try await shop.stopGateway(by: SIGTERM)
     }
 
-    @Test("card data are in no log, store, metric or list")
+    @Test("keeps card data out of every log, store, metric and list")
     func secrecy() async throws {
         let shop = try await Shop()
         var payload = Self.payload(1000)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// What daemon and worker have given up, as the kernel sees it.
+/// Restrictions of daemon and worker, as the kernel reports them.
 @Suite struct ProcessHardeningTests {
     private func status(_ process: Int32, _ name: String, thread: String? = nil) throws -> String {
         let place = thread.map { "/proc/\(process)/task/\($0)/status" } ?? "/proc/\(process)/status"
@@ -13,13 +13,13 @@ import TokenForge
         return line.dropFirst(name.count + 1).trimmingCharacters(in: .whitespaces)
     }
 
-    /// Whose the files in a process's directory are; the directory itself is the process's own account's anyway.
+    /// The owner of the files in a process's directory; the directory itself always belongs to the process's account.
     private func owner(_ process: Int32) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: "/proc/\(process)/environ")
         return try #require(attributes[.ownerAccountID] as? Int)
     }
 
-    @Test("daemon and worker cannot gain privileges, and keep their secrets in locked memory")
+    @Test("cannot gain privileges in daemon and worker, and keeps their secrets in locked memory")
     func privileges() async throws {
         let harness = try await SharedDaemon.harness
         let paymentToken = try SharedForge.paymentToken()
@@ -29,7 +29,7 @@ import TokenForge
             let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
             #expect(threads.count > 1)
             for thread in threads {
-                // One may have ended meanwhile.
+                // A thread may have ended meanwhile.
                 guard let flag = try? status(process, "NoNewPrivs", thread: thread) else { continue }
                 #expect(flag == "1", "thread \(thread) of \(process)")
             }
@@ -39,7 +39,7 @@ import TokenForge
     }
 
     @Test(
-        "other processes of the same account cannot read the memory of daemon or worker",
+        "denies other processes of the same account the memory of daemon and worker",
         .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
     func notDumpable() async throws {
         let identity = PeerIdentity(uid: 4242, gid: 4242)
@@ -64,7 +64,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    /// A gateway with one client, started through these words, which know their way to what follows them.
+    /// A gateway with one client, started through these commands, each of which starts the next.
     private func gateway(
         _ directory: FreshDirectory, as identity: PeerIdentity? = nil, through words: [String]
     ) async throws -> RunningProgram {
@@ -89,7 +89,7 @@ import TokenForge
     }
 
     @Test(
-        "other processes of the same account cannot read the memory of the gateway, and it cannot gain privileges",
+        "denies other processes of the same account the memory of the gateway, which cannot gain privileges",
         .enabled(if: PeerIdentity.available, "only root can start a program as another account"))
     func gatewayNotDumpable() async throws {
         let identity = PeerIdentity(uid: 4245, gid: 4245)
@@ -100,7 +100,7 @@ import TokenForge
         #expect(try status(process, "Uid").hasPrefix("4245\t"))
         #expect(try owner(process) == 0)
         for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task") {
-            // One may have ended meanwhile.
+            // A thread may have ended meanwhile.
             guard let flag = try? status(process, "NoNewPrivs", thread: thread) else { continue }
             #expect(flag == "1", "thread \(thread)")
         }
@@ -111,14 +111,14 @@ import TokenForge
         #expect(try await program.result().status == 0)
     }
 
-    /// Whether the kernel writes a core into a program's own directory, as core(5) has it without a pipe or a path.
+    /// True if the kernel writes a core into a program's own directory: by core(5), a pattern without a pipe or a path.
     private static let coresAreFiles =
         (try? String(contentsOfFile: "/proc/sys/kernel/core_pattern", encoding: .utf8)).map {
             !$0.hasPrefix("|") && !$0.contains("/") && !$0.isEmpty
         } ?? false
 
     @Test(
-        "a gateway that crashes leaves no core, where another program leaves one",
+        "leaves no core when a gateway crashes where another program leaves one",
         .enabled(if: coresAreFiles, "run it where the kernel writes cores to files: sysctl kernel.core_pattern=core"))
     func gatewayCore() async throws {
         func started(in directory: FreshDirectory) -> [String] {
@@ -143,19 +143,20 @@ import TokenForge
     }
 
     @Test(
-        "the ledger's threads ask for no priority that an ordinary account may not have",
+        "requests no priority for the ledger's threads that an ordinary account may not have",
         .enabled(if: PeerIdentity.available, "only where it is granted, to root, does it show"))
     func priorities() async throws {
         let harness = try await SharedDaemon.harness
         let process = try harness.daemon.processIdentifier
-        // The ledger's reading connections have threads of their own.
+        // The ledger's reading connections have their own threads.
         for path in ["/v1/keys", "/v1/audit/records"] {
             #expect(try await harness.admin(path).status == 200)
             let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
             var raised: [String] = []
             for thread in threads {
                 let place = "/proc/\(process)/task/\(thread)/stat"
-                // One may have ended meanwhile. Nice is the 19th field (proc(5)), the 17th after the name and its bracket.
+                // A thread may have ended meanwhile. Nice is the 19th field (proc(5)), the 17th after the name and its
+                // bracket.
                 guard let stat = try? String(contentsOfFile: place, encoding: .utf8),
                     let name = stat.lastIndex(of: ")"),
                     let nice = Int32(stat[name...].split(separator: " ")[17])
@@ -168,7 +169,7 @@ import TokenForge
     }
 }
 
-/// Secrets that the limit on locked memory leaves to the swap.
+/// Secrets that may be swapped because of the limit on locked memory.
 @Suite struct UnlockedSecretsTests {
     private static let sentence = "secrets are not locked in memory"
 
@@ -181,7 +182,7 @@ import TokenForge
     }
 
     @Test(
-        "without a limit that lets memory be locked, metric, status and log say how much is unlocked",
+        "reports the amount of unlocked secrets in metric, status and log when the limit prevents locking",
         .enabled(if: PeerIdentity.available, "root may lock memory whatever the limit is, and only root can be another")
     )
     func unlocked() async throws {
@@ -200,7 +201,7 @@ import TokenForge
         #expect(said.contains { $0.hasPrefix("paytokend: ") } && said.contains { $0.hasPrefix("token primary: ") })
         let error = { try harness.daemon.error.split(separator: "\n").filter { $0.contains(Self.sentence) } }
         try await wait(for: "both warnings in the log") { try error().count == 2 }
-        // Another worker does not say it again.
+        // Another worker does not repeat it.
         let first = try harness.worker()
         kill(first, SIGKILL)
         try await wait(for: "the next worker") { try harness.workers().contains { $0 != first } }
@@ -210,7 +211,7 @@ import TokenForge
         #expect(lines.count == 2, "\(lines)")
     }
 
-    @Test("when all secrets are locked the metric is 0 and there is no warning")
+    @Test("reports 0 in the metric and no warning when all secrets are locked")
     func locked() async throws {
         let harness = try await SharedDaemon.harness
         #expect(try bytes(await harness.admin("/metrics")) == 0)

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The key-usage record: what an auditor finds of what the daemon did.
+/// The audit record of the daemon's work, as an auditor finds it.
 @Suite struct RecordTests {
     private func records(_ harness: DaemonHarness, _ filter: [String] = []) async throws -> [JSONObject] {
         let list = try await harness.paytokenctl(["audit", "list", "--limit", "1000", "--output", "json"] + filter)
@@ -18,7 +18,7 @@ import TokenForge
     }
 
     @Test(
-        "a release, its repeat and a refusal each name their audit record, which has the caller and the key",
+        "names the audit record, with caller and key, in a release, its repeat and a refusal",
         .everyEngine)
     func places() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
@@ -43,7 +43,7 @@ import TokenForge
     }
 
     @Test(
-        "start, configuration, audit key, import, looks and stop are recorded; both verifiers find the chain intact",
+        "records start, configuration, audit key, import, readings and stop; both verifiers find the chain intact",
         .everyEngine)
     func dayInTheRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
@@ -66,7 +66,7 @@ import TokenForge
         let script = ProjectFiles.path("scripts/verify-audit")
         let theirs = try await Program.run(script, [export, key])
         #expect(theirs.status == 0, "\(theirs)")
-        // One byte that nobody would see.
+        // One inconspicuous byte.
         var changed = try Data(contentsOf: URL(filePath: export))
         let position = try #require(changed.range(of: Data("key_import".utf8))?.lowerBound)
         changed[position] = UInt8(ascii: "K")
@@ -78,7 +78,7 @@ import TokenForge
     }
 
     @Test(
-        "a start records the access rules in force, and a reload that adds one records it; both verifiers take them",
+        "records the access rules in force at a start, and at a reload that adds one; both verifiers accept them",
         .everyEngine)
     func configurations() async throws {
         let me = geteuid()
@@ -115,7 +115,7 @@ import TokenForge
         #expect(value("access.2.merchants", reloaded.last) == "merchant.com.example.*")
         #expect(reloaded.first?["fileSha256"] != started.first?["fileSha256"])
 
-        // The same file again: that it was read is recorded, and nothing of what stands there already.
+        // The same file again: the reload is recorded, without the values that are already there.
         try harness.daemon.signal(SIGHUP)
         try await wait(for: "the second reload") { try await recorded().count > started.count + reloaded.count }
         #expect(try await recorded().last?["event"]?.stringValue == "configuration_reload")
@@ -132,7 +132,7 @@ import TokenForge
     }
 
     @Test(
-        "after kill -9 the record continues where it ended, and contains everything that was answered", .everyEngine)
+        "continues the record after kill -9 where it ended, with everything that was answered", .everyEngine)
     func killed() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let answer = try await harness.decrypt(SharedForge.paymentToken())
@@ -148,7 +148,7 @@ import TokenForge
     }
 
     @Test(
-        "heads are kept one after the other and fit the record, for both verifiers; after a restore they do not",
+        "keeps heads one after the other that fit the record for both verifiers, and do not after a restore",
         .everyEngine)
     func heads() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
@@ -185,7 +185,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("with an older or lost ledger the daemon exits 78 and says what to do; once accepted, it serves and says so")
+    @Test("exits with 78 and the remedy for an older or lost ledger, and serves once accepted, with a record of it")
     func restored() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let backup = harness.directory.path("backup.sqlite")
@@ -214,18 +214,18 @@ import TokenForge
         }
         try FileManager.default.copyItem(atPath: backup, toPath: harness.directory.path("ledger.sqlite"))
         try await harness.start(["--await-restore"], untilReady: false)
-        // Until it is accepted it releases nothing, and says so.
+        // Until the acceptance it releases nothing, and reports it.
         try await wait(for: "the comparison") {
             try await Curl.request("/readyz", socket: harness.socket).body.holds(Array("is an older copy".utf8))
         }
         let held = try await harness.decrypt(paymentToken)
         #expect(held.status == 503 && held.code == "ledger_unavailable", "\(held)")
-        // There is no head of a ledger that nobody has accepted.
+        // There is no head of a ledger before its acceptance.
         let withheld = try await harness.paytokenctl(keep)
         #expect(withheld.status == 75 && withheld.error.contains("hsm_unavailable"), "\(withheld)")
         let accepted = try await harness.paytokenctl(["ledger", "accept-restore", "--reason", "disk failed"])
         #expect(accepted.status == 0, "\(accepted)")
-        // What the backup forgot is not released again, nor is what may have been: only what was signed later.
+        // What the backup forgot is not released again, nor what may have been: only what was signed later.
         let fence = try await harness.restoreFence()
         for token in [paymentToken, try SharedForge.paymentToken()] {
             let refused = try await harness.decrypt(token)
@@ -234,7 +234,7 @@ import TokenForge
         #expect(try await harness.decrypt(harness.paymentToken(signedAt: fence)).status == 200)
         let events = try await records(harness).compactMap { $0["event"]?.stringValue }
         #expect(events.contains("ledger_accept_restore") && events.contains("ledger_backup") == false)
-        // The head of what was forgotten does not fit any more, however long the record becomes.
+        // The head of what was forgotten never fits again, however long the record becomes.
         let unfit = try await harness.paytokenctl(keep)
         #expect(unfit.status == 1 && unfit.error.hasPrefix("chain_broken: "), "\(unfit)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: heads).count == 1)
@@ -248,9 +248,9 @@ import TokenForge
     }
 }
 
-/// The record's lines as the ledger holds them, read beside the daemon.
+/// The record's lines in the ledger, read without the daemon.
 enum StoredRecords {
-    /// Out of a database, each row a line of hexadecimal digits.
+    /// Reads the lines from a database, each row a line of hexadecimal digits.
     private static func lines(_ database: DaemonDatabase, _ condition: String) async throws -> [JSONValue] {
         try await database.sql(
             "SELECT encode(line, 'hex') FROM audit_record WHERE \(condition) ORDER BY sequence"
@@ -263,7 +263,7 @@ enum StoredRecords {
         }
     }
 
-    /// All, in their order.
+    /// All lines, in order.
     static func all(in harness: DaemonHarness) async throws -> [JSONValue] {
         if let database = harness.database { return try await lines(database, "true") }
         var configuration = Configuration()
@@ -277,7 +277,7 @@ enum StoredRecords {
         return try lines.map { try JSONValue(parsing: Array($0)) }
     }
 
-    /// Of one transaction, in their order.
+    /// The lines of one transaction, in order.
     static func of(transaction: String, in harness: DaemonHarness) async throws -> [JSONValue] {
         if let database = harness.database {
             return try await lines(database, "encode(transaction_id, 'hex') = '\(transaction)'")
@@ -297,9 +297,9 @@ enum StoredRecords {
 }
 
 extension JSONValue {
-    /// A member's string, of an object that has it.
+    /// The string of an object's member.
     func string(_ name: String) -> String? { objectValue?[name]?.stringValue }
-    /// `sequence`, as it is written.
+    /// `sequence`, as written.
     var sequence: String? {
         guard case .number(let number)? = objectValue?["sequence"] else { return nil }
         return number.text

@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A transactionId is released once.
+/// Single release of a transactionId.
 @Suite(.everyEngine) struct ReplayTests {
-    @Test("the same token again is refused as a replay with 409, without payment data")
+    @Test("refuses the same payment token again as a replay with 409, without payment data")
     func replay() async throws {
         let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
@@ -13,11 +13,11 @@ import TokenForge
         let again = try await harness.decrypt(paymentToken)
         #expect(again.status == 409 && again.code == "transaction_replayed", "\(again)")
         #expect(again.member("paymentData") == nil)
-        // A reference that comes too late changes nothing.
+        // A reference that arrives too late changes nothing.
         #expect(try await harness.decrypt(paymentToken, reference: "order-1").code == "transaction_replayed")
     }
 
-    @Test("with the same reference it is a repeat, with another a replay")
+    @Test("treats the same reference as a repeat, and another one as a replay")
     func references() async throws {
         let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
@@ -30,7 +30,7 @@ import TokenForge
         #expect(try await harness.decrypt(paymentToken).code == "transaction_replayed")
     }
 
-    @Test("another content under the same transactionId and reference is a replay")
+    @Test("treats other content under the same transactionId and reference as a replay")
     func otherContent() async throws {
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)
         let first = try SharedForge.mint.mint(recipe)
@@ -43,14 +43,14 @@ import TokenForge
     }
 
     @Test(
-        "a reference of no or too many characters, or unprintable ones, is malformed",
+        "refuses a reference of no or too many characters, or unprintable ones, as malformed",
         arguments: ["", String(repeating: "x", count: 129), "tab\there", "é"])
     func badReferences(reference: String) async throws {
         let answer = try await SharedDaemon.harness.decrypt(SharedForge.paymentToken(), reference: reference)
         #expect(answer.status == 400 && answer.code == "malformed_request", "\(answer)")
     }
 
-    @Test("of thirty simultaneous requests without a reference exactly one is released, and each is recorded once")
+    @Test("releases exactly one of thirty simultaneous requests without a reference, and records each once")
     func thirtyAtOnce() async throws {
         let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
@@ -65,7 +65,7 @@ import TokenForge
     }
 
     @Test(
-        "thirty simultaneous requests with one reference are all released, one as the first, and each is recorded once")
+        "releases thirty simultaneous requests with one reference, one as the first, and records each once")
     func thirtyEqual() async throws {
         let paymentToken = try SharedForge.paymentToken()
         let harness = try await SharedDaemon.harness
@@ -81,7 +81,7 @@ import TokenForge
     }
 
     @Test(
-        "thirty simultaneous attempts after the same one are one repeat, also after a restart; the others are replays")
+        "treats thirty simultaneous attempts after the same one as one repeat and replays, also after a restart")
     func thirtyAttempts() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -98,7 +98,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    /// Each answer names a record of its own, with its own outcome.
+    /// Expects each answer to name its own record, with its own outcome.
     private func expect(_ answers: [CurlAnswer], areAnsweredWith records: [JSONValue]) {
         let named = answers.map { answer in
             let released = answer.member("repeated")?.boolValue == true ? "repeat" : "ok"
@@ -109,7 +109,7 @@ import TokenForge
         #expect(Set(named) == Set(kept))
     }
 
-    @Test("a claim survives the daemon's restart")
+    @Test("keeps a claim across the daemon's restart")
     func restart() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -122,10 +122,10 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a claim allows a hundred repeats, refused ones included; further ones do not reach the HSM")
+    @Test("permits a hundred repeats of a claim, refused ones included, and sends no further one to the HSM")
     func mostRepeats() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
-        /// Openings that the worker was asked for.
+        /// The number of openings requested of the worker.
         func openings() async throws -> Double {
             let values = try await harness.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")
             return try #require(values.first)
@@ -152,7 +152,7 @@ import TokenForge
         // Others are served.
         #expect(try await harness.decrypt(SharedForge.paymentToken(), reference: "order-1").status == 200)
 
-        // After a restart the first that comes may be opened once more; it says that there is nothing left.
+        // After a restart the first repeat may be opened once more, and reports that none is left.
         #expect(try await harness.stop().status == 0)
         try await harness.start()
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -163,7 +163,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("past repeat_for the same reference is a replay too")
+    @Test("treats the same reference as a replay after repeat_for")
     func repeatFor() async throws {
         var configuration = DaemonConfiguration()
         configuration.ledger = ["repeat_for: 1s"]

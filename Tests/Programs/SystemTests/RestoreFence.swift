@@ -5,9 +5,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-// After an older ledger was accepted, payment tokens are released that were signed behind a fence.
+// Releases after the acceptance of an older ledger: payment tokens signed after a fence.
 extension DaemonHarness {
-    /// Waits until the fence is all that keeps payments from being released, and gives it.
+    /// Waits until only the fence prevents releases, and returns it.
     func restoreFence() async throws -> Date {
         var fence: Date?
         try await wait(for: "the fence as the only reason") {
@@ -23,7 +23,7 @@ extension DaemonHarness {
         return try #require(fence)
     }
 
-    /// A payment token that was signed a second behind a fence, once the window admits that.
+    /// A payment token signed one second after a fence, once the window permits that.
     func paymentToken(signedAt fence: Date, for merchant: Merchant? = nil) async throws -> MintedToken {
         let recipe = TokenRecipe(
             merchant: try merchant ?? SharedForge.ecMerchant.merchant, signingTime: fence + 1)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A host whose ledger is put back from a copy. What was released after the copy must not be released again.
+/// A host whose ledger is restored from a copy. It must not release again what was released after the copy.
 @Suite struct RestoreTests {
     private func restore(
         _ copy: String, to harness: DaemonHarness, _ more: [String] = []
@@ -13,7 +13,8 @@ import TokenForge
             ["ledger", "restore", copy, "--to", "sqlite:" + harness.directory.path("ledger.sqlite")] + more)
     }
 
-    /// Starts it on the restored ledger: nothing is released, then it is accepted, and what was released before is refused.
+    /// Starts the daemon on the restored ledger: it releases nothing until the acceptance, and then refuses what was
+    /// released before.
     private func acceptAndRefuse(_ released: MintedToken, on harness: DaemonHarness) async throws {
         let refused = try await Program.run(
             Program.built("paytokend"), ["--config", harness.configurationFile],
@@ -33,7 +34,7 @@ import TokenForge
         #expect(try await harness.decrypt(released).code == "transaction_replayed")
         #expect(try await harness.paytokenctl(["audit", "verify"]).status == 0)
         #expect(try await harness.stop().status == 0)
-        // It was accepted once and for all.
+        // The acceptance is permanent.
         try await harness.start(untilReady: false)
         #expect(try await harness.restoreFence() == fence)
         #expect(try await harness.decrypt(released).code == "transaction_replayed")
@@ -41,12 +42,12 @@ import TokenForge
     }
 
     @Test(
-        "what was released after the copy is refused: on its host, and on another whose HSM token is as old as the copy",
+        "refuses what was released after the copy, on its host and on another whose HSM token is as old as the copy",
         arguments: [false, true])
     func notTwice(onAnotherHost: Bool) async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
-        // It remembers nothing that the copy has not, so it finds nothing wrong with the copy.
+        // It remembers nothing that the copy lacks, so it has no finding about the copy.
         let (tokens, early) = (harness.directory.path("tokens"), harness.directory.path("early-tokens"))
         try FileManager.default.copyItem(atPath: tokens, toPath: early)
         try await harness.start()
@@ -81,7 +82,7 @@ import TokenForge
     }
 
     @Test(
-        "a copy that is damaged, changed or none is refused, and the ledger stays as it was; a dry run changes nothing")
+        "refuses a damaged, changed or invalid copy and keeps the ledger; a dry run changes nothing")
     func refused() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -92,7 +93,7 @@ import TokenForge
         let ledger = harness.directory.path("ledger.sqlite")
         let before = try Data(contentsOf: URL(filePath: ledger))
         let whole = try Data(contentsOf: URL(filePath: copy))
-        // Of the record's line nobody has signed "Decrypt".
+        // No audit checkpoint signs "Decrypt" in the record's line.
         var changed = whole
         let place = try #require(changed.range(of: Data(#""event":"decrypt""#.utf8)))
         changed[place.lowerBound + 9] = UInt8(ascii: "D")
@@ -117,9 +118,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test(
-        "a copy of ledger backup that somebody puts in the ledger's place with cp, with an HSM token as old, is held as well"
-    )
+    @Test("holds a ledger replaced with cp by a copy of ledger backup, even with an HSM token as old as the copy")
     func copiedByHand() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
@@ -139,7 +138,7 @@ import TokenForge
         try await acceptAndRefuse(paymentToken, on: harness)
     }
 
-    @Test("a copy is restored by the SHA-256 that the backup printed, and refused by another")
+    @Test("restores a copy by the SHA-256 that the backup printed, and refuses another one")
     func byDigest() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let copy = harness.directory.path("backup.sqlite")

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The whole rotation with the real programs, and under load.
+/// A whole rotation with the real programs, and under load.
 @Suite(.everyEngine) struct RotationTests {
     private static let started = OncePerLedger {
         var configuration = DaemonConfiguration()
@@ -28,7 +28,7 @@ import TokenForge
         return merchant
     }
 
-    /// Apple's certificate for a request, in a file.
+    /// Writes Apple's certificate for a request into a file.
     private func certify(_ request: String, _ merchant: String, to file: String) throws -> Merchant {
         let bytes = try Data(contentsOf: URL(filePath: request))
         let der = try #require(ForgePEM.bytes(of: bytes, label: "CERTIFICATE REQUEST"))
@@ -50,10 +50,10 @@ import TokenForge
         return try #require(items[0].objectValue)
     }
 
-    /// A rotation that has begun, and the files of the person who carries it out: `old.pem`, `new.csr`, `new.cer`.
+    /// A rotation that has begun, and its operator's files: `old.pem`, `new.csr`, `new.cer`.
     private struct Begun {
         let old: Merchant
-        /// Apple's certificate for it is in `new.cer`, and not imported yet.
+        /// The new merchant key; Apple's certificate for it is in `new.cer`, and not imported yet.
         let new: Merchant
         let files: FreshDirectory
         var name: String { old.identifier }
@@ -71,7 +71,7 @@ import TokenForge
         return Begun(old: old.merchant, new: new, files: files)
     }
 
-    /// The same with the new key's certificate imported: both keys serve.
+    /// Begins a rotation and imports the new key's certificate: both keys serve.
     private func overlap(_ name: String, _ type: ForgeKeyType, _ harness: DaemonHarness) async throws -> Begun {
         let begun = try await begin(name, type, harness)
         let imported = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer")])
@@ -79,7 +79,7 @@ import TokenForge
         return begun
     }
 
-    @Test("a merchant without a rotation has nothing to finish", arguments: [ForgeKeyType.p256, .rsa2048])
+    @Test("finishes nothing for a merchant without a rotation", arguments: [ForgeKeyType.p256, .rsa2048])
     func nothing(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let name = try await merchant("nothing.\(type)", type, harness).merchant.identifier
@@ -89,7 +89,7 @@ import TokenForge
     }
 
     @Test(
-        "a start makes one key of the old one's type, a second start none, a dry run none",
+        "makes one key of the old one's type at the first start, none at the second, none in a dry run",
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
@@ -113,7 +113,7 @@ import TokenForge
     }
 
     @Test(
-        "before its certificate is imported the new key opens nothing, and the old one is not finished",
+        "opens nothing with the new key before its certificate is imported, and does not finish the old one",
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
@@ -131,7 +131,10 @@ import TokenForge
         #expect(wrong.error.contains("another key of the merchant"), "\(wrong)")
     }
 
-    @Test("with the certificate imported both keys serve, without a restart", arguments: [ForgeKeyType.p256, .rsa2048])
+    @Test(
+        "serves with both keys once the certificate is imported, without a restart",
+        arguments: [ForgeKeyType.p256, .rsa2048]
+    )
     func imported(type: ForgeKeyType) async throws {
         let harness = try await Self.started.value
         let begun = try await begin("imported.\(type)", type, harness)
@@ -142,7 +145,7 @@ import TokenForge
         #expect(try await status(begun.name, harness)["phase"]?.stringValue == "certificate")
         for _ in 0..<2 {
             let imported = try await harness.paytokenctl(["rotate", "import", begun.files.path("new.cer")])
-            // The early token could not be opened, so it has shown nothing.
+            // The early payment token could not be opened, so it proves nothing.
             #expect(imported.status == 0 && imported.output.contains("Next: Activate the certificate"), "\(imported)")
         }
         let inactive = try await harness.paytokenctl(["rotate", "finish", begun.name])
@@ -157,7 +160,7 @@ import TokenForge
     }
 
     @Test(
-        "the old key is finished by force while it is in use, and opens late tokens from then on",
+        "finishes the old key by force while it is in use, and opens late payment tokens afterwards",
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
@@ -186,7 +189,7 @@ import TokenForge
     }
 
     @Test(
-        "the record has one key, each request for its certificate, and one change of state",
+        "records one key, each request for its certificate, and one change of state",
         arguments: [
             ForgeKeyType.p256, .rsa2048,
         ])
@@ -208,7 +211,7 @@ import TokenForge
         #expect(events.filter { $0 == "key_state_change" }.count == 1, "\(events)")
     }
 
-    @Test("tokens for the old key are decrypted until the cut-off and not after; a cut-off of 0s is immediate")
+    @Test("decrypts payment tokens for the old key until the cut-off and not after it; a cut-off of 0s is immediate")
     func cutOff() async throws {
         let harness = try await Self.started.value
         for cutOff in ["2s", "0s"] {
@@ -216,7 +219,7 @@ import TokenForge
             let early = try await harness.paytokenctl(["rotate", "finish", begun.name])
             #expect(early.status == 1 && early.error.contains("The new key has opened no token yet"), "\(early)")
             #expect(try await decrypt(begun.new, harness).status == 200)
-            // Nothing arrived under the old key: no force is needed.
+            // No payment token arrived for the old key, so no force is needed.
             let finished = try await harness.paytokenctl(["rotate", "finish", begun.name, "--cut-off", cutOff])
             #expect(finished.status == 0, "\(finished)")
             try await wait(for: "the cut-off to pass") {
@@ -229,7 +232,7 @@ import TokenForge
         }
     }
 
-    /// With the hash of another key, which Apple's signature does not cover.
+    /// Replaces the key's hash, which Apple's signature does not cover, with another's.
     private func rewritten(_ paymentToken: MintedToken, to other: Merchant) -> [UInt8] {
         func base64(_ hash: [UInt8]) -> String { Data(hash).base64EncodedString() }
         return Array(
@@ -238,7 +241,7 @@ import TokenForge
                 .replacing(base64(paymentToken.publicKeyHash), with: base64(other.publicKeyHash)).utf8)
     }
 
-    @Test("altered and replayed tokens count neither as use of the new key nor of the old one")
+    @Test("counts altered and replayed payment tokens for neither key")
     func rewritten() async throws {
         let harness = try await Self.started.value
         let begun = try await overlap("rewritten", .p256, harness)
@@ -269,7 +272,7 @@ import TokenForge
         #expect(finished.status == 0, "\(finished)")
     }
 
-    @Test("under load through the whole rotation not one request fails, under either key")
+    @Test("loses no request under load through the whole rotation, with either key")
     func underLoad() async throws {
         let harness = try await Self.started.value
         let files = try FreshDirectory()
@@ -315,7 +318,7 @@ import TokenForge
     }
 
     @Test(
-        "a monitor can list rotations but not start one",
+        "lets a monitor list rotations but not start one",
         .enabled(if: PeerIdentity.available, "only root can be another"))
     func roles() async throws {
         let harness = try await Self.started.value
@@ -332,7 +335,7 @@ import TokenForge
     }
 }
 
-/// What clients do meanwhile.
+/// The clients' load during the rotation.
 private final class Load: Sendable {
     private struct State {
         var recipients: [Merchant]
@@ -345,7 +348,7 @@ private final class Load: Sendable {
 
     init(_ merchant: Merchant) { state = Mutex(State(recipients: [merchant])) }
 
-    /// To whom the next token is encrypted; nil when there is to be none.
+    /// The recipient of the next payment token; nil to stop.
     var recipient: Merchant? { state.withLock { $0.stopped ? nil : $0.recipients.randomElement() } }
 
     func add(_ merchant: Merchant) { state.withLock { $0.recipients.append(merchant) } }

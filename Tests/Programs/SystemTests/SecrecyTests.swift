@@ -3,16 +3,16 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Nothing that the programs write contains an account number, a cryptogram, a PIN or a key.
+/// Absence of account numbers, cryptograms, PINs and keys in everything that the programs write.
 @Suite struct SecrecyTests {
     @Test(
-        "log, ledger, its server's files, HSM store, metrics, status and refusals contain no secrets after all kinds of requests",
+        "keeps secrets out of log, ledger, its server's files, HSM store, metrics, status and refusals",
         .everyEngine)
     func nothingLeaks() async throws {
         var configuration = DaemonConfiguration()
         configuration.logLevel = "trace"
         if StorageEngine.current == .postgresql {
-            // One of its own, which says much and keeps its write-ahead log: all that it writes is searched.
+            // A separate server with verbose logs that keeps its write-ahead log: everything it writes is searched.
             let server = try await PostgreSQLServer(
                 settings: ["log_statement=all", "log_min_messages=debug1", "wal_keep_size=1GB"])
             configuration.database = try await DaemonDatabase(on: DaemonDatabase.prepared(server))
@@ -20,7 +20,7 @@ import TokenForge
         let merchants = [try SharedForge.ecMerchant, try SharedForge.rsaMerchant]
         let harness = try await DaemonHarness(configuration, merchants: merchants)
         var secrets = Set<String>()
-        // Of the good tokens: in hexadecimal and base64 too.
+        // The secrets of the good payment tokens, in hexadecimal and base64 too.
         var spelled: [[UInt8]] = []
         var written: [(String, [UInt8])] = []
         for merchant in merchants {
@@ -36,7 +36,8 @@ import TokenForge
                     TokenRecipe(
                         merchant: merchant.merchant, payload: payload.json, applicationData: [1],
                         deviations: deviation.map { [$0] } ?? []))
-                // Once with an expectation that is not met, once without; a good token with each that can fail.
+                // Once with an unmet expectation, once without; a good payment token with each expectation that can
+                // fail.
                 var expectations = ["{\"transactionAmount\":1}", nil]
                 if deviation == nil {
                     expectations = Self.unmet.map(Optional.some) + expectations
@@ -77,8 +78,8 @@ import TokenForge
         needles += spelled.map { ("card data, encoded", $0) }
         needles += [DaemonHarness.pin, DaemonHarness.securityOfficerPIN].map { ("a PIN", Array($0.utf8)) }
         for merchant in merchants {
-            // The private part: what PKCS#8 ends with is the public key (EC) or the CRT numbers (RSA), so the
-            // middle is taken, and in all three spellings.
+            // The private part. A PKCS#8 file ends with the public key (EC) or the CRT numbers (RSA), so its middle is
+            // used, in all three spellings.
             let key = merchant.key.pkcs8
             let part =
                 merchant.merchant.isEllipticCurve
@@ -101,27 +102,28 @@ import TokenForge
 
     /// Searches a server's tables, write-ahead log and log.
     ///
-    /// - Parameter known: what the record has of every release, to be found in all three: a search that sees nothing finds nothing.
+    /// - Parameter known: texts of every release's record, which must be found in all three: a search that finds
+    ///   nothing proves nothing without them.
     private func search(
         _ server: PostgreSQLServer, for needles: [(secret: String, bytes: [UInt8])], seeing known: [UInt8]
     ) async throws {
         let seen = try await server.stopAndSearch(
             for: [Data(known).base64EncodedString(), known.hexadecimal].map { Array($0.utf8) })
         for place in ["base/", "pg_wal/", "log"] { #expect(seen.contains { $0.hasPrefix(place) }, "\(place): \(seen)") }
-        // Of binary ones the longest part without a line feed.
+        // The longest part without a line feed of a binary text.
         let texts = needles.map { $0.bytes.split(separator: 0x0a).max { $0.count < $1.count }.map(Array.init) ?? [] }
         #expect(texts.allSatisfy { $0.count >= 6 })
         let found = try await server.stopAndSearch(for: texts)
         #expect(found.isEmpty, "\(found)")
     }
 
-    /// One for each comparison that a payment can fail; the tokens have 840, 1099 and the applicationData 01.
+    /// One for each comparison that a payment can fail; the payment tokens have 840, 1099 and the applicationData 01.
     private static let unmet = [
         #"{"currencyCode":"978"}"#, #"{"transactionAmount":1099.01}"#, #"{"applicationData":"Ag=="}"#,
         #"{"applicationData":null}"#, #"{"merchantIdentifier":"merchant.com.another"}"#,
     ]
 
-    @Test("neither the daemon nor its worker leaves a core file")
+    @Test("leaves no core file of the daemon or its worker")
     func noCore() async throws {
         let harness = try await SharedDaemon.harness
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
@@ -131,8 +133,8 @@ import TokenForge
         }
     }
 
-    // The Swift runtime's crash report shows what the registers point to: of a payment, of a PIN.
-    @Test("daemon, worker and paytokenctl print nothing of their memory when they crash")
+    // The Swift runtime's crash report prints memory that registers point to: of a payment, of a PIN.
+    @Test("prints no memory of daemon, worker and paytokenctl when they crash")
     func crashReport() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let worker = try harness.worker()
@@ -142,7 +144,7 @@ import TokenForge
 
         let paymentToken = try SharedForge.paymentToken()
         try harness.directory.write(paymentToken.paymentToken, to: "token.json")
-        // A daemon that does not answer: the client waits, and can be met while it does.
+        // A stopped daemon: the client waits, and can be crashed while it does.
         try harness.daemon.signal(SIGSTOP)
         let client = try RunningProgram(
             Program.built("paytokenctl"),
@@ -160,7 +162,7 @@ import TokenForge
         for line in end.error.split(separator: "\n") { #expect(line.hasPrefix("{"), "\(line)") }
     }
 
-    /// Whether somebody has connected to that address and has not been accepted yet.
+    /// Returns true if a client has connected to that address and was not accepted yet.
     private static func isAwaited(_ socket: String) throws -> Bool {
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/unix")).readToEnd() ?? Data()
         return String(decoding: table, as: UTF8.self).split(separator: "\n").contains { line in
@@ -170,7 +172,7 @@ import TokenForge
         }
     }
 
-    @Test("the PIN is in no command line and no environment, and other processes of the account cannot read them")
+    @Test("keeps the PIN out of command lines and environments, which other processes of the account cannot read")
     func processTable() async throws {
         let harness = try await SharedDaemon.harness
         for process in [try harness.daemon.processIdentifier, try harness.worker()] {
@@ -180,7 +182,7 @@ import TokenForge
             if geteuid() == 0 {
                 #expect(try !Array(#require(environment)).holds(Array(DaemonHarness.pin.utf8)))
             } else {
-                // What a process that is not dumpable has under /proc belongs to root.
+                // Entries under /proc of a process that is not dumpable belong to root.
                 #expect(environment == nil)
             }
         }

@@ -1,9 +1,9 @@
 import Foundation
 import StrictJSON
 
-/// What processor-simulator wrote down, the judge of what was submitted.
+/// The log of processor-simulator, which shows the submissions.
 enum SimulatorLog {
-    /// How often each payment was submitted, by its transaction identifier.
+    /// The number of submissions of each payment, by its transaction identifier.
     static func submissions(in path: String) throws -> [String: Int] {
         let text = try String(contentsOfFile: path, encoding: .utf8)
         return try text.split(separator: "\n").reduce(into: [:]) { count, line in

@@ -6,30 +6,31 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// People of the security team. Debian has accounts of the first two numbers, mail and news, which people of several hosts need.
+/// People of the security team. Debian has accounts with the first two numbers, mail and news, which people of several
+/// hosts need.
 enum Staff: UInt32, CaseIterable {
     case alice = 8
     case bob = 9
-    /// May look, and no more. The uid has no account.
+    /// A person with read access only. The uid has no account.
     case carol = 21003
 
     var identity: PeerIdentity {
         PeerIdentity(uid: rawValue, gid: rawValue, loginUID: Self.testsAreLoggedIn ? rawValue : nil)
     }
 
-    /// Then staff who keep the tests' login uid would all be one person.
+    /// True if the tests have a login uid: staff who keep it would all be one person.
     private static let testsAreLoggedIn =
         (try? String(contentsOfFile: "/proc/self/loginuid", encoding: .utf8)).map { $0 != "4294967295" } ?? false
 
     static let needsRoot: Comment = "only root can be several people, and the programs must be where others reach them"
 
-    /// Whether the tests can run the programs as somebody else.
+    /// Returns true if the tests can run the programs as other users.
     static func canAct() async throws -> Bool {
         guard PeerIdentity.available else { return false }
         return try await alice.identity.run(Program.built("paytokenctl"), ["--version"]).status == 0
     }
 
-    /// Whether a process may be given a login uid: not in every container.
+    /// Returns true if a process can be given a login uid, which some containers prevent.
     static func canLogIn() async throws -> Bool {
         guard try await canAct() else { return false }
         var identity = alice.identity
@@ -37,7 +38,7 @@ enum Staff: UInt32, CaseIterable {
         return try await identity.run(Program.installed("true"), []).status == 0
     }
 
-    /// Two people where two are needed, sockets that everybody reaches, and root.
+    /// A configuration with two persons required, sockets open to all, and root.
     static func configuration(_ rules: [String] = []) -> DaemonConfiguration {
         var configuration = DaemonConfiguration()
         configuration.listener = ["mode: \"0666\"", "admin_mode: \"0666\""]
@@ -47,7 +48,7 @@ enum Staff: UInt32, CaseIterable {
                 "{ name: alice, user: \"8\", roles: [admin, audit] }",
                 "{ name: bob, user: \"9\", roles: [admin, audit] }",
                 "{ name: carol, user: \"21003\", roles: [monitor] }",
-                // A ledger in PostgreSQL asks for a name, and records have it on both.
+                // A ledger in PostgreSQL requires a name, and records have it on both.
                 "{ name: root, user: \"\(geteuid())\", roles: [decrypt, admin, audit] }",
             ]
         return configuration
@@ -62,16 +63,16 @@ struct StaffedDaemon {
         _ configuration: DaemonConfiguration = Staff.configuration(), merchants: [ForgedMerchant] = []
     ) async throws {
         harness = try await DaemonHarness(configuration, merchants: merchants)
-        // Others pass through to the sockets; where they could write, the daemon would not start.
+        // Other users may enter to reach the sockets; the daemon would refuse to start if they could write.
         try FileManager.default.setAttributes([.posixPermissions: 0o711], ofItemAtPath: harness.directory.path)
     }
 
-    /// `paytokenctl` as one of them, or as root.
+    /// Runs `paytokenctl` as one of them, or as root.
     func run(_ who: Staff?, _ arguments: String...) async throws -> ProgramResult {
         try await harness.paytokenctl(arguments, as: who?.identity)
     }
 
-    /// A key of its own, in service; root imports it, whom the rule does not bind.
+    /// Imports a new key into service as root, whom the rule does not bind.
     func merchant(_ name: String) async throws -> ForgedMerchant {
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
@@ -81,9 +82,9 @@ struct StaffedDaemon {
         return merchant
     }
 
-    /// Asks for what needs a second person.
+    /// Requests an operation that needs a second person.
     ///
-    /// - Returns: the approval's name, out of what the command says.
+    /// - Returns: the approval's name, from the command's output.
     func ask(_ who: Staff, _ arguments: String...) async throws -> String {
         let asked = try await harness.paytokenctl(arguments, as: who.identity)
         try #require(asked.status == 75, "\(asked)")
@@ -98,13 +99,13 @@ struct StaffedDaemon {
         try await harness.decrypt(SharedForge.paymentToken(for: merchant.merchant))
     }
 
-    /// The state that `key show` gives.
+    /// The state in `key show`.
     func state(_ merchant: ForgedMerchant) async throws -> String? {
         let shown = try await harness.paytokenctl(["key", "show", merchant.hex, "--output", "json"])
         return try JSONValue(parsing: shown.outputBytes).string("state")
     }
 
-    /// `audit list` of a key, the oldest first.
+    /// `audit list` of a key, oldest first.
     func records(_ merchant: ForgedMerchant) async throws -> [JSONValue] {
         let listed = try await harness.paytokenctl(["audit", "list", "--key", merchant.hex, "--output", "json"])
         try #require(listed.status == 0, "\(listed)")
@@ -117,7 +118,7 @@ struct StaffedDaemon {
         return items?.first { $0.string("approval") == name }
     }
 
-    /// An hour goes by, says the ledger.
+    /// Makes the approval an hour older in the ledger.
     func letExpire(_ approval: String) async throws {
         if let database = harness.database {
             try await database.sql(
@@ -142,10 +143,10 @@ struct StaffedDaemon {
 }
 
 extension ForgedMerchant {
-    /// The publicKeyHash as the command line takes it.
+    /// The publicKeyHash in the command line's form.
     var hex: String { merchant.publicKeyHash.hexadecimal }
 
-    /// Key and certificate in files that only `who` reads.
+    /// Key and certificate in files that only `who` can read.
     func files(for who: Staff) throws -> FreshDirectory {
         let files = try FreshDirectory()
         try write(to: files.url, prefix: "m")

@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// After the answer to a suspension nothing is released under the key: neither what is with the token then, nor what
-/// waits for it.
+/// Releases after the answer to a suspension: none, neither of calls in the HSM token at that time nor of calls that
+/// wait for it.
 @Suite(.everyEngine) struct SuspensionTests {
-    /// A daemon whose token takes its time, so that there are always requests with it and behind it.
+    /// A daemon with a slow HSM token, so that requests are always in it and waiting for it.
     private func daemon() async throws -> DaemonHarness {
         var configuration = Staff.configuration()
         configuration.module = try Program.built("libScriptedPKCS11.so")
@@ -35,7 +35,7 @@ import TokenForge
         var sequence: Int { body["audit"]?.objectValue?["sequence"]?.numberValue?.int ?? 0 }
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on its own connection.
     private func decrypt(_ body: [UInt8], _ socket: String) async throws -> Answer {
         let connection = try await RawConnection(socket)
         try await connection.send(Array(RawConnection.head("/v1/decrypt", length: body.count).utf8) + body)
@@ -45,7 +45,7 @@ import TokenForge
             status: answer.status, body: try #require(try JSONValue(parsing: Array(answer.body.utf8)).objectValue))
     }
 
-    /// Stops a key while many requests are under way with `stop`, which returns once that has been answered.
+    /// Stops a key with `stop` while many requests are under way. `stop` returns once it has been answered.
     private func stopped(
         _ harness: DaemonHarness, by stop: () async throws -> Void
     ) async throws -> (answers: [Answer], late: Answer) {
@@ -56,7 +56,7 @@ import TokenForge
         let socket = harness.socket
         return try await withThrowingTaskGroup(of: Answer.self) { group in
             for body in bodies { group.addTask { try await decrypt(body, socket) } }
-            // The first is out: two are with the token, the others wait for it.
+            // The first is out: two are in the HSM token, the others wait for it.
             var answers = [try #require(try await group.next())]
             try await stop()
             let late = try await decrypt(
@@ -66,7 +66,7 @@ import TokenForge
         }
     }
 
-    /// By the record, in which everything has its one place: nothing was released behind the suspension.
+    /// Checks by the record, which orders everything, that nothing was released after the suspension.
     private func check(_ harness: DaemonHarness, _ answers: [Answer], _ late: Answer) async throws {
         let listed = try await harness.paytokenctl([
             "audit", "list", "--key", SharedForge.ecMerchant.hex, "--limit", "1000", "--output", "json",
@@ -90,7 +90,7 @@ import TokenForge
         #expect(late.status == 422 && late.body["code"]?.stringValue == "key_not_active")
     }
 
-    @Test("requests in the HSM and in the queue when a key is suspended are not released")
+    @Test("does not release requests in the HSM and in the queue when a key is suspended")
     func suspended() async throws {
         let harness = try await daemon()
         let (answers, late) = try await stopped(harness) {
@@ -103,7 +103,7 @@ import TokenForge
     }
 
     @Test(
-        "a requested, not yet approved compromise stops releases in the same way",
+        "stops releases in the same way at a requested, not yet approved compromise",
         .enabled(Staff.needsRoot) { try await Staff.canAct() })
     func compromised() async throws {
         let harness = try await daemon()

@@ -2,8 +2,8 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What scripts/test says and how it ends, with a `swift` of our own in its place: one that writes events as Swift Testing
-/// does, and ends as it is told.
+/// Output and exit status of scripts/test, with a stand-in for `swift` that writes events as Swift Testing does and
+/// exits as configured.
 @Suite("scripts/test as a program") struct TestScriptTests {
     /// Events of a run, line by line, as `--event-stream-version 0` writes them.
     private enum Event {
@@ -54,7 +54,7 @@ import Testing
 
     private let files: FreshDirectory
 
-    /// A package of nothing but the script, and stand-ins for what it runs.
+    /// Makes a package of only the script, and stand-ins for the programs that it runs.
     init() throws {
         files = try FreshDirectory()
         let own = ProjectFiles.url("scripts")
@@ -108,7 +108,7 @@ import Testing
         return (result.status, result.output.split(separator: "\n").map(String.init), log)
     }
 
-    @Test("scripts/test prints one line for a passing suite and the count at the end, and leaves no file")
+    @Test("prints one line for a passing suite and the count at the end, and leaves no file")
     func passes() async throws {
         let said = try await run(events: passed)
         #expect(said.status == 0)
@@ -119,7 +119,7 @@ import Testing
         #expect(said.log == nil)
     }
 
-    @Test("without arguments every check and soak runs and is counted once, and skipped ones are named")
+    @Test("runs and counts every check and soak once without arguments, and names skipped ones")
     func everything() async throws {
         let said = try await run([], events: passed)
         #expect(said.status == 0, "\(said.lines)")
@@ -139,7 +139,7 @@ import Testing
         #expect(called.filter { $0.hasPrefix("swift test ") }.count == 4)
     }
 
-    @Test("a test that fails is shown in full, with its place, and named again at the end")
+    @Test("shows a failing test in full, with its place, and names it again at the end")
     func failure() async throws {
         let said = try await run(events: failed, ["ENDING": "exit 1"])
         #expect(said.status == 1)
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test(
-        "tests that are ended by a signal have failed, and the one that was running is named",
+        "counts tests ended by a signal as failed, and names the one that was running",
         arguments: [
             ("kill -SEGV $$", "ended by SIGSEGV"),
             ("echo 'error: Process ThingTests exited with unexpected signal code 11'; exit 1", "signal code 11"),
@@ -166,7 +166,7 @@ import Testing
         #expect(said.log != nil)
     }
 
-    @Test("a run without tests, or with all of them skipped, fails")
+    @Test("fails a run without tests, or with all of them skipped")
     func nothing() async throws {
         let none = try await run(events: [
             Event.event("runEnded", nil, "pass", "Test run with 0 tests in 0 suites passed")
@@ -186,7 +186,7 @@ import Testing
         #expect(skipped.lines.contains("skip  ThingTests: Test opens skipped: not here"))
     }
 
-    @Test("an exit status and events that contradict each other are a failure")
+    @Test("fails if exit status and events contradict each other")
     func contradiction() async throws {
         let said = try await run(events: passed, ["ENDING": "exit 3"])
         #expect(said.status == 1)
@@ -197,7 +197,7 @@ import Testing
         #expect(content.status == 1)
     }
 
-    @Test("a failing soak is shown in full, and the others run all the same")
+    @Test("shows a failing soak in full, and runs the others")
     func soak() async throws {
         let said = try await run([], events: passed, ["BROKEN": "kill"])
         #expect(said.status == 1)
@@ -207,7 +207,7 @@ import Testing
         #expect(said.lines.contains("      | WRONG  kill lost one"))
     }
 
-    @Test("tests do not run when the build failed")
+    @Test("runs no tests after a failed build")
     func build() async throws {
         let said = try await run([], events: passed, ["BUILD": "1"])
         #expect(said.status == 1)

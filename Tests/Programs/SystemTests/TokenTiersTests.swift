@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Whole daemons on tokens of every tier: what answers, status and record say of it.
+/// Whole daemons on HSM tokens of every tier: the tiers in answers, status and record.
 @Suite struct TokenTiersTests {
     private static func harness(_ hsmTokens: [TokenEntry], untilReady: Bool = true) async throws -> DaemonHarness {
         var configuration = DaemonConfiguration()
@@ -28,7 +28,7 @@ import TokenForge
         try await harness.admin("/v1/status").member("tokens")?.arrayValue?.compactMap(\.objectValue) ?? []
     }
 
-    /// Releases a fresh token of both versions, and compares what answer and record say.
+    /// Releases a new payment token of both versions, and compares the tiers in answer and record.
     private func expectTiers(_ harness: DaemonHarness, ec: String, rsa: String) async throws {
         for (merchant, tier) in [(try SharedForge.ecMerchant, ec), (try SharedForge.rsaMerchant, rsa)] {
             let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
@@ -43,7 +43,7 @@ import TokenForge
     }
 
     @Test(
-        "the sample for NSS: EC_v1 at tier B and RSA_v1 at tier A, with no extractable secret and no network",
+        "serves EC_v1 at tier B and RSA_v1 at tier A with the NSS sample, no extractable secret and no network",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func nss() async throws {
         let hsmToken = try await NSSTokenDirectory()
@@ -67,7 +67,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("an HSM that derives AES keys serves EC_v1 at tier A beside RSA_v1 at tier C")
+    @Test("serves EC_v1 at tier A and RSA_v1 at tier C on an HSM that derives AES keys")
     func tierA() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf", "refuse-null-kdf")
         let harness = try await Self.harness([TokenEntry("primary", hsmToken)])
@@ -80,7 +80,9 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("when an HSM returns with other tiers no request is lost, and answers, records and status name the new tiers")
+    @Test(
+        "loses no request when an HSM returns with other tiers, and names the new tiers in answers, records and status"
+    )
     func otherTiers() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "one-step-kdf")
         let harness = try await Self.harness([TokenEntry("primary", hsmToken)])
@@ -95,7 +97,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("without extractable secrets an HSM that supports only tier C is not ready, and status says what it lacks")
+    @Test("is not ready without extractable secrets on an HSM of tier C only, and names in status what it lacks")
     func forbidden() async throws {
         let hsmToken = try await TokenDirectory()
         let harness = try await Self.harness(
@@ -126,7 +128,7 @@ import TokenForge
     }
 
     @Test(
-        "two HSM tokens of different vendors with the same keys both serve, each at its own tiers, with equal results",
+        "serves with two HSM tokens of different vendors and the same keys, each at its own tiers, with equal results",
         .enabled(if: NSSTokenDirectory.isInstalled, "needs Debian's libnss3 and libnss3-tools"))
     func sideBySide() async throws {
         let (softHSM, nss) = (try await TokenDirectory(), try await NSSTokenDirectory())

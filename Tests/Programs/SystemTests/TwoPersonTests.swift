@@ -4,12 +4,14 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// What nobody does alone, with the real programs under real accounts, and the ways around it.
+/// Operations that need two persons, with the real programs under real accounts, and attempts to bypass them.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct TwoPersonTests {
     private static let started = OncePerLedger { try await StaffedDaemon() }
 
-    @Test("an import waits for another person, then for its requester with the very same files", .everyEngine)
+    @Test(
+        "completes an import after another person's approval, by its requester with the very same files", .everyEngine
+    )
     func keyImport() async throws {
         let daemon = try await Self.started.value
         func forged(_ name: String) throws -> ForgedMerchant {
@@ -37,7 +39,7 @@ struct TwoPersonTests {
         let approved = try await daemon.run(.bob, "approval", "approve", approval)
         #expect(approved.status == 0 && approved.output.contains("Status            approved"), "\(approved)")
         #expect(try await daemon.decrypt(merchant).code == "unknown_public_key_hash")
-        // Bob has the approval's name, and files of his own.
+        // Bob has the approval's name, and his own files.
         try await use(try merchant.files(for: .bob), as: .bob, saying: "Only the person who asked")
         try await use(substitutes, as: .alice, saying: "The approval was given for another operation or other")
         let done = try await daemon.harness.paytokenctl(
@@ -52,7 +54,7 @@ struct TwoPersonTests {
     }
 
     @Test(
-        "changing the audit key takes two persons; the record then verifies with both keys and not with the old one alone"
+        "changes the audit key with two persons only; the record then verifies with both keys, not with the old alone"
     )
     func auditKey() async throws {
         let daemon = try await StaffedDaemon()
@@ -78,7 +80,7 @@ struct TwoPersonTests {
                 nil, "audit", "verify", "--export", files.path("record.jsonl"), "--public-key", files.path(file))
             #expect(verified.status == status, "\(file): \(verified)")
         }
-        // The next start goes on with the new key.
+        // The next start continues with the new key.
         #expect(try await daemon.harness.stop().status == 0)
         try await daemon.harness.start()
         #expect(try await daemon.isIntact())
@@ -90,7 +92,7 @@ struct TwoPersonTests {
         #expect(try await daemon.isIntact())
     }
 
-    @Test("suspending takes one person and is immediate; resuming takes two", .everyEngine)
+    @Test("suspends at once with one person, and requires two to resume", .everyEngine)
     func resume() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("resume")
@@ -110,7 +112,7 @@ struct TwoPersonTests {
         #expect(again.status == 1 && again.error.contains("The approval is done"), "\(again)")
     }
 
-    @Test("a key retired with immediate effect cannot become active again through a suspension")
+    @Test("never reactivates a key retired with immediate effect through a suspension")
     func retiredStaysRetired() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("detour")
@@ -122,11 +124,11 @@ struct TwoPersonTests {
         let refused = try await daemon.decrypt(merchant)
         #expect(refused.code == "key_not_active")
         #expect(refused.string("message")?.contains("deactivated and its cut-off, 2") == true, "\(refused)")
-        // What the record says of the resumption is what it led to.
+        // The record of the resumption states the resulting state.
         #expect(
             try await daemon.records(merchant).last { $0.string("event") == "key_state_change" }?.string("to")
                 == "deactivated")
-        // Not by a compromise that was taken back either.
+        // Nor through a withdrawn compromise.
         let compromise = try await daemon.ask(.alice, "key", "compromise", merchant.hex, "--reason", "r")
         #expect(try await daemon.run(.alice, "approval", "withdraw", compromise).status == 0)
         #expect(try await daemon.state(merchant) == "suspended")
@@ -135,7 +137,7 @@ struct TwoPersonTests {
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
     }
 
-    @Test("what is rejected or withdrawn is not done; only its requester withdraws", .everyEngine)
+    @Test("does nothing after a rejection or withdrawal, and lets only the requester withdraw", .everyEngine)
     func rejectedAndWithdrawn() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("rejected")
@@ -155,13 +157,13 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "deactivated")
     }
 
-    @Test("an approved request is not carried out when its key has changed meanwhile", .everyEngine)
+    @Test("does not carry out an approved request if its key has changed meanwhile", .everyEngine)
     func keyChanged() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("changed")
         #expect(try await daemon.run(.bob, "key", "suspend", merchant.hex, "--reason", "r").status == 0)
         let approval = try await daemon.ask(.alice, "key", "destroy", merchant.hex, "--reason", "r")
-        // Root needs nobody.
+        // Root needs no second person.
         #expect(try await daemon.run(nil, "key", "resume", merchant.hex, "--reason", "a mistake").status == 0)
         #expect(try await daemon.run(nil, "key", "retire", merchant.hex, "--reason", "rotated").status == 0)
         let late = try await daemon.run(.bob, "approval", "approve", approval)
@@ -169,7 +171,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "deactivated")
     }
 
-    @Test("a request that nobody approved in time has expired", .everyEngine)
+    @Test("expires a request that was not approved in time", .everyEngine)
     func expired() async throws {
         let daemon = try await Self.started.value
         let merchant = try await daemon.merchant("expired")
@@ -184,7 +186,7 @@ struct TwoPersonTests {
         #expect(try await daemon.state(merchant) == "suspended")
     }
 
-    @Test("requests of a person who has lost the role are not carried out", .everyEngine)
+    @Test("does not carry out requests of a person who has lost the role", .everyEngine)
     func roleLost() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("role")
@@ -198,13 +200,13 @@ struct TwoPersonTests {
         let late = try await daemon.run(.bob, "approval", "approve", approval)
         #expect(late.status == 1 && late.error.contains("does not hold the role admin any more"), "\(late)")
         #expect(try await daemon.state(merchant) == "suspended")
-        // Nor does the rule let one person pass who was two before.
+        // Nor does the rule accept one person where two were needed before.
         let alone = try await daemon.run(.alice, "key", "resume", merchant.hex, "--reason", "r")
         #expect(alone.status == 77, "\(alone)")
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    @Test("requests survive a restart, and so do the rule and the suspension", .everyEngine)
+    @Test("keeps requests, the rule and the suspension across a restart", .everyEngine)
     func restart() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("restart")
@@ -219,7 +221,7 @@ struct TwoPersonTests {
         #expect(try await daemon.harness.stop().status == 0)
     }
 
-    @Test("accepting a restored ledger takes two persons, and so does adopting a key that it does not know")
+    @Test("requires two persons to accept a restored ledger, and to adopt a key that it does not know")
     func acceptAndAdopt() async throws {
         let daemon = try await StaffedDaemon()
         let backup = daemon.harness.directory.path("backup.sqlite")
@@ -241,7 +243,7 @@ struct TwoPersonTests {
         #expect(accepted.status == 0, "\(accepted)")
         let fence = try await daemon.harness.restoreFence()
 
-        // The ledger was copied before the import: the key lies in the token and is nobody's.
+        // The ledger was copied before the import: the key is in the HSM token, and unknown to the ledger.
         #expect(try await daemon.decrypt(merchant).code == "key_not_active")
         let adoption = try await daemon.ask(
             .alice, "key", "adopt", merchant.hex, "--reason", "imported after the backup")
@@ -256,7 +258,7 @@ struct TwoPersonTests {
     }
 
     @Test(
-        "accounts with one login uid count as one person; one account never counts as two",
+        "counts accounts with one login uid as one person, and one account never as two",
         .enabled("run it where root can set a login uid, outside a container") { try await Staff.canLogIn() })
     func loginUID() async throws {
         let daemon = try await Self.started.value
@@ -270,7 +272,7 @@ struct TwoPersonTests {
         let asked = try await run(.alice, 22001, "key", "resume", merchant.hex, "--reason", "r")
         #expect(asked.status == 75, "\(asked)")
         let approval = try #require(asked.error.split(whereSeparator: \.isWhitespace).last.map(String.init))
-        // su or sudo to another account makes nobody another person, nor do two logins who share one.
+        // Neither su or sudo to another account nor a shared account makes another person.
         for (who, login): (Staff, UInt32) in [(.bob, 22001), (.bob, Staff.alice.rawValue), (.alice, 22002)] {
             let same = try await run(who, login, "approval", "approve", approval)
             #expect(same.status == 1 && same.error.contains("a second person must"), "\(who) \(login): \(same)")
@@ -280,7 +282,7 @@ struct TwoPersonTests {
         #expect(try await daemon.decrypt(merchant).status == 200)
     }
 
-    @Test("what expired while the daemon was down is recorded as expired at its start", .everyEngine)
+    @Test("records at its start what expired while the daemon was down", .everyEngine)
     func expiredAtStart() async throws {
         let daemon = try await StaffedDaemon()
         let merchant = try await daemon.merchant("lapsed")

@@ -5,13 +5,13 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// What the daemon says when a part of it is away, and that it comes back by itself.
+/// Answers of the daemon while a part of it is away, and its recovery without intervention.
 @Suite struct UnavailabilityTests {
-    @Test("while the ledger cannot be written nothing is released; afterwards the same request succeeds")
+    @Test("releases nothing while the ledger cannot be written, and serves the same request afterwards")
     func ledger() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
-        // Another process's write transaction that does not end, such as a backup gone wrong.
+        // Another process's write transaction that does not end, such as a failed backup.
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         configuration.busyMode = .timeout(10)
@@ -31,7 +31,7 @@ import TokenForge
     }
 
     @Test(
-        "while the HSM is away requests get hsm_unavailable and the daemon is not ready; when it returns they succeed")
+        "answers hsm_unavailable and is not ready while the HSM is away, and serves when it returns")
     func tokenAway() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         let files = FileManager.default
@@ -53,7 +53,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("before any HSM token is open, a recorded key is hsm_unavailable and not unknown")
+    @Test("answers hsm_unavailable, not an unknown key, for a recorded key before any HSM token is open")
     func tokenAwayAtStart() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.stop().status == 0)
@@ -68,12 +68,12 @@ import TokenForge
         try files.removeItem(atPath: harness.directory.path("tokens"))
         try files.moveItem(atPath: harness.directory.path("away"), toPath: harness.directory.path("tokens"))
         try await harness.waitUntilReady()
-        // Ready means that the keys are known, too.
+        // Ready implies that the keys are known.
         #expect(try await harness.decrypt(paymentToken, reference: "r").status == 200)
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("when the ledger's file is removed the daemon is not ready and releases nothing")
+    @Test("is not ready and releases nothing when the ledger's file is removed")
     func ledgerRemoved() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -87,7 +87,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a hanging worker is killed after call_timeout, and the next one answers its call")
+    @Test("kills a hanging worker after call_timeout, and answers its call from the next one")
     func workerHangs() async throws {
         var configuration = DaemonConfiguration()
         configuration.hsmToken = ["call_timeout: 3s"]
@@ -102,7 +102,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key in the HSM without a ledger record is listed as external and does not decrypt")
+    @Test("lists a key in the HSM without a ledger record as external, and does not decrypt with it")
     func keyWithoutRecord() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.ecMerchant])
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
@@ -125,7 +125,9 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a key missing in every HSM token is hsm_unavailable while its state decrypts, else key_not_active")
+    @Test(
+        "answers hsm_unavailable for a key missing in every HSM token if its state decrypts, otherwise key_not_active"
+    )
     func missingKey() async throws {
         let harness = try await DaemonHarness(merchants: [SharedForge.rsaMerchant])
         #expect(try await harness.stop().status == 0)

@@ -5,7 +5,7 @@ import Testing
 import TokenForge
 
 @Suite struct VerifyTests {
-    @Test("verify answers with the chain: leaf, intermediate, root, each with its fingerprint")
+    @Test("answers with the chain: leaf, intermediate, root, each with its fingerprint")
     func chain() async throws {
         let paymentToken = try SharedForge.paymentToken(for: SharedForge.rsaMerchant.merchant)
         let answer = try await SharedDaemon.harness.verify(paymentToken)
@@ -28,8 +28,7 @@ import TokenForge
         }
     }
 
-    @Test(
-        "verify uses no key and claims nothing: tokens for unknown keys verify, and a verified token can be decrypted")
+    @Test("uses no key and claims nothing: verifies payment tokens for unknown keys, and leaves them decryptable")
     func claimsNothing() async throws {
         let harness = try await SharedDaemon.harness
         let outsider = try ForgedMerchant(
@@ -46,8 +45,8 @@ import TokenForge
         #expect(answer.status == 200 && answer.member("repeated")?.boolValue == false, "\(answer)")
     }
 
-    /// What is signed has no separators; openapi.json says what that means for verify's answer.
-    @Test("a token whose members were shifted by 32 bytes verifies, but is not decrypted and claims nothing")
+    /// The signed data have no separators; openapi.json explains the consequence for verify's answer.
+    @Test("verifies a payment token with members shifted by 32 bytes, but does not decrypt or claim it")
     func moved() async throws {
         let harness = try await SharedDaemon.harness
         let paymentToken = try SharedForge.mint.mint(
@@ -71,7 +70,7 @@ import TokenForge
         #expect(try await harness.decrypt(paymentToken).status == 200)
     }
 
-    @Test("`at` replaces the current time in the signing-time check")
+    @Test("replaces the current time in the signing-time check with `at`")
     func at() async throws {
         let harness = try await SharedDaemon.harness
         var recipe = TokenRecipe(merchant: try SharedForge.ecMerchant.merchant)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// What a library may do to its worker, and that it costs a whole daemon's callers nothing: every request is answered.
+/// Faults of a library in its worker that cost a daemon's callers nothing: every request is answered.
 @Suite struct WorkerFaultTests {
     private struct Place {
         let hsmToken: ScriptedToken
@@ -18,7 +18,7 @@ import TokenForge
             harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         }
 
-        /// Releases so many tokens, four at a time.
+        /// Releases this number of payments, four at a time.
         func release(_ count: Int) async throws {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<4 {
@@ -35,7 +35,7 @@ import TokenForge
             }
         }
 
-        /// The value of the first line of the metrics with that name and all those labels; 0 when there is none.
+        /// The value of the metrics' first line with that name and all those labels; 0 if there is none.
         func metric(_ name: String, _ labels: String...) async throws -> Double {
             try await harness.admin("/metrics").metric(name, labels).first ?? 0
         }
@@ -45,7 +45,7 @@ import TokenForge
         }
     }
 
-    @Test("a hanging call ends its worker at call_timeout; the next worker answers what was in flight")
+    @Test("ends the worker of a hanging call at call_timeout, and answers the calls in flight from the next worker")
     func hang() async throws {
         let place = try await Place(["call_timeout: 3s"])
         try place.hsmToken.play("fault C_DeriveKey nth=5 hang once")
@@ -54,7 +54,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a library that crashes in any call loses no request")
+    @Test("loses no request to a library that crashes in any call")
     func crash() async throws {
         let place = try await Place()
         for (number, call) in ["C_DeriveKey", "C_GetAttributeValue", "C_DestroyObject"].enumerated() {
@@ -62,18 +62,18 @@ import TokenForge
             try await place.release(12)
             #expect(try await place.restarts("died") == Double(number + 1), "\(call)")
         }
-        // The ledger knows each once.
+        // The ledger has each once.
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a library that fails for good after a few calls in every worker loses no request")
+    @Test("loses no request to a library that fails permanently after a few calls in every worker")
     func poisoned() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
         kill(first, SIGKILL)
         try await wait(for: "the next worker") { try place.harness.workers().contains { $0 != first } }
         try await place.harness.waitUntilReady()
-        // So many calls belong to a worker's start.
+        // This number of calls belongs to a worker's start.
         let next = try place.harness.worker()
         let atStart = place.hsmToken.calls("C_DeriveKey").count { $0.process == next }
         #expect(atStart > 2)
@@ -83,7 +83,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("a leaking worker is replaced before it is stopped, and no request is lost")
+    @Test("replaces a leaking worker before it is stopped, and loses no request")
     func leak() async throws {
         let place = try await Place()
         let first = try place.harness.worker()
@@ -97,7 +97,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("replacing workers after a number of operations loses no request")
+    @Test("loses no request when workers are replaced after a number of operations")
     func recycled() async throws {
         let place = try await Place(["recycle_after: 20"])
         try await place.release(100)
@@ -109,9 +109,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test(
-        "after the HSM ended its login, a wrong PIN file is tried once, and status says so"
-    )
+    @Test("tries a wrong PIN file once after the HSM ended its login, and reports it in status")
     func wrongPINAfterRotation() async throws {
         let place = try await Place()
         let harness = place.harness
@@ -139,7 +137,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("an HSM with fewer sessions than configured serves with those, and status says how many")
+    @Test("serves with the sessions of an HSM that has fewer than configured, and reports their number in status")
     func fewerSessions() async throws {
         let place = try await Place(["sessions: 4"], "session-limit 3")
         let status = try await place.harness.admin("/v1/status")
@@ -152,7 +150,7 @@ import TokenForge
         #expect(try await place.harness.stop().status == 0)
     }
 
-    @Test("time waiting for the HSM and time in it are measured separately, once for each call")
+    @Test("measures the wait for the HSM separately from the call, once for each call")
     func histograms() async throws {
         let place = try await Place(["sessions: 1"])
         let calls = try await place.metric("paytokend_hsm_call_seconds_count", "operation=\"decrypt\"")

@@ -5,10 +5,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// What a clock that was ahead has left in the ledger: seen by readiness, and taken back by two persons.
+/// Traces of a clock that was ahead in the ledger: detected by readiness, and resolved by two persons.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct WrongClockTests {
-    /// As a daemon left it that pruned while its clock was ahead.
+    /// Changes the ledger as a daemon would that pruned while its clock was ahead.
     private func forget(before time: Date, in harness: DaemonHarness) async throws {
         let database = try DatabaseQueue(path: harness.directory.path("ledger.sqlite"))
         try await database.write { db in
@@ -23,7 +23,9 @@ struct WrongClockTests {
         try SharedForge.mint.mint(TokenRecipe(merchant: SharedForge.ecMerchant.merchant, signingTime: signed))
     }
 
-    @Test("after a wrong clock all tokens are replays, with the reason, until two persons accept the clock")
+    @Test(
+        "refuses all payment tokens as replays after a wrong clock, with the reason, until two persons accept the clock"
+    )
     func accepted() async throws {
         let daemon = try await StaffedDaemon(merchants: [SharedForge.ecMerchant])
         let harness = daemon.harness
@@ -32,7 +34,7 @@ struct WrongClockTests {
         #expect(try await harness.stop().status == 0)
         try await forget(before: Date(timeIntervalSinceNow: 300 * 86_400), in: harness)
         try await harness.start(untilReady: false)
-        // Until the token has answered, it is a reason too.
+        // Until the HSM token has answered, it is a reason too.
         try await wait(for: "the clock alone to be the reason") {
             let reasons = try await Curl.request("/readyz", socket: harness.socket).member("reasons")?.arrayValue
             return reasons?.count == 1 && reasons?.first?.string("component") == "clock"
@@ -70,15 +72,15 @@ struct WrongClockTests {
         // Signed before the fence: it may have been released, and its claim pruned.
         let doubtful = try await harness.decrypt(paymentToken(signed: fence - 1))
         #expect(doubtful.code == "transaction_replayed", "\(doubtful)")
-        // Within the window at once, give or take the fence's rounding to seconds.
+        // Within the window at once, apart from the fence's rounding to seconds.
         let fresh = try paymentToken(signed: fence)
         try await wait(for: "the first token to be served") { try await harness.decrypt(fresh).status == 200 }
         #expect(try await harness.decrypt(fresh).code == "transaction_replayed")
-        // A claim that is still there refuses and repeats as ever.
+        // A claim that is still there refuses and repeats as usual.
         #expect(try await harness.decrypt(earlier).code == "transaction_replayed")
         let again = try await harness.decrypt(earlier, reference: "order-1")
         #expect(again.status == 200 && again.member("repeated")?.boolValue == true, "\(again)")
-        // A second acceptance would take nothing back.
+        // A second acceptance would change nothing.
         let second = try await harness.paytokenctl(words)
         #expect(second.status == 1 && second.error.hasPrefix("invalid_state"), "\(second)")
         #expect(try await daemon.isIntact())

@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The daemon's way to its ledger's server by TCP: TLS, and names.
+/// The daemon's connection to its ledger's server by TCP: TLS, and names.
 @Suite struct LedgerConnectionTests {
-    /// A daemon whose ledger's URL ends so.
+    /// A daemon whose ledger URL has this ending.
     private func configuration(_ database: DaemonDatabase, _ ending: String = "") -> DaemonConfiguration {
         var configuration = DaemonConfiguration()
         configuration.database = database
@@ -15,9 +15,7 @@ import TokenForge
         return configuration
     }
 
-    @Test(
-        "with sslmode=verify-full the daemon serves on a server with the right certificate, and exits 78 with one that has expired or is another's"
-    )
+    @Test("serves with sslmode=verify-full and the server's right certificate, and exits with 78 for a wrong one")
     func certificates() async throws {
         let certificates = try await ServerCertificates()
         let server = try await DaemonDatabase.prepared(.onTCP())
@@ -33,7 +31,7 @@ import TokenForge
             WHERE usename = '\(DaemonDatabase.daemon)'
             """)
         #expect(encrypted == "t")
-        // While it runs: the next connection is refused, and taken when the certificate is right again.
+        // At run time, the next connection is refused, and accepted when the certificate is right again.
         try await server.use(.expired, of: certificates)
         #expect(try await harness.decrypt(SharedForge.paymentToken()).code == "ledger_unavailable")
         try await server.use(.right, of: certificates)
@@ -48,9 +46,7 @@ import TokenForge
         }
     }
 
-    @Test(
-        "while the server's name does not resolve, requests are refused within ledger.timeout and all else goes on; later releases do, without a restart"
-    )
+    @Test("refuses requests within ledger.timeout while the server's name does not resolve, and recovers by itself")
     func hangingResolver() async throws {
         let server = try await DaemonDatabase.prepared(.onTCP())
         let harness = try await DaemonHarness(prepared: configuration(DaemonDatabase(on: server), "?sslmode=disable"))
@@ -86,7 +82,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("a daemon can be ended while the server's name does not resolve")
+    @Test("ends on request while the server's name does not resolve")
     func endedMeanwhile() async throws {
         let server = try await DaemonDatabase.prepared(.onTCP())
         let harness = try await DaemonHarness(prepared: configuration(DaemonDatabase(on: server), "?sslmode=disable"))

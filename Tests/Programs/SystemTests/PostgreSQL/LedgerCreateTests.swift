@@ -3,7 +3,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-/// `paytokenctl ledger create`, and what the daemon's role may do after it.
+/// `paytokenctl ledger create`, and the rights of the daemon's role after it.
 @Suite struct LedgerCreateTests {
     private static let server = Task {
         let server = try await PostgreSQLServer()
@@ -28,7 +28,7 @@ import Testing
         return try JSONValue(parsing: result.outputBytes)
     }
 
-    @Test("the schema is made once, looked at in a dry run, and made again without a change")
+    @Test("makes the schema once, checks it in a dry run, and changes nothing when repeated")
     func walk() async throws {
         let (server, name, url) = try await empty()
         let dry = try await create(url, "--grant", "paytokend", "--dry-run", "--output", "json")
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(
-        "the daemon's role adds records, checkpoints and claims, and can neither change nor delete one",
+        "lets the daemon's role add records, audit checkpoints and claims, but neither change nor delete one",
         arguments: ["audit_record", "checkpoint", "claim"])
     func leastRights(table: String) async throws {
         let (server, name, url) = try await empty()
@@ -70,9 +70,7 @@ import Testing
         #expect(try await server.sql("SELECT count(*) FROM paytokend.\(table)", in: name, as: "paytokend") == "0")
     }
 
-    @Test(
-        "--connections limits the role where the account may do that; else nothing is done, and without it the limit stays"
-    )
+    @Test("limits the role with --connections where the account may, otherwise does nothing; keeps it without")
     func connections() async throws {
         let (server, name, url) = try await empty()
         try await server.sql(
@@ -99,7 +97,7 @@ import Testing
         #expect(try await limit() == "24")
     }
 
-    @Test("the password comes from a file or the terminal, never from the arguments")
+    @Test("reads the password from a file or the terminal, never from the arguments")
     func password() async throws {
         let server = try await PostgreSQLServer()
         try await server.sql("CREATE ROLE ledger_owner LOGIN PASSWORD 'correct horse'")
@@ -120,7 +118,7 @@ import Testing
             #expect(result.status == status && result.error.contains(words), "\(arguments): \(result)")
             #expect(!result.error.contains("horse") && !result.error.contains("staple"), "\(result)")
         }
-        // A terminal of its own, on which the password is typed; what it shows is what script writes.
+        // The password is typed on a separate terminal, whose output script writes.
         let command = "\(try Program.built("paytokenctl")) ledger create --ask-password '\(url)'"
         let typed = try await Program.run(
             Program.installed("script"), ["-qec", command, "/dev/null"], input: Array("correct horse\n".utf8))
@@ -128,7 +126,7 @@ import Testing
         #expect(typed.output.contains("Password of ledger_owner: ") && typed.output.contains("unchanged"), "\(typed)")
     }
 
-    @Test("a password in the URL is refused without being shown")
+    @Test("refuses a password in the URL without showing it")
     func passwordInURL() async throws {
         for url in ["postgresql://owner:hunter2@db1/x", "postgresql://db1/x?password=hunter2"] {
             let result = try await create(url)
@@ -137,7 +135,7 @@ import Testing
         }
     }
 
-    @Test("what cannot be done is said with what to do")
+    @Test("explains what cannot be done, and the remedy")
     func refused() async throws {
         let (server, name, url) = try await empty()
         let nobody = try await create(url, "--grant", "nobody; DROP TABLE x")

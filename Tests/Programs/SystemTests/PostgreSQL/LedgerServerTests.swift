@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The daemon and its ledger's server: how it begins, and what becomes of it when the server goes and comes.
+/// The daemon and its ledger's server: its start, and its behaviour when the server goes away and returns.
 @Suite struct LedgerServerTests {
     /// A daemon that waits for its server for two seconds, as node-1 of a database.
     private func configuration(_ database: DaemonDatabase, _ more: [String] = []) -> DaemonConfiguration {
@@ -14,14 +14,14 @@ import TokenForge
         return configuration
     }
 
-    /// One that is not expected to serve.
+    /// Starts a daemon that is not expected to serve.
     private func start(_ configuration: DaemonConfiguration) async throws -> ProgramResult {
         let harness = try await DaemonHarness(prepared: configuration, initializesToken: false)
         return try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
     }
 
     @Test(
-        "when the server stops and comes back nothing is released meanwhile, and the daemon goes on without a restart")
+        "releases nothing while the server is stopped, and continues without a restart once it is back")
     func stopped() async throws {
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
         let harness = try await DaemonHarness(
@@ -32,12 +32,12 @@ import TokenForge
         let refused = try await harness.decrypt(paymentToken, reference: "r")
         #expect(refused.status == 503 && refused.code == "ledger_unavailable", "\(refused)")
         #expect(refused.header("Retry-After").flatMap(Int.init) != nil && refused.member("paymentData") == nil)
-        // What needs no ledger goes on, and refusals keep their own codes.
+        // Requests without a ledger continue, and refusals keep their own codes.
         #expect(try await harness.verify(paymentToken).status == 200)
         let unknown = try SharedForge.mint.mint(
             TokenRecipe(merchant: SharedForge.ecMerchant.merchant, deviations: [.unknownPublicKeyHash]))
         #expect(try await harness.decrypt(unknown).code == "unknown_public_key_hash")
-        // What was found before counts for a second.
+        // An earlier result serves for a second.
         try await wait(for: "503 from /readyz, for the ledger") {
             let ready = try await Curl.request("/readyz", socket: harness.socket)
             return ready.status == 503 && ready.body.holds(Array("\"component\":\"ledger\"".utf8))
@@ -54,7 +54,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("status and metrics name the server, the role, the node and its hold on its name")
+    @Test("names the server, the role, the node and its lease on the name in status and metrics")
     func shown() async throws {
         let database = try await DaemonDatabase()
         let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])
@@ -87,16 +87,14 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test(
-        "a second daemon of a node's name exits 75 and leaves the first one alone; after its end the name is free at once"
-    )
+    @Test("exits with 75 as a second daemon of a node's name, which is free at once after the first one's end")
     func secondDaemon() async throws {
         let database = try await DaemonDatabase()
         let harness = try await DaemonHarness(configuration(database), merchants: [SharedForge.ecMerchant])
         let second = try await start(configuration(database))
         #expect(second.status == 75, "\(second)")
         #expect(second.error.contains("Another daemon is node node-1"), "\(second)")
-        // Before it gives up it waits, and says for whom.
+        // It waits before it exits, and logs for whom.
         #expect(
             second.error.contains("its lease is waited for") && second.error.contains("\"until\":\"20"), "\(second)")
         #expect(second.error.contains("a daemon at the server's own host"), "\(second)")
@@ -107,7 +105,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("at the start a server that is away is 75; a missing or newer schema, and a login that is refused, are 78")
+    @Test("exits at start with 75 if the server is away, and with 78 for a missing or newer schema or a refused login")
     func startRefused() async throws {
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
         let newer = try await DaemonDatabase(on: server)
@@ -132,7 +130,7 @@ import TokenForge
     }
 
     @Test(
-        "a daemon that logs in as the tables' owner, or as a superuser, is warned of",
+        "warns about a login as the tables' owner, or as a superuser",
         arguments: [
             DaemonDatabase.owner, PostgreSQLServer.superuser,
         ])
@@ -153,13 +151,13 @@ import TokenForge
         #expect(try await bound.stop().status == 0)
     }
 
-    @Test("the help names the server among what may be tried again")
+    @Test("names the server in the help among the reasons to try again")
     func help() async throws {
         let help = try await Program.run(Program.built("paytokend"), ["--help"])
         #expect(help.status == 0 && help.output.contains("or its server is away"), "\(help)")
     }
 
-    @Test("with an older database the daemon exits 78 and says what to do; once accepted, it serves")
+    @Test("exits with 78 and the remedy for an older database, and serves once it is accepted")
     func restored() async throws {
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())
         let database = try await DaemonDatabase(on: server)
@@ -172,7 +170,7 @@ import TokenForge
         try await server.sql("DROP DATABASE \(database.name)")
         try await server.sql("ALTER DATABASE kept RENAME TO \(database.name)")
 
-        // Each start records itself, so that the copy soon has as many records as the token remembers.
+        // Each start is recorded, so that the copy soon has as many records as the HSM token remembers.
         for _ in 0..<3 {
             let refused = try await Program.run(Program.built("paytokend"), ["--config", harness.configurationFile])
             #expect(refused.status == 78, "\(refused)")
@@ -193,7 +191,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("with require_standby the daemon is not ready while the server names none")
+    @Test("is not ready with require_standby while the server names no standby")
     func standbyRequired() async throws {
         let harness = try await DaemonHarness(
             prepared: configuration(DaemonDatabase(), ["require_standby: true"]))
@@ -205,7 +203,7 @@ import TokenForge
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("the password comes from its file; it and card data are in no output, log, process list or row")
+    @Test("reads the password from its file, and keeps it and card data out of output, log, process list and rows")
     func secrecy() async throws {
         let password = "horse-battery-\(UInt32.random(in: 0 ... .max))"
         let server = try await DaemonDatabase.prepared(PostgreSQLServer())

@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// A host with a file of its own joins a database that another host serves from: `paytokenctl ledger move`, with whole programs.
+/// A host with its own file that joins a database in use by another host: `paytokenctl ledger move`, with whole
+/// programs.
 @Suite struct MovedHostTests {
     private let database: DaemonDatabase
     private let host: DaemonHarness
@@ -35,7 +36,7 @@ import TokenForge
         try await Program.run(Program.built("paytokenctl"), arguments + more)
     }
 
-    /// The host's daemon uses the database from its next start on.
+    /// Makes the host's daemon use the database from its next start on.
     private func useDatabase() throws {
         let yaml = try String(contentsOfFile: host.configurationFile, encoding: .utf8)
         try host.directory.write(
@@ -49,14 +50,14 @@ import TokenForge
     }
 
     @Test(
-        "a host moves into a database that another one uses: record unbroken, both hosts' releases refused as replays, keys as strict as either had them"
+        "moves a host into a database in use: record unbroken, releases of both refused as replays, stricter key states"
     )
     func joins() async throws {
         var configuration = Self.configuration("host-2")
         configuration.database = database
         let other = try await DaemonHarness(
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
-        // One payment token is released by both, which is what hosts with ledgers of their own do.
+        // Both release one payment token, as hosts with separate ledgers do.
         let both = try SharedForge.paymentToken()
         let mine = try SharedForge.paymentToken(for: SharedForge.rsaMerchant.merchant)
         let theirs = try SharedForge.paymentToken()
@@ -81,7 +82,7 @@ import TokenForge
         #expect(moved.status == 0 && moved.output.contains("Released on both sides"), "\(moved)")
         #expect(moved.error.contains("ledger.node: host-1"), "\(moved)")
 
-        // The file never serves again, and says where it went.
+        // The file never serves again, and names its new place.
         let old = try await Program.run(Program.built("paytokend"), ["--config", host.configurationFile])
         #expect(old.status == 78 && old.error.contains("was moved to "), "\(old)")
         #expect(old.error.contains("/\(database.name)") && !old.error.contains(DaemonDatabase.owner), "\(old)")
@@ -112,7 +113,7 @@ import TokenForge
         }
     }
 
-    @Test("killed again and again, it completes, and the record is there once")
+    @Test("completes after repeated kills, with the record there once")
     func killed() async throws {
         let released = try SharedForge.paymentToken()
         #expect(try await host.decrypt(released, reference: "order-1").status == 200)
@@ -145,7 +146,7 @@ import TokenForge
         #expect(try await host.stop().status == 0)
     }
 
-    @Test("what is wrong is said with an exit status of its own, and nothing is changed")
+    @Test("reports each fault with its own exit status, and changes nothing")
     func refused() async throws {
         #expect(try await host.stop().status == 0)
         let paytokenctl = try Program.built("paytokenctl")

@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Daemons that want the same node's name, one after the other: on one host with one HSM token, as a restart or a second start
-/// has them.
+/// Daemons that claim the same node name, one after the other: on one host with one HSM token, as after a restart or a
+/// second start.
 @Suite struct NodeNameTests {
     private let database: DaemonDatabase
     private let hsmToken: TokenDirectory
@@ -18,7 +18,7 @@ import TokenForge
         var configuration = DaemonConfiguration()
         configuration.database = database
         configuration.hsmTokens = [TokenEntry("primary", hsmToken)]
-        // So long that nothing here ends by it.
+        // Long enough that no test ends by it.
         configuration.ledger = ["timeout: 60s"]
         return configuration
     }
@@ -27,7 +27,7 @@ import TokenForge
         Int(try await database.sql("SELECT fence FROM node WHERE name = 'node-1'"))
     }
 
-    /// Holds up every claim until it is ended.
+    /// Blocks every claim until it is ended.
     private func holdClaims() async throws -> RunningProgram {
         let holder = try database.server.session(
             "BEGIN; LOCK TABLE paytokend.claim IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(3600)", in: database.name)
@@ -44,9 +44,7 @@ import TokenForge
                 """))
     }
 
-    @Test(
-        "a daemon that is stopped before its commit, and goes on when another one has its name, commits nothing and releases nothing"
-    )
+    @Test("neither commits nor releases anything in a daemon paused before its commit while another takes its name")
     func stoppedBeforeCommit() async throws {
         let first = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()
@@ -73,7 +71,7 @@ import TokenForge
         #expect(answer.status == 503 && answer.code == "ledger_unavailable", "\(answer)")
         #expect(answer.member("paymentData") == nil)
         #expect(try await database.sql("SELECT count(*) FROM claim") == "1")
-        // It is not ready, says why, and serves nothing that needs the ledger.
+        // It is not ready, reports why, and serves nothing that needs the ledger.
         try await wait(for: "the reason") {
             let ready = try await Curl.request("/readyz", socket: first.socket)
             return ready.status == 503 && ready.text.contains("Another daemon has taken this node's name")
@@ -88,7 +86,7 @@ import TokenForge
         #expect(try await second.stop().status == 0)
     }
 
-    @Test("after kill -9 the next start waits for the rest of the lease and serves")
+    @Test("waits for the rest of the lease at the next start after kill -9, and serves")
     func killed() async throws {
         let harness = try await DaemonHarness(configuration, merchants: [SharedForge.ecMerchant])
         let paymentToken = try SharedForge.paymentToken()

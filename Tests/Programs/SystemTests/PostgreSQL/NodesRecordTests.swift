@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Two hosts with a token each and one ledger.
+/// Two hosts with an HSM token each and one ledger.
 struct TwoNodes {
     let database: DaemonDatabase
     let first: DaemonHarness
@@ -23,12 +23,12 @@ struct TwoNodes {
         return configuration
     }
 
-    /// The second one's key stands in the first one's record.
+    /// Waits until the first node's record contains the second one's key.
     func waitForPin(_ count: Int = 1) async throws {
         try await wait(for: "the pin") { try await events(of: first).count { $0 == "audit_key_pinned" } == count }
     }
 
-    /// What a daemon's own record says, the oldest first.
+    /// The events of a daemon's own record, oldest first.
     func events(of daemon: DaemonHarness) async throws -> [String] {
         try await records(daemon).reversed().compactMap { $0.string("event") }
     }
@@ -40,7 +40,7 @@ struct TwoNodes {
         return try JSONValue(parsing: listed.outputBytes).arrayValue ?? []
     }
 
-    /// `NODE=FILE` of a node's public keys, as its own daemon gives them.
+    /// `NODE=FILE` of a node's public keys, from its own daemon.
     func givenKey(_ daemon: DaemonHarness, _ node: String) async throws -> String {
         let shown = try await daemon.paytokenctl(["audit", "public-key"])
         try #require(shown.status == 0, "\(shown)")
@@ -48,8 +48,8 @@ struct TwoNodes {
             + (try first.directory.write(shown.outputBytes, to: "\(node)-\(UInt32.random(in: 0 ... .max)).pem"))
     }
 
-    /// What `paytokenctl audit verify` and `scripts/verify-audit` say of an export of all nodes by the first one's pins, which must
-    /// be the same.
+    /// The verdict of `paytokenctl audit verify` and `scripts/verify-audit` on an export of all nodes by the keys that
+    /// the first one trusts. Both must agree.
     func verdictOfExport(_ key: String, _ arguments: [String] = []) async throws -> ProgramResult {
         let export = first.directory.path("all-\(UInt32.random(in: 0 ... .max)).jsonl")
         let exported = try await first.paytokenctl(["audit", "export", "--node", "all", "--out", export])
@@ -66,9 +66,9 @@ struct TwoNodes {
     static let script = ProjectFiles.path("scripts/verify-audit")
 }
 
-/// What one host shows of the other's record.
+/// One host's view of the other's record.
 @Suite struct NodesRecordTests {
-    @Test("one host's page for an assessor is about all hosts, and is counted again by the key that it is given with")
+    @Test("writes one host's page about all hosts, which is recounted with the key that comes with it")
     func report() async throws {
         let nodes = try await TwoNodes()
         let (first, second) = (nodes.first, nodes.second)
@@ -91,7 +91,7 @@ struct TwoNodes {
     }
 
     @Test(
-        "either host lists, exports and verifies all records; each chain is verified by its own key or by one that is pinned"
+        "lists, exports and verifies all records on either host; each chain by its own key or one trusted on first use"
     )
     func all() async throws {
         let nodes = try await TwoNodes()
@@ -123,7 +123,7 @@ struct TwoNodes {
         ])
         #expect(wrong.status == 1 && wrong.output.contains("not signed by a given key"), "\(wrong)")
 
-        // Where a release was recorded shows from everywhere.
+        // A release shows its recording node on every host.
         let elsewhere = try await nodes.records(first, ["--node", "node-2", "--transaction", transaction])
         #expect(elsewhere.map { $0.string("node") } == ["node-2"])
         #expect(try await nodes.records(first, ["--transaction", transaction]).isEmpty)
@@ -142,15 +142,13 @@ struct TwoNodes {
 
         let whole = try await nodes.verdictOfExport(nodes.givenKey(first, "node-1"))
         #expect(whole.status == 0 && whole.output.contains("key pinned by node node-1"), "\(whole)")
-        // The second one's record pins the first one's key, too.
+        // The second node's record trusts the first one's key, too.
         let other = try await second.paytokenctl(["audit", "verify", "--node", "all"])
         #expect(other.status == 0 && other.output.contains("key pinned by node node-2"), "\(other)")
         for daemon in [first, second] { #expect(try await daemon.stop().status == 0) }
     }
 
-    @Test(
-        "pages of all records have each record once; filters and CSV work with nodes; a name that is nobody's is refused with those there are"
-    )
+    @Test("lists each record of all nodes once over pages, filters, writes CSV, and names the nodes for an unknown one")
     func forms() async throws {
         let nodes = try await TwoNodes()
         let first = nodes.first
@@ -167,7 +165,7 @@ struct TwoNodes {
                 #expect(page.status == 200, "\(page)")
                 let items = page.member("items")?.arrayValue ?? []
                 seen += items.map { ($0.string("node") ?? "") + " " + ($0.sequence ?? "") }
-                // Each look adds a record, which the newest-first pages never come to.
+                // Each reading adds a record, which the newest-first pages never reach.
                 guard let next = page.member("next")?.stringValue, seen.count < 60 else { break }
                 cursor = "&cursor=" + next.replacing(":", with: "%3A").replacing(",", with: "%2C")
             } while true
@@ -197,7 +195,9 @@ struct TwoNodes {
         #expect(try await first.stop().status == 0)
     }
 
-    @Test("either host keeps the heads of all, which go on from one another; another node's is the last that it made")
+    @Test(
+        "keeps the heads of all nodes on either host, each continuing the last; another node's is the last that it made"
+    )
     func heads() async throws {
         let nodes = try await TwoNodes()
         let first = nodes.first
@@ -214,7 +214,7 @@ struct TwoNodes {
             #expect(kept.output.contains("node node-1, record ") && kept.output.contains("node node-2, record "))
             #expect(kept.output.contains("intact from record") == (count == 4), "\(kept)")
             #expect(try FileManager.default.contentsOfDirectory(atPath: heads).count == count)
-            // Its next head, which the first one then finds.
+            // Its next head, which the first node then finds.
             #expect(try await nodes.second.paytokenctl(["audit", "head"]).status == 0)
         }
         let own = try await nodes.second.paytokenctl(["audit", "head", "--node", "node-1"])
@@ -222,7 +222,7 @@ struct TwoNodes {
         for daemon in [first, nodes.second] { #expect(try await daemon.stop().status == 0) }
     }
 
-    @Test("with a ledger in a file there is its one node, and others are refused")
+    @Test("lists the only node of a ledger in a file, and refuses others")
     func file() async throws {
         let harness = try await DaemonHarness()
         let status = try await harness.paytokenctl(["status", "--output", "json"])
@@ -239,7 +239,7 @@ struct TwoNodes {
         #expect(try await harness.stop().status == 0)
     }
 
-    @Test("another audit key is pinned by the word of the former one, which has sealed its announcement")
+    @Test("trusts a changed audit key through the former one, which sealed its announcement")
     func anotherKey() async throws {
         let nodes = try await TwoNodes()
         try await nodes.waitForPin()
@@ -251,7 +251,7 @@ struct TwoNodes {
         let verified = try await nodes.first.paytokenctl(["audit", "verify", "--node", "node-2"])
         #expect(verified.status == 0 && verified.output.contains("key pinned by node node-1"), "\(verified)")
         #expect(try await nodes.verdictOfExport(nodes.givenKey(nodes.first, "node-1")).status == 0)
-        // A later daemon finds its pins in its record, and makes none anew.
+        // A later daemon finds its trusted keys in its record, and adds none.
         #expect(try await nodes.first.stop().status == 0)
         try await nodes.first.start()
         #expect(try await nodes.second.stop().status == 0)

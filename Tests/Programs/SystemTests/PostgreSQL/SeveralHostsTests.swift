@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Two hosts with a token each and one ledger: what people do on one of them holds on both.
+/// Two hosts with an HSM token each and one ledger: administration on one of them holds on both.
 @Suite(.enabled(Staff.needsRoot) { try await Staff.canAct() })
 struct SeveralHostsTests {
     private let database: DaemonDatabase
@@ -14,7 +14,7 @@ struct SeveralHostsTests {
     init() async throws {
         database = try await DaemonDatabase()
         first = try await StaffedDaemon(Self.configuration(database, "host-1"))
-        // There alice is another uid, which has no account.
+        // There alice has another uid, without an account.
         second = try await StaffedDaemon(
             Self.configuration(database, "host-2", ["{ name: alice, user: \"21003\", roles: [admin, audit] }"]))
     }
@@ -28,7 +28,7 @@ struct SeveralHostsTests {
         return configuration
     }
 
-    /// A key in both hosts' tokens.
+    /// Imports a key into both hosts' HSM tokens.
     private func merchant(_ name: String) async throws -> ForgedMerchant {
         let merchant = try await first.merchant(name)
         let imported = try await second.harness.importMerchant(merchant)
@@ -53,9 +53,7 @@ struct SeveralHostsTests {
         }
     }
 
-    @Test(
-        "a key that is suspended on one host releases nothing on the other from then on; resumed by two people on two hosts it does"
-    )
+    @Test("releases nothing under a key suspended on the other host, and does after two people on two hosts resume it")
     func suspension() async throws {
         let merchant = try await merchant("suspended")
         #expect(try await first.decrypt(merchant).status == 200)
@@ -63,7 +61,7 @@ struct SeveralHostsTests {
         try await wait(for: "both holders") { try await nodes(merchant, by: first) == ["host-1", "host-2"] }
         let suspended = try await first.run(.alice, "key", "suspend", merchant.hex, "--reason", "laptop stolen")
         #expect(suspended.status == 0, "\(suspended)")
-        // Whatever the other host's list says yet.
+        // Even if the other host's cached list is older.
         #expect(try await second.decrypt(merchant).code == "key_not_active")
         try await wait(for: "the other host's list") { try await second.state(merchant) == "suspended" }
 
@@ -85,9 +83,7 @@ struct SeveralHostsTests {
         try await stop()
     }
 
-    @Test(
-        "a key is destroyed by every host that holds it, by one that was away when it comes back; key show names those that still do"
-    )
+    @Test("destroys a key on every host that holds it, later on one that was away; key show lists the remaining ones")
     func destruction() async throws {
         let merchants = [try await merchant("destroyed"), try await merchant("later")]
         for merchant in merchants {
@@ -102,7 +98,7 @@ struct SeveralHostsTests {
             try await wait(for: "the end") { try await daemon.state(merchants[0]) == "destroyed" }
             #expect(try await shown(merchants[0], by: daemon).objectValue?["tokens"]?.arrayValue?.isEmpty == true)
         }
-        // The second one decided and did it; the first one followed.
+        // The second host decided and carried it out; the first one followed.
         let events = try await first.records(merchants[0]).compactMap { $0.string("event") }
         #expect(events.last == "key_objects_destroy", "\(events)")
         #expect(try await first.records(merchants[0]).last?.string("token") == "primary")
@@ -120,9 +116,7 @@ struct SeveralHostsTests {
         try await stop()
     }
 
-    @Test(
-        "another audit key, asked for on one host and approved on another, is made by the first one; an unknown account does not approve it there"
-    )
+    @Test("makes an audit key at the requesting host after approval on another, not by an unknown account")
     func auditKey() async throws {
         let approval = try await first.ask(.alice, "audit", "change-key", "--reason", "yearly")
         let herself = try await second.run(.carol, "approval", "approve", approval)
@@ -139,9 +133,7 @@ struct SeveralHostsTests {
         try await stop()
     }
 
-    @Test(
-        "a restored database, found on both hosts, serves again once somebody else on the other host has approved its acceptance"
-    )
+    @Test("serves again from a restored database after another person on the other host approved its acceptance")
     func acceptRestore() async throws {
         let merchant = try await merchant("restored")
         let forgotten = try SharedForge.paymentToken(for: merchant.merchant)
@@ -176,7 +168,7 @@ struct SeveralHostsTests {
         try await stop()
     }
 
-    @Test("a key that only the other host's token holds is refused here as hsm_unavailable, and served there")
+    @Test("refuses a key that only the other host's HSM token holds as hsm_unavailable, and serves it there")
     func absent() async throws {
         let merchant = try await first.merchant("absent")
         try await wait(for: "the other host's list") { try await second.state(merchant) == "active" }

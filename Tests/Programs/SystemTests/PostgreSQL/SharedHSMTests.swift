@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// One HSM for several hosts, as a network HSM is: each node finds its own audit key and head among the others'.
+/// One HSM for several hosts, such as a network HSM: each node finds its own audit key and head among the others'.
 @Suite struct SharedHSMTests {
     private func configuration(
         _ node: String, _ hsmToken: any WorkersToken, _ database: DaemonDatabase
@@ -15,7 +15,7 @@ import TokenForge
         return configuration
     }
 
-    @Test("three nodes serve with one token and one database; one that is new, or whose name comes back, starts")
+    @Test("serves three nodes with one HSM token and one database, and starts a new one or one with a returning name")
     func threeNodes() async throws {
         let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
         defer { withExtendedLifetime(hsmToken) {} }
@@ -32,7 +32,7 @@ import TokenForge
             #expect(try await node.decrypt(SharedForge.paymentToken()).status == 200)
             #expect(try await node.paytokenctl(["audit", "verify"]).status == 0)
         }
-        // Each has a key of its own in the ledger, and each of these carries its node.
+        // Each node has its own key in the ledger, and each key carries its node.
         let keys = try await database.sql("SELECT count(DISTINCT identifier), count(*) FROM audit_key")
         #expect(keys == "3|3")
         let marked = try await database.sql(
@@ -42,7 +42,7 @@ import TokenForge
             """)
         #expect(marked == "3")
         for node in nodes { #expect(try await node.stop().status == 0) }
-        // They come back in another order, node-2 on a host that has nothing of it but its name.
+        // They return in another order, node-2 on a host that has only its name.
         let again = try await DaemonHarness(configuration("node-2", hsmToken, database))
         try await nodes[2].start()
         try await nodes[0].start()
@@ -54,7 +54,7 @@ import TokenForge
         #expect(try await database.sql("SELECT count(*) FROM audit_key") == "3", "no other key was made")
     }
 
-    @Test("a lost database is still noticed by each node that it knew, and then holds those too that are new")
+    @Test("detects a lost database on each node that it knew, and then holds the ledger for new nodes too")
     func lostDatabase() async throws {
         let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
         defer { withExtendedLifetime(hsmToken) {} }
@@ -79,11 +79,11 @@ import TokenForge
         #expect(try await new.stop().status == 0)
     }
 
-    @Test("audit keys of earlier versions, which carry no node, are told by their heads and by the ledger")
+    @Test("assigns audit keys of earlier versions, which carry no node, by their heads and the ledger")
     func earlierKeys() async throws {
         let (hsmToken, database) = (try await TokenDirectory(), try await DaemonDatabase())
         defer { withExtendedLifetime(hsmToken) {} }
-        // Planned as an earlier version did: 16 random bytes. The daemon makes the key that is planned.
+        // Planned as by an earlier version: 16 random bytes. The daemon makes the planned key.
         let identifier = (0..<16).map { _ in UInt8.random(in: 0x80...0xff) }
         let hex = identifier.map { String($0, radix: 16) }.joined()
         try await database.sql(
@@ -98,7 +98,7 @@ import TokenForge
         #expect(try await first.stop().status == 0)
         #expect(try await database.sql("SELECT count(*) FROM audit_key WHERE identifier = '\\x\(hex)'") == "1")
 
-        // In a ledger that does not know the key its head says whose it is.
+        // In a ledger that does not know the key, its head names its node.
         let other = try await DaemonDatabase()
         let stranger = try await DaemonHarness(configuration("node-5", hsmToken, other))
         #expect(try await stranger.stop().status == 0)

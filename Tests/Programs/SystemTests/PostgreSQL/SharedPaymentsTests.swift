@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Two gateways that share a store in PostgreSQL, before one paytokend and one simulator, whose log is the judge.
+/// Two gateways that share a store in PostgreSQL, in front of one paytokend and one simulator, whose log shows the
+/// submissions.
 @Suite("Payments at two gateways on one PostgreSQL") struct SharedPaymentsTests {
     private final class Gateways: Sendable {
         let harness: DaemonHarness
@@ -113,7 +114,7 @@ import TokenForge
                 ["payment"] + arguments + ["--socket", directory.path("g\(number)a")])
         }
 
-        /// How often each payment was submitted, by the simulator's log.
+        /// The number of submissions of each payment, by the simulator's log.
         func submissions() throws -> [String: Int] {
             try SimulatorLog.submissions(in: directory.path("log"))
         }
@@ -123,7 +124,9 @@ import TokenForge
         (try? JSONValue(parsing: answer.body))?.objectValue?[name]?.stringValue
     }
 
-    @Test("tokens that come to both at once, several times each, are each submitted once, and both know their fate")
+    @Test(
+        "submits payment tokens that arrive at both gateways several times once each, and returns the outcome from both"
+    )
     func sameTokens() async throws {
         let gateways = try await Gateways()
         let payments = try (0..<10).map { _ in try gateways.mint(1000) }
@@ -133,7 +136,7 @@ import TokenForge
             }
             return try await group.reduce(into: []) { $0.append($1) }
         }
-        // Whoever comes while another has the token is told to wait, or what became of it so far.
+        // A request that meets another with its payment token is asked to wait, or receives the present outcome.
         for answer in answers where answer.status == 503 {
             #expect(Self.member("code", of: answer) == "payment_under_way", "\(answer)")
         }
@@ -151,7 +154,7 @@ import TokenForge
         }
     }
 
-    @Test("what a gateway was submitting when it was killed, the other knows as pending, asks about, and settles")
+    @Test("treats a killed gateway's submission as pending at the other, which asks about it and settles it")
     func killed() async throws {
         let gateways = try await Gateways(deadline: "2s")
         // An amount that the simulator records and never answers.
@@ -170,7 +173,7 @@ import TokenForge
         #expect(try gateways.submissions() == [payment.identifier: 1])
     }
 
-    @Test("card data are neither in the server's files nor in its log")
+    @Test("keeps card data out of the server's files and its log")
     func secrecy() async throws {
         let gateways = try await Gateways()
         var payload = PayloadRecipe()
@@ -181,11 +184,11 @@ import TokenForge
         #expect(try gateways.submissions().count == 3)
         let secrets = payload.secrets + ["Secretive Cardholder"]
         #expect(try await gateways.server.stopAndSearch(for: secrets.map { Array($0.utf8) }) == [])
-        // What is kept is found.
+        // The search works: it finds what is stored.
         #expect(try await gateways.server.stopAndSearch(for: [Array("order-1".utf8)]) != [])
     }
 
-    @Test("while the database is away nothing is sent, and the gateways say so; afterwards they go on by themselves")
+    @Test("sends nothing while the database is away, reports it, and continues without intervention")
     func databaseAway() async throws {
         let gateways = try await Gateways()
         let payment = try gateways.mint(1000)

@@ -3,7 +3,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-/// `paytoken-gateway store create`, as a person or a program runs it.
+/// `paytoken-gateway store create`, as an operator or a program runs it.
 @Suite struct StoreCreateTests {
     private static let (owner, gateway) = ("payments_owner", "paytoken_gateway")
 
@@ -25,7 +25,7 @@ import Testing
         try await Program.run(Program.built("paytoken-gateway"), ["store", "create"] + arguments)
     }
 
-    @Test("the tables are made and granted once, and made again without a change")
+    @Test("makes and grants the tables once, and changes nothing when repeated")
     func walk() async throws {
         let (_, name, url) = try await empty()
         let first = try await create(url, "--grant", Self.gateway, "--output", "json")
@@ -39,7 +39,7 @@ import Testing
         #expect(again.output.hasSuffix("Granted to    no role\n"), "\(again)")
     }
 
-    @Test("--connections limits the role where the account may do that, and else nothing is done")
+    @Test("limits the role with --connections where the account may, and otherwise does nothing")
     func connections() async throws {
         let (server, name, url) = try await empty()
         let refused = try await create(url, "--grant", Self.gateway, "--connections", "51")
@@ -53,7 +53,7 @@ import Testing
         #expect(try await server.sql("SELECT rolconnlimit FROM pg_roles WHERE rolname = 'limited'") == "51")
     }
 
-    @Test("a password comes from a file of nobody else's, and is shown nowhere")
+    @Test("reads a password from a file that no other user can read, and shows it nowhere")
     func password() async throws {
         let server = try await PostgreSQLServer()
         try await server.sql("CREATE ROLE \(Self.owner) LOGIN PASSWORD 'correct horse'")
@@ -77,7 +77,7 @@ import Testing
         #expect(shown.status == 64 && !shown.error.contains("hunter2") && shown.output == "", "\(shown)")
     }
 
-    @Test("what cannot be done is said with what to do")
+    @Test("explains what cannot be done, and the remedy")
     func refused() async throws {
         let (server, name, url) = try await empty()
         let nobody = try await create(url, "--grant", "nobody; DROP TABLE x")

@@ -5,15 +5,15 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// What the database server's superuser does to the record of a host that is away is found on the other host, by
-/// `paytokenctl audit verify` and by `scripts/verify-audit`.
+/// Changes of the database server's superuser to the record of an absent host, found on the other host by `paytokenctl
+/// audit verify` and by `scripts/verify-audit`.
 @Suite struct TamperedRecordsTests {
-    /// As superuser, past every trigger.
+    /// Runs the statement as superuser, past every trigger.
     private static func tamper(_ nodes: TwoNodes, _ sql: String) async throws {
         try await nodes.database.sql("SET session_replication_role = replica; " + sql)
     }
 
-    /// The second host's rows are kept, changed and put back.
+    /// Keeps the second host's rows, changes them, and puts them back.
     private static func changing(
         _ nodes: TwoNodes, _ change: () async throws -> Void, _ look: () async throws -> Void
     ) async throws {
@@ -34,7 +34,7 @@ import TokenForge
             """)
     }
 
-    /// Two hosts, of which the second has ended, its record sealed.
+    /// Two hosts, of which the second has ended with its record sealed.
     private func nodes() async throws -> (TwoNodes, key: String, head: [UInt8]) {
         let nodes = try await TwoNodes()
         for _ in 0..<3 { #expect(try await nodes.second.decrypt(SharedForge.paymentToken()).status == 200) }
@@ -48,10 +48,11 @@ import TokenForge
         return (nodes, try await nodes.givenKey(nodes.first, "node-1"), Array((newest + "\n").utf8))
     }
 
-    @Test("records that are changed, removed, reordered, or copied from another host under this one's name")
+    @Test("finds records that are changed, removed, reordered, or copied from another host under this one's name")
     func rows() async throws {
         let (nodes, key, _) = try await nodes()
-        // Directly behind the first checkpoint, which another record stands behind, so that no checkpoint tells first.
+        // Directly after the first audit checkpoint and before another record, so that no audit checkpoint shows it
+        // first.
         let sealed = try await nodes.database.sql(
             "SELECT min(sequence) FROM checkpoint WHERE node = 'node-2' AND sequence > 0")
         let record = try #require(Int(sealed)) + 1
@@ -106,12 +107,12 @@ import TokenForge
                 #expect(export.status == 1 && export.output.contains("broken: "), "\(sql): \(export)")
             }
         }
-        // As it was, nothing is wrong.
+        // With the original rows nothing is wrong.
         #expect(try await nodes.verdictOfExport(key).status == 0)
         #expect(try await nodes.first.stop().status == 0)
     }
 
-    @Test("a record whose beginning was removed up to a checkpoint")
+    @Test("finds a record whose beginning was removed up to an audit checkpoint")
     func beginning() async throws {
         let (nodes, _, _) = try await nodes()
         try await Self.tamper(
@@ -128,11 +129,11 @@ import TokenForge
         _ = try await nodes.first.stop()
     }
 
-    @Test("an older copy of a host's record shows against a checkpoint that was kept, and to that host's own daemon")
+    @Test("finds an older copy of a host's record by a kept audit checkpoint, and through that host's own daemon")
     func older() async throws {
         let (nodes, key, head) = try await nodes()
         let kept = try nodes.first.directory.write(head, to: "head.json")
-        // As a dump has it that was made when the last checkpoint but one was the last.
+        // As in a dump made when the last audit checkpoint but one was the last.
         try await Self.tamper(
             nodes,
             """
@@ -153,9 +154,7 @@ import TokenForge
         _ = try await nodes.first.stop()
     }
 
-    @Test(
-        "another key in the place of a host's, and its record signed anew with it: recorded, warned of, and no verification takes it"
-    )
+    @Test("records and warns about a replaced key with a re-signed record, which no verification accepts")
     func anotherKey() async throws {
         let (nodes, key, _) = try await nodes()
         let forger = P256.Signing.PrivateKey()
@@ -180,7 +179,8 @@ import TokenForge
         let status = try await nodes.first.paytokenctl(["status"])
         #expect(status.status == 0, "releases go on: \(status)")
         #expect(status.error.contains("The ledger gives node node-2 the audit key"), "\(status)")
-        // Once, whatever restarts; and a pin that is hidden from the daemon is not made anew without its being found.
+        // Once, despite restarts; and the daemon detects a trusted key that is hidden from it instead of recording it
+        // again.
         #expect(try await nodes.first.stop().status == 0)
         try await Self.tamper(
             nodes, "UPDATE audit_record SET event = 'verify' WHERE node = 'node-1' AND event = 'audit_key_pinned'")
@@ -195,8 +195,8 @@ import TokenForge
     }
 }
 
-/// A host's record with one of its records changed, all hashes made anew, and every checkpoint signed by somebody else: by what an
-/// auditor's document says of the bytes, and with none of our code.
+/// A host's record with one record changed, all hashes recomputed, and every audit checkpoint signed with another key, by the
+/// auditor's document alone and without our code.
 private struct Forgery {
     private let node: String
     private let records: [(sequence: Int, line: String)]

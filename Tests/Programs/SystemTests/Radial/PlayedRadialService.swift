@@ -4,25 +4,25 @@ import NIOPosix
 import NIOSSL
 import TestSupport
 
-/// Plays Radial's Payment Service over TLS, by its public documents. What it does follows a payment's cents.
+/// A played Radial Payment Service over TLS, by its public documents. A payment's cents determine its behaviour.
 final class PlayedRadialService: Sendable {
-    /// What comes of a payment, by the cents of its amount; each other amount is approved.
+    /// The outcome of a payment, by the cents of its amount; every other amount is approved.
     enum Cents {
         static let declined = 81
         static let timeout = 82
         /// Approved, with the account number instead of a token.
         static let notTokenized = 83
-        /// The connection ends when the request is there.
+        /// The connection ends when the request has arrived.
         static let cut = 84
         /// A Fault.
         static let fault = 85
-        /// Refused in words of no document, as a wrong key may be.
+        /// Refused in an undocumented form, as a wrong key may be.
         static let unauthorized = 86
     }
 
     struct Request: Sendable {
         let target: String
-        /// As they were sent, names in lower case.
+        /// The headers as sent, with names in lower case.
         let headers: [String]
         let body: String
     }
@@ -35,7 +35,7 @@ final class PlayedRadialService: Sendable {
 
     var requests: [Request] { received.current }
 
-    /// With a root, and a certificate of localhost under it, in that directory: `root.crt`.
+    /// Writes a root, `root.crt`, and uses a certificate of localhost under it.
     init(in directory: FreshDirectory) async throws {
         let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
         try await directory.openssl("req -x509 \(key) -days 30 -subj /CN=root -keyout root.key -out root.crt")
@@ -64,12 +64,12 @@ final class PlayedRadialService: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// As `processors[].url` has it.
+    /// The address for `processors[].url`.
     ///
     /// - Parameter host: localhost is the certificate's name, 127.0.0.1 is not.
     func url(host: String = "localhost") -> String { "https://\(host):\(port)/v1.0/stores/S1/payments" }
 
-    /// How often each order was submitted.
+    /// The number of submissions of each order.
     var submissions: [String: Int] {
         received.current.reduce(into: [:]) { $0[Self.element("OrderId", of: $1.body), default: 0] += 1 }
     }
@@ -82,7 +82,7 @@ final class PlayedRadialService: Sendable {
         return String(document[document.index(after: start)..<end.lowerBound])
     }
 
-    /// Nil ends the connection.
+    /// The answer to a request; nil ends the connection.
     fileprivate static func answer(_ request: Request) -> (status: Int, body: String)? {
         let amount = element("Amount", of: request.body)
         let number = element("PaymentAccountUniqueId", of: request.body)
@@ -120,7 +120,7 @@ final class PlayedRadialService: Sendable {
         }
     }
 
-    /// One request, by its Content-Length, and its answer.
+    /// Reads one request by its Content-Length, and answers it.
     private final class RadialConnection: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer

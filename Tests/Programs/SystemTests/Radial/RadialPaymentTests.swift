@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Radial in both its parts with all the real programs: merchants' backends speak Radial's XML to the gateway over TLS, paytokend
-/// has the keys in a token, and a played Radial takes what the gateway submits.
+/// Both parts of Radial with all the real programs. Merchants' backends send Radial's XML to the gateway over TLS,
+/// paytokend has the keys in an HSM token, and a played Radial receives the gateway's submissions.
 @Suite struct RadialPaymentTests {
-    /// paytokend, a gateway before it and a played Radial behind that.
+    /// paytokend, a gateway in front of it and a played Radial after that.
     private final class Shop: Sendable {
         let harness: DaemonHarness
         let merchant: ForgedMerchant
@@ -18,8 +18,8 @@ import TokenForge
         private let origin: Shared<String>
 
         /// - Parameters:
-        ///   - host: of the processor's URL.
-        ///   - trust: the root under which the processor is trusted, of those in the directory.
+        ///   - host: the host of the processor's URL.
+        ///   - trust: the directory's root under which the processor is trusted.
         init(host: String = "localhost", trust: String = "root.crt") async throws {
             var configuration = DaemonConfiguration()
             configuration.logLevel = "trace"
@@ -86,7 +86,7 @@ import TokenForge
             """
         }
 
-        /// The gateway's own, and a client's, under the played Radial's root.
+        /// Writes the gateway's own certificate, and a client's, under the played Radial's root.
         private static func writeCertificates(in directory: FreshDirectory) async throws {
             for (name, subject) in [("gateway", "IP:127.0.0.1"), ("backend", "DNS:backend.shop.example")] {
                 try directory.write("subjectAltName=\(subject)\n", to: "\(name).ext")
@@ -134,7 +134,7 @@ import TokenForge
 
     private static let namespace = "xmlns=\"http://api.gsicommerce.com/schema/checkout/1.0\""
 
-    /// A token's elements, as seed documents of Radial's have them.
+    /// A payment token's elements, as in Radial's seed documents.
     private static func elements(_ token: MintedToken) throws -> String {
         let data = try #require(JSONValue(parsing: token.paymentData).objectValue)
         let header = try #require(data["header"]?.objectValue)
@@ -175,7 +175,7 @@ import TokenForge
         PlayedRadialService.element(name, of: answer.text)
     }
 
-    @Test("a token in Radial's XML is paid at Radial once, with what was decrypted, and Radial's reply comes back")
+    @Test("pays a payment token in Radial's XML at Radial once, with the decrypted data, and returns Radial's reply")
     func approved() async throws {
         let shop = try await Shop()
         let payload = Self.payload(0)
@@ -209,11 +209,13 @@ import TokenForge
         #expect(shop.radial.requests.count == 1)
     }
 
-    @Test("whatever Radial does, nothing is submitted twice, and what is not known is neither paid nor refused")
+    @Test(
+        "submits nothing twice for any behaviour of Radial, and reports an unknown outcome as neither paid nor refused"
+    )
     func everyAnswer() async throws {
         let shop = try await Shop()
         typealias Cents = PlayedRadialService.Cents
-        // Of a payment: the reply's ResponseCode or the Fault's Code, the state, and why.
+        // The reply's ResponseCode or the Fault's Code of a payment, its state, and the reason.
         let rows: [(cents: Int, status: Int, told: String, state: String, reason: String)] = [
             (Cents.declined, 200, "DECL", "declined", "Code=DECL Auth=ND01"),
             (Cents.timeout, 200, "TIMEOUT", "pending", "Code=TIMEOUT Auth=TO01"),
@@ -248,7 +250,7 @@ import TokenForge
     }
 
     @Test(
-        "nothing is sent to a server of another name or of another root, and the payment may be tried again",
+        "sends nothing to a server of another name or another root, and permits another try",
         arguments: [("127.0.0.1", "root.crt"), ("localhost", "gateway.crt")])
     func anotherServer(host: String, trust: String) async throws {
         let shop = try await Shop(host: host, trust: trust)
@@ -262,7 +264,7 @@ import TokenForge
         #expect(try await shop.command("show", token.transactionIdentifier).output.contains("not_sent"))
     }
 
-    @Test("data are given once, to the client with the certificate, and such a token is never paid")
+    @Test("returns data once, to the client with the certificate, and never pays such a payment token")
     func decrypt() async throws {
         let shop = try await Shop()
         let payload = Self.payload(0)
@@ -294,7 +296,7 @@ import TokenForge
     }
 
     @Test(
-        "a store that was restored from a copy gives no data a second time, and pays nothing of which it does not know")
+        "returns no data twice after its store was restored from a copy, and pays nothing that the copy lacks")
     func restoredStore() async throws {
         let shop = try await Shop()
         try await shop.stopGateway()
@@ -327,7 +329,7 @@ import TokenForge
         #expect(shop.radial.submissions == ["order-1": 1])
     }
 
-    @Test("card data are in no log, store, metric or list of the gateway's")
+    @Test("keeps card data out of the gateway's logs, store, metrics and lists")
     func secrecy() async throws {
         let shop = try await Shop()
         var secrets: [String] = []
@@ -359,7 +361,7 @@ import TokenForge
         }
     }
 
-    @Test("--check says that Radial was never tried, and refuses a simulator beside it that is not asked for")
+    @Test("warns with --check that Radial was never tried, and refuses a simulator with it unless requested")
     func check() async throws {
         let shop = try await Shop()
         func check(_ more: String) async throws -> ProgramResult {
