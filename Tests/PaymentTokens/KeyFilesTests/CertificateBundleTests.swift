@@ -24,7 +24,7 @@ struct CertificateBundleTests {
         [authority.root.certificate, authority.developerRelations.certificate, merchant.certificate]
     }
 
-    @Test("the merchant's certificate is found wherever it stands in the chain, in DER and in BER")
+    @Test("finds the merchant's certificate anywhere in the chain, in DER and in BER")
     func chains() throws {
         for indefinite in [false, true] {
             for certificates in [chain, Array(chain.reversed()), [merchant.certificate]] {
@@ -34,7 +34,7 @@ struct CertificateBundleTests {
         }
     }
 
-    @Test("PKCS#7 as openssl makes it, in PEM and in DER")
+    @Test("reads openssl's PKCS#7, in PEM and in DER")
     func openssl() async throws {
         for (index, der) in chain.enumerated() {
             try files.directory.write(ForgePEM.text(der, label: "CERTIFICATE"), to: "\(index).pem")
@@ -55,7 +55,7 @@ struct CertificateBundleTests {
         }
     }
 
-    @Test("a chain in one PEM file is read as a bundle is, and one certificate alone needs no remark")
+    @Test("reads a chain in one PEM file like a bundle, and one certificate alone without a note")
     func chainInPEM() throws {
         let text = chain.map { ForgePEM.text($0, label: "CERTIFICATE") }.joined()
         let file = try CertificateFile(path: files.directory.write(text, to: "chain.pem"))
@@ -64,7 +64,7 @@ struct CertificateBundleTests {
         #expect(alone.note == nil)
     }
 
-    @Test("the issuer need not be there; that is said")
+    @Test("accepts a bundle without the issuer, and notes its absence")
     func withoutIssuer() throws {
         try write([authority.root.certificate, merchant.certificate])
         let file = try CertificateFile(path: files.path("bundle"))
@@ -72,29 +72,29 @@ struct CertificateBundleTests {
         #expect(try #require(file.note).hasSuffix("; its issuer is not in the file."))
     }
 
-    @Test("a certificate that the issuer beside it did not sign is refused")
+    @Test("refuses a certificate that the included issuer did not sign")
     func forgedIssuer() throws {
-        // Another authority of the same names: what a forger, or a mixed-up test system, would have.
+        // Another authority of the same names, as a forger or a confused test system would have.
         let other = try ForgeAuthority()
         try write([merchant.certificate, other.developerRelations.certificate])
         let error = try #require(files.certificateError("bundle"))
         #expect(error.kind == .unsuitable)
         #expect(error.message.contains("and its issuer, who did not sign it: Forge Worldwide Developer Relations"))
 
-        // One changed bit in the middle of the certificate, which leaves it readable: the serial number's.
+        // One changed bit in the middle of the certificate, in the serial number, leaves it readable.
         var changed = merchant.certificate
         changed[20] ^= 1
         try write([changed, authority.developerRelations.certificate])
         #expect(try #require(files.certificateError("bundle")).message.contains("who did not sign it"))
 
-        // A certificate with the issuer's name that is no authority does not count as its issuer.
+        // A certificate with the issuer's name that is not an authority does not count as its issuer.
         let impostor = try ForgedMerchant(
             authority: other, type: .p256, profile: .init(merchantIdentifier: "merchant.com.example.other"))
         try write([merchant.certificate, impostor.certificate, authority.developerRelations.certificate])
         #expect(try #require(files.certificateError("bundle")).message.contains("holds 2 Apple Pay Payment Processing"))
     }
 
-    @Test("two Payment Processing Certificates are one too many, and both are named")
+    @Test("refuses two Payment Processing Certificates, and names both")
     func several() throws {
         let rsa = try SharedForge.rsaMerchant
         try write([merchant.certificate, authority.developerRelations.certificate, rsa.certificate])
@@ -107,13 +107,13 @@ struct CertificateBundleTests {
         ] { #expect(error.message.contains(part), "\(error.message)") }
     }
 
-    @Test("the same certificate twice is one")
+    @Test("counts the same certificate twice as one")
     func twice() throws {
         try write([merchant.certificate, merchant.certificate, authority.developerRelations.certificate])
         #expect(try CertificateFile(path: files.path("bundle")).der == merchant.certificate)
     }
 
-    @Test("a bundle without a merchant's certificate says what it holds instead, and either kind is found in one")
+    @Test("names the content of a bundle without a merchant's certificate, and finds either kind of certificate")
     func none() throws {
         let identity = try authority.merchantCertificate(
             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
@@ -124,15 +124,15 @@ struct CertificateBundleTests {
         #expect(error.message.contains("(a certification authority, "))
         try write([authority.developerRelations.certificate, identity])
         #expect(try CertificateFile(path: files.path("bundle")).der == identity)
-        // Beside the right one it does not disturb.
+        // It is ignored next to the right one.
         try write([identity, merchant.certificate])
         #expect(try CertificateFile(path: files.path("bundle")).der == merchant.certificate)
-        // Alone it is passed on: what it is, the daemon says.
+        // Alone it is passed on, and the daemon reports its kind.
         try write([identity])
         #expect(try CertificateFile(path: files.path("bundle")).der == identity)
     }
 
-    @Test("PKCS#7 that is no bundle of certificates is called by its name")
+    @Test("names PKCS#7 content that is not a bundle of certificates")
     func otherKinds() async throws {
         try write([])
         #expect(try #require(files.certificateError("bundle")).message.hasSuffix("without a certificate in it."))
@@ -152,7 +152,7 @@ struct CertificateBundleTests {
         }
     }
 
-    @Test("33 certificates are refused")
+    @Test("refuses 33 certificates")
     func tooMany() throws {
         let certificates = try (0..<33).map { _ in
             try authority.merchantCertificate(
@@ -164,7 +164,7 @@ struct CertificateBundleTests {
         #expect(try #require(files.certificateError("bundle")).message.contains("holds 32 Apple Pay"))
     }
 
-    @Test("a name that would command the terminal is shown without its commands")
+    @Test("shows a name with terminal commands without them")
     func names() throws {
         let hostile = try authority.merchantCertificate(
             subjectPublicKeyInfo: merchant.key.subjectPublicKeyInfo,
@@ -176,7 +176,7 @@ struct CertificateBundleTests {
         #expect(!error.message.unicodeScalars.contains("\u{202E}"))
     }
 
-    @Test("three thousand damaged bundles end in a sentence or a certificate, never in a trap")
+    @Test("ends in a sentence or a certificate for three thousand damaged bundles, never in a trap")
     func mutations() throws {
         let originals = [false, true].map { ForgedCertificateBundle.pkcs7(chain, indefiniteLengths: $0) }
         var generator = SeededGenerator(seed: 7)

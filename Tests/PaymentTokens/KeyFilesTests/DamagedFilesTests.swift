@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Damaged, hidden and oversized files")
 struct DamagedFilesTests {
-    @Test("a PEM block without its end")
+    @Test("refuses a PEM block without its end")
     func cutOff() async throws {
         let files = try await OpenSSLFiles.ec()
         let lines = try files.text("ec.pem").split(separator: "\n")
@@ -14,7 +14,7 @@ struct DamagedFilesTests {
         #expect(error.message.contains("is cut off: its block PRIVATE KEY has no line -----END PRIVATE KEY-----"))
     }
 
-    @Test("a PEM block that is not base64")
+    @Test("refuses a PEM block that is not base64")
     func notBase64() async throws {
         let files = try await OpenSSLFiles.ec()
         let pem = try files.text("ec.pem")
@@ -27,7 +27,7 @@ struct DamagedFilesTests {
         }
     }
 
-    @Test("a key that is cut short, or has bytes after it")
+    @Test("refuses a truncated key, or one with bytes after it")
     func notWhole() async throws {
         let files = try await OpenSSLFiles.ec()
         let der = try files.bytes("ec.p8")
@@ -37,17 +37,17 @@ struct DamagedFilesTests {
         }
     }
 
-    @Test("a key whose public part is another key's")
+    @Test("refuses a key with another key's public part")
     func inconsistent() async throws {
         let (mine, other) = (try await OpenSSLFiles.ec(), try await OpenSSLFiles.ec())
-        // PKCS#8 of a P-256 key by openssl ends in its 64 bytes of coordinates.
+        // P-256 keys in openssl's PKCS#8 end in 64 bytes of coordinates.
         let mixed = try mine.bytes("ec.p8").dropLast(64) + other.bytes("ec.p8").suffix(64)
         try mine.directory.write(Array(mixed), to: "mixed.p8")
         #expect(try #require(mine.privateKeyError("mixed.p8")).message.contains("do not belong together"))
     }
 
     @Test(
-        "a private key that others may read or change is refused with the command that helps",
+        "refuses a private key that others may read or change, with the command that helps",
         arguments: [0o644, 0o604, 0o601, 0o660, 0o666])
     func exposed(mode: Int) async throws {
         let files = try await OpenSSLFiles.ec()
@@ -59,14 +59,14 @@ struct DamagedFilesTests {
         #expect(error.message.hasSuffix("Run: chmod 600 \(path)"))
     }
 
-    @Test("a private key of its owner's, or one that its group may read, is taken", arguments: [0o400, 0o600, 0o640])
+    @Test("accepts a private key readable by its owner, or by its group too", arguments: [0o400, 0o600, 0o640])
     func hidden(mode: Int) async throws {
         let files = try await OpenSSLFiles.ec()
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: files.path("ec.pem"))
         #expect(files.privateKeyError("ec.pem") == nil)
     }
 
-    @Test("a certificate may be read by anyone")
+    @Test("accepts a certificate that everyone may read")
     func publicCertificate() async throws {
         let files = try await OpenSSLFiles.everything()
         let path = files.path("certificate.pem")
@@ -74,7 +74,7 @@ struct DamagedFilesTests {
         #expect(files.certificateError("certificate.pem") == nil)
     }
 
-    @Test("what cannot be read says why")
+    @Test("explains why a file cannot be read")
     func unreadable() throws {
         let files = try OpenSSLFiles()
         try files.directory.write([], to: "empty")
@@ -90,7 +90,7 @@ struct DamagedFilesTests {
         }
     }
 
-    @Test("64 KiB are read and one byte more is not")
+    @Test("reads 64 KiB, and refuses one byte more")
     func bounds() async throws {
         let files = try await OpenSSLFiles.ec()
         let pem = try files.text("ec.pem")
@@ -103,12 +103,12 @@ struct DamagedFilesTests {
         #expect(error.message.contains("larger than 65536 bytes"))
     }
 
-    @Test("an endless device is given up")
+    @Test("abandons an endless device")
     func endless() {
         #expect(throws: KeyFileError.self) { _ = try CertificateFile(path: "/dev/zero") }
     }
 
-    @Test("no message contains a piece of the file")
+    @Test("puts no part of the file into a message")
     func silent() async throws {
         let files = try await OpenSSLFiles.ec()
         let pem = try files.text("ec.pem")
@@ -126,7 +126,7 @@ struct DamagedFilesTests {
         }
     }
 
-    @Test("five thousand readings of damaged files end in a sentence or a key, never in a trap")
+    @Test("ends in a sentence or a key for five thousand readings of damaged files, never in a trap")
     func mutations() async throws {
         let files = try await OpenSSLFiles.everything()
         let originals = try ["ec.pem", "ec.p8", "certificate.der", "request.der", "bundle.p12", "public.pem"].map(

@@ -4,7 +4,7 @@ import SecretMemory
 import TestSupport
 import Testing
 
-/// A fresh directory that openssl fills: an implementation that is not ours writes every file that is read here.
+/// A fresh directory with files by openssl: another implementation writes every file that these tests read.
 struct OpenSSLFiles {
     let directory: FreshDirectory
 
@@ -18,7 +18,7 @@ struct OpenSSLFiles {
 
     func openssl(_ command: String) async throws { try await directory.openssl(command) }
 
-    /// `ec.pem`, PKCS#8, and `ec.p8`, the same in DER: what every form must become.
+    /// `ec.pem`, PKCS#8, and `ec.p8`, the same in DER, which is the result of every form.
     static func ec() async throws -> OpenSSLFiles {
         let files = try OpenSSLFiles()
         try await files.openssl("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out ec.pem")
@@ -34,7 +34,7 @@ struct OpenSSLFiles {
         return files
     }
 
-    /// `ec()` with everything that people keep beside a key.
+    /// `ec()` with every usual file of a key.
     static func everything() async throws -> OpenSSLFiles {
         let files = try await ec()
         try await files.openssl("req -x509 -new -key ec.pem -subj /CN=merchant -days 30 -out certificate.pem")

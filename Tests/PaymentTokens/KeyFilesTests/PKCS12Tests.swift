@@ -38,7 +38,7 @@ struct PKCS12Tests {
     }
 
     @Test(
-        "modern and old encryption, of the key and of the certificates",
+        "opens modern and old encryption, of the key and of the certificates",
         arguments: [
             "", "-keypbe AES-128-CBC -certpbe AES-128-CBC -macalg SHA512", "-certpbe NONE", "-nomac",
             "-legacy", "-legacy -keypbe PBE-SHA1-RC2-40 -certpbe PBE-SHA1-RC2-40",
@@ -56,7 +56,7 @@ struct PKCS12Tests {
         #expect(found.certificate.note == nil)
     }
 
-    @Test("an RSA key, and the whole chain beside it: the key's certificate is taken and its issuer checked")
+    @Test("takes the key's certificate of an RSA key with its whole chain, and checks its issuer")
     func rsaWithChain() async throws {
         let rsa = try SharedForge.rsaMerchant
         try files.directory.write(rsa.key.pem, to: "rsa.pem")
@@ -71,7 +71,7 @@ struct PKCS12Tests {
         #expect(try #require(found.certificate.note).contains("signed by Forge Worldwide Developer Relations"))
     }
 
-    @Test("an issuer in the bundle that did not sign the certificate is refused")
+    @Test("refuses a bundle whose issuer did not sign the certificate")
     func forgedIssuer() async throws {
         let other = try ForgeAuthority().developerRelations.certificatePEM
         try files.directory.write(
@@ -80,7 +80,7 @@ struct PKCS12Tests {
         #expect(try error().message.contains("its issuer, who did not sign it"))
     }
 
-    @Test("an empty password: with an empty password file, with a newline in it, and without a file")
+    @Test("opens an empty password: with an empty password file, with a newline in it, and without a file")
     func emptyPassword() async throws {
         try files.directory.write("", to: "empty")
         try files.directory.write("\n", to: "newline")
@@ -94,7 +94,7 @@ struct PKCS12Tests {
         }
     }
 
-    @Test("a bundle whose maker gave no password at all, which old programs spell otherwise than an empty one")
+    @Test("opens a bundle made without a password, which old programs encode differently from an empty one")
     func noPassword() throws {
         // MAC over the AuthenticatedSafe with the derivation's password of no bytes, not even the two zero bytes of
         // an empty BMPString (RFC 7292 appendix B.1).
@@ -107,7 +107,7 @@ struct PKCS12Tests {
         }
     }
 
-    @Test("a wrong password, and none where one is needed")
+    @Test("refuses a wrong password, and a missing one")
     func wrongPassword() async throws {
         try files.directory.write("another", to: "wrong")
         for options in ["", "-legacy", "-nomac", "-legacy -nomac"] {
@@ -122,11 +122,11 @@ struct PKCS12Tests {
         }
     }
 
-    @Test("a MAC that does not fit what opens with the password says that the file was changed")
+    @Test("reports a wrong MAC, if the password opens the content, as a changed file")
     func macMismatch() async throws {
         try await export("-iter 1")
         var bytes = try files.bytes("bundle.p12")
-        // MacData ends the file: DigestInfo, salt of 8 bytes (`04 08`), and one iteration, which DER leaves out.
+        // MacData ends the file: DigestInfo, salt of 8 bytes (`04 08`), and one iteration, which DER omits.
         let salt = try #require((0..<bytes.count - 1).last { bytes[$0] == 4 && bytes[$0 + 1] == 8 })
         bytes[salt + 2] ^= 1
         try files.directory.write(bytes, to: "bundle.p12")
@@ -135,7 +135,7 @@ struct PKCS12Tests {
         #expect(changed.message.contains("its integrity check (MAC) fails"))
     }
 
-    @Test("a password file that others may read is refused before it is read")
+    @Test("refuses a password file that others may read before it reads it")
     func exposedPassword() async throws {
         try await export()
         try files.directory.write("s3cret", to: "open", mode: 0o644)
@@ -148,7 +148,7 @@ struct PKCS12Tests {
         #expect(try error().kind == .exposed)
     }
 
-    @Test("no key, several keys, no certificate, another's certificate")
+    @Test("refuses a bundle without a key, with several keys, without a certificate, or with another's certificate")
     func contents() async throws {
         try await files.openssl("pkcs12 -export -nokeys -in certificate.pem -passout pass:s3cret -out bundle.p12")
         #expect(try error().message.contains("without a private key"))
@@ -175,7 +175,7 @@ struct PKCS12Tests {
         #expect(mismatch.message.contains("holds a certificate, but none for its private key"))
     }
 
-    @Test("a certificate file beside the bundle must be for its key")
+    @Test("requires a separate certificate file to match the key")
     func otherCertificate() async throws {
         try await export()
         try files.directory.write(SharedForge.rsaMerchant.certificate, to: "other.cer")
@@ -187,7 +187,7 @@ struct PKCS12Tests {
         #expect(error.kind == .mismatched)
     }
 
-    @Test("a key that Apple Pay does not use is named")
+    @Test("names a key type that Apple Pay does not use")
     func otherKey() async throws {
         try await files.openssl(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-384 -nodes -keyout k -out certificate.pem -subj /CN=x")
@@ -196,7 +196,8 @@ struct PKCS12Tests {
     }
 
     @Test(
-        "iterations beyond five million are refused at once, wherever they stand", arguments: ["", "-legacy", "-nomac"])
+        "refuses iterations beyond five million at once, wherever they are stated",
+        arguments: ["", "-legacy", "-nomac"])
     func iterations(options: String) async throws {
         // 99,999 is 02 03 01 86 9F; 8,388,607 has the same length.
         try await export("-iter 99999 \(options)", to: "accepted.p12")
@@ -213,14 +214,14 @@ struct PKCS12Tests {
             refused = min(refused, start.duration(to: .now))
             #expect(said.contains("5000000 iterations"))
         }
-        // The refused number would take 84 times as long as this one, which is carried out.
+        // The refused number would take 84 times as long as this one, which is computed.
         let start = clock.now
         _ = try read("accepted.p12")
         let opened = start.duration(to: .now)
         #expect(refused < opened * 10, "\(refused), \(opened)")
     }
 
-    @Test("other files are called by their names")
+    @Test("names the kind of other files")
     func otherFiles() async throws {
         #expect(try error("key.pem").message.contains("give it as --private-key \(files.path("key.pem"))"))
         #expect(try error("certificate.pem").message.contains("is a certificate, not a PKCS#12 bundle"))
@@ -230,7 +231,7 @@ struct PKCS12Tests {
         #expect(try error("large").message.contains("larger than 65536 bytes"))
     }
 
-    @Test("a bundle cut short, or with bytes after it")
+    @Test("refuses a truncated bundle, or one with bytes after it")
     func notWhole() async throws {
         try await export()
         let bytes = try files.bytes("bundle.p12")
@@ -240,7 +241,7 @@ struct PKCS12Tests {
         }
     }
 
-    @Test("two thousand damaged bundles end in a sentence or the key, never in a trap")
+    @Test("ends in a sentence or the key for two thousand damaged bundles, never in a trap")
     func mutations() async throws {
         try await export("-iter 1", to: "new.p12")
         try await export("-legacy -iter 1", to: "old.p12")

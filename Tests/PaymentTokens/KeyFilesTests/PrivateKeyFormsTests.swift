@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Private keys of every form become the same PKCS#8")
 struct PrivateKeyFormsTests {
-    @Test("EC on P-256")
+    @Test("reads EC keys on P-256")
     func ec() async throws {
         let files = try await OpenSSLFiles.ec()
         let expected = try files.bytes("ec.p8")
@@ -22,7 +22,7 @@ struct PrivateKeyFormsTests {
         }
     }
 
-    @Test("RSA with 2048 bits")
+    @Test("reads RSA keys of 2048 bits")
     func rsa() async throws {
         let files = try await OpenSSLFiles.rsa()
         let expected = try files.bytes("rsa.p8")
@@ -35,7 +35,7 @@ struct PrivateKeyFormsTests {
         }
     }
 
-    @Test("whatever stands around the key in its PEM file")
+    @Test("ignores everything around the key in its PEM file")
     func surroundings() async throws {
         let files = try await OpenSSLFiles.everything()
         let expected = try files.bytes("ec.p8")
@@ -57,7 +57,7 @@ struct PrivateKeyFormsTests {
         }
     }
 
-    @Test("encrypted PKCS#8 opens with its password file, with and without a newline")
+    @Test("opens encrypted PKCS#8 with its password file, with and without a newline")
     func encrypted() async throws {
         let files = try await OpenSSLFiles.ec()
         let expected = try files.bytes("ec.p8")
@@ -73,7 +73,7 @@ struct PrivateKeyFormsTests {
     }
 
     @Test(
-        "iterations beyond five million are refused before they are done",
+        "refuses iterations beyond five million before it computes them",
         arguments: ["-v2 aes-256-cbc", "-v1 PBE-SHA1-3DES"])
     func iterations(encryption: String) async throws {
         let files = try await OpenSSLFiles.ec()
@@ -91,7 +91,7 @@ struct PrivateKeyFormsTests {
         #expect(error.message.contains("5000000 iterations"))
     }
 
-    @Test("an encrypted key without a password, or with another, says so")
+    @Test("explains a missing or wrong password of an encrypted key")
     func locked() async throws {
         let files = try await OpenSSLFiles.ec()
         try await files.openssl("pkcs8 -topk8 -in ec.pem -passout pass:s3cret -out encrypted.pem")
@@ -107,7 +107,7 @@ struct PrivateKeyFormsTests {
         #expect(files.privateKeyError("encrypted.pem", passwordFile: open)?.kind == .exposed)
     }
 
-    @Test("a key in OpenSSL's older encryption is refused with the command that converts it")
+    @Test("refuses a key in OpenSSL's older encryption with the command that converts it")
     func traditional() async throws {
         let files = try await OpenSSLFiles.ec()
         try await files.openssl("ec -in ec.pem -aes128 -passout pass:s3cret -out old.pem")

@@ -3,9 +3,9 @@ import KeyFiles
 import TestSupport
 import Testing
 
-@Suite("A file that is something else is called by its name")
+@Suite("Names the kind of an unsuitable file")
 struct UnsuitableFilesTests {
-    @Test("in place of a private key")
+    @Test("given as a private key")
     func insteadOfPrivateKey() async throws {
         let files = try await OpenSSLFiles.everything()
         try files.directory.write(#"{"paymentData":{}}"#, to: "token.json")
@@ -34,7 +34,7 @@ struct UnsuitableFilesTests {
         }
     }
 
-    @Test("in place of a certificate")
+    @Test("given as a certificate")
     func insteadOfCertificate() async throws {
         let files = try await OpenSSLFiles.everything()
         try await files.openssl("ec -in ec.pem -outform DER -out sec1.der")
@@ -53,7 +53,7 @@ struct UnsuitableFilesTests {
         }
     }
 
-    @Test("a path with blanks and quotes is a word of the shell in the printed command")
+    @Test("quotes a path with blanks and quotes as a shell word in the printed command")
     func quoting() async throws {
         let files = try await OpenSSLFiles.everything()
         try files.directory.write(files.bytes("bundle.p12"), to: "it's a bundle.p12")
@@ -62,7 +62,7 @@ struct UnsuitableFilesTests {
     }
 
     @Test(
-        "a private key of another kind",
+        "that contains another type of private key",
         arguments: [
             ("-algorithm EC -pkeyopt ec_paramgen_curve:P-384", "EC secp384r1"),
             ("-algorithm EC -pkeyopt ec_paramgen_curve:secp256k1", "EC secp256k1"),
@@ -79,7 +79,7 @@ struct UnsuitableFilesTests {
         #expect(error.message.contains("(\(name))"), "\(error.message)")
     }
 
-    @Test("two private keys, or two certificates that are no merchant's, in one file are one too many")
+    @Test("with two private keys, or two certificates that are not a merchant's")
     func several() async throws {
         let files = try await OpenSSLFiles.everything()
         try await files.openssl("req -x509 -new -key ec.pem -subj /CN=other -days 30 -out other.pem")
@@ -91,7 +91,7 @@ struct UnsuitableFilesTests {
                 "holds 2 certificates, but no merchant's certificate of Apple Pay among them: merchant (a"))
     }
 
-    @Test("the certificate is found beside its key, in PEM and in DER")
+    @Test("finds the certificate with its key in the file, in PEM and in DER")
     func certificates() async throws {
         let files = try await OpenSSLFiles.everything()
         let expected = try files.bytes("certificate.der")

@@ -6,13 +6,13 @@ import TokenForge
 
 @testable import MerchantKeys
 
-@Suite("What a certificate is instead, and whether it can be imported")
+@Suite("A certificate's kind, and its suitability for import")
 struct CertificateKindTests {
     private static let merchant = "merchant.com.example.shop"
     private static let hash =
         "\(CertificateWorkshop.merchantExtension) = ASN1:UTF8String:\(CertificateWorkshop.hash(merchant))"
 
-    @Test("A Merchant Identity Certificate is told from a Payment Processing one")
+    @Test("Distinguishes a Merchant Identity Certificate from a Payment Processing one")
     func merchantIdentity() throws {
         let der = try forge(MerchantCertificateProfile(merchantIdentifier: Self.merchant, kind: .merchantIdentity))
         let certificate = try MerchantCertificate(der: der)
@@ -31,14 +31,14 @@ struct CertificateKindTests {
         #expect(
             try rsa.merchantForImport(for: .identity, expected: nil, allowExpired: false, now: Date()) == Self.merchant)
         #expect(try rsa.merchantForImport(expected: nil, allowExpired: false, now: Date()) == Self.merchant)
-        // An expired one is of no use to anybody, whatever is allowed.
+        // An expired one is useless, and refused even if allowed.
         #expect(throws: Refusal.self) {
             try rsa.merchantForImport(for: .identity, expected: nil, allowExpired: true, now: rsa.notAfter + 1)
         }
     }
 
     @Test(
-        "Each sign of a Merchant Identity Certificate suffices",
+        "Recognises a Merchant Identity Certificate by each of its signs",
         arguments: [
             (
                 ["CN = Apple Pay Merchant Identity:\(merchant)", "UID = \(merchant)"],
@@ -52,7 +52,7 @@ struct CertificateKindTests {
     }
 
     @Test(
-        "Other certificates are called what they are",
+        "Names the kind of other certificates",
         arguments: [
             (["CN = shop.example"], ["extendedKeyUsage = serverAuth"], "a TLS server certificate"),
             (["CN = shop.example"], ["extendedKeyUsage = clientAuth"], "a TLS client certificate"),
@@ -95,7 +95,7 @@ struct CertificateKindTests {
         #expect(refusal.message.contains(noun))
     }
 
-    @Test("A good certificate gives its merchant, with and without being told it")
+    @Test("Returns a good certificate's merchant, with and without a given one")
     func suitable() throws {
         let certificate = try MerchantCertificate(der: SharedForge.ecMerchant.certificate)
         #expect(try certificate.merchantForImport(expected: nil, allowExpired: false, now: Date()) == Self.merchant)
@@ -107,7 +107,7 @@ struct CertificateKindTests {
         }
     }
 
-    @Test("An expired certificate is refused unless it is allowed")
+    @Test("Refuses an expired certificate unless it is allowed")
     func expired() throws {
         let der = try forge(MerchantCertificateProfile(merchantIdentifier: Self.merchant, expired: true))
         let certificate = try MerchantCertificate(der: der)
@@ -117,7 +117,7 @@ struct CertificateKindTests {
         #expect(try certificate.merchantForImport(expected: nil, allowExpired: true, now: Date()) == Self.merchant)
     }
 
-    @Test("A certificate from the future is refused, but for a day that clocks may differ")
+    @Test("Refuses a certificate from the future, with one day's tolerance for clocks")
     func notYetValid() throws {
         let certificate = try MerchantCertificate(der: SharedForge.ecMerchant.certificate)
         let start = certificate.notBefore
@@ -128,7 +128,7 @@ struct CertificateKindTests {
             try certificate.merchantForImport(expected: nil, allowExpired: false, now: start - 86_400) == Self.merchant)
     }
 
-    @Test("Without a UID the merchant must be named, and the extension's hash must be that name's")
+    @Test("Requires the merchant's name without a UID, and that name's hash in the extension")
     func withoutUserIdentifier() throws {
         var profile = MerchantCertificateProfile(merchantIdentifier: Self.merchant)
         profile.omitsUserID = true

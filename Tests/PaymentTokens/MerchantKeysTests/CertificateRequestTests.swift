@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-@Suite("PKCS#10 requests around a key that is elsewhere")
+@Suite("PKCS#10 requests for a key in an HSM token")
 struct CertificateRequestTests {
     private let key = P256.Signing.PrivateKey()
 
@@ -21,7 +21,7 @@ struct CertificateRequestTests {
         return Array(signature.derRepresentation)
     }
 
-    @Test("openssl reads and verifies it; a long name is cut to what a common name may have")
+    @Test("Makes a request that openssl reads and verifies, with a long name cut to a common name's limit")
     func read() async throws {
         let key = key
         for merchant in ["merchant.com.example", "merchant." + String(repeating: "x", count: 200)] {
@@ -39,7 +39,7 @@ struct CertificateRequestTests {
         }
     }
 
-    @Test("what the signer throws comes out, and a signature that does not verify goes nowhere")
+    @Test("passes the signer's error on, and discards a signature that does not verify")
     func failures() async throws {
         let failure = WorkerFailure(.keyNotFound, "gone")
         await #expect(throws: failure) {
@@ -55,7 +55,7 @@ struct CertificateRequestTests {
         }
     }
 
-    @Test("bytes that are no public key make no request")
+    @Test("makes no request of bytes that are not a public key")
     func noKey() async {
         let error = await #expect(throws: WorkerFailure.self) {
             try await CertificateRequest(subjectPublicKeyInfo: [0x30, 0], merchantIdentifier: "m") { _ in [] }

@@ -2,7 +2,7 @@ import Crypto
 import Foundation
 import TestSupport
 
-/// Certificates as openssl makes them, for what no authority of ours would issue.
+/// Certificates made by openssl in forms that no authority of ours would issue.
 struct CertificateWorkshop {
     enum Key: String {
         case p256 = "-newkey ec -pkeyopt ec_paramgen_curve:P-256"

@@ -12,7 +12,7 @@ import WorkerProtocol
 struct KeyIndexTests {
     private let now = Date()
 
-    @Test("A key that token and ledger agree on is served")
+    @Test("Serves a key on which HSM token and ledger agree")
     func served() throws {
         let (key, record) = try pair()
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
@@ -25,7 +25,7 @@ struct KeyIndexTests {
         #expect(entry.warnings.isEmpty)
     }
 
-    @Test("A served key decrypts only in a state that does", arguments: KeyState.allCases)
+    @Test("Decrypts with a served key only in a state that permits it", arguments: KeyState.allCases)
     func states(state: KeyState) throws {
         var (key, record) = try pair()
         record.state = state
@@ -36,7 +36,7 @@ struct KeyIndexTests {
         key.certificates = []
     }
 
-    @Test("A key without a record is external, pre-activation, and does not decrypt")
+    @Test("Lists a key without a record as external and pre-activation, and does not decrypt with it")
     func external() throws {
         let (key, record) = try pair()
         let entry = try #require(index([key], []).entry(record.publicKeyHash))
@@ -46,7 +46,7 @@ struct KeyIndexTests {
         #expect(!entry.isServed(at: now))
     }
 
-    @Test("A key whose CKA_ID is not its public key's hash is inconsistent, under the hash that is right")
+    @Test("Lists a key whose CKA_ID is not its public key's hash as inconsistent, under the right hash")
     func wrongIdentifier() throws {
         var (key, record) = try pair()
         key.identifier = [UInt8](repeating: 1, count: 32)
@@ -54,14 +54,14 @@ struct KeyIndexTests {
         #expect(index([key], [record]).entry(try #require(PublicKeyHash(bytes: key.identifier))) == nil)
     }
 
-    @Test("A key that the worker found inconsistent stays so, with its sentence")
+    @Test("Keeps a key that the worker found inconsistent as such, with its sentence")
     func workersInconsistency() throws {
         var (key, record) = try pair()
         key.inconsistency = "The pair failed its test."
         try expectInconsistent(index([key], [record]), record, saying: "The pair failed its test.")
     }
 
-    @Test("A key without a public key beside it is inconsistent, and one without any hash is only remarked upon")
+    @Test("Lists a key without a public key as inconsistent, and only warns about one without any hash")
     func withoutPublicKey() throws {
         var (key, record) = try pair()
         key.subjectPublicKeyInfo = []
@@ -72,19 +72,19 @@ struct KeyIndexTests {
         #expect(other.warnings.count == 1)
     }
 
-    @Test("A certificate of another merchant than the ledger's makes the key inconsistent")
+    @Test("Lists a key with another merchant's certificate than the ledger's as inconsistent")
     func anotherMerchant() throws {
         var (key, record) = try pair()
         record.merchantIdentifier = "merchant.com.other"
         try expectInconsistent(index([key], [record]), record, saying: "merchant")
         key.certificates = []
-        // Without a certificate nothing disagrees; that it is missing is remarked upon.
+        // Without a certificate nothing disagrees; a warning notes its absence.
         let entry = try #require(index([key], [record]).entry(record.publicKeyHash))
         #expect(entry.condition == .served)
         #expect(entry.warnings.contains { $0.contains("no certificate") })
     }
 
-    @Test("A certificate of another key, an unreadable one, and a Merchant Identity one make the key inconsistent")
+    @Test("Lists a key with another key's, an unreadable, or a Merchant Identity certificate as inconsistent")
     func strangeCertificates() throws {
         let (key, record) = try pair()
         let authority = try SharedForge.authority
@@ -110,7 +110,7 @@ struct KeyIndexTests {
         }
     }
 
-    @Test("An algorithm other than the ledger's makes the key inconsistent")
+    @Test("Lists a key of another algorithm than the ledger's as inconsistent")
     func anotherAlgorithm() throws {
         var (key, record) = try pair()
         record.algorithm = .rsa
@@ -118,7 +118,7 @@ struct KeyIndexTests {
         key.certificates = []
     }
 
-    @Test("Of several certificates the newest valid one is shown; when none is valid, the one that ended last")
+    @Test("Shows the newest valid certificate of several, or the last one to expire if none is valid")
     func severalCertificates() throws {
         var (key, record) = try pair()
         let ages: [(from: Double, until: Double)] = [(-400, 300), (-30, 700), (-900, -200), (10, 800)]
@@ -136,7 +136,7 @@ struct KeyIndexTests {
         #expect(later.entry(record.publicKeyHash)?.certificate?.der == all[0])
     }
 
-    @Test("A key that no token shows is missing and keeps its certificate; when it comes back it is served")
+    @Test("Lists a key that no HSM token shows as missing with its certificate, and serves it when it returns")
     func missing() throws {
         let (key, record) = try pair()
         let index = index([key], [record])
@@ -150,13 +150,13 @@ struct KeyIndexTests {
         #expect(index.entry(record.publicKeyHash)?.condition == .served)
     }
 
-    @Test("A recorded key is missing while its token was never seen")
+    @Test("Lists a recorded key as missing while its HSM token was never seen")
     func neverSeen() throws {
         let (_, record) = try pair()
         #expect(index([], [record]).entry(record.publicKeyHash)?.condition == .missing)
     }
 
-    @Test("A token that could not be asked keeps what it showed last")
+    @Test("Keeps the last listing of an HSM token that could not be asked")
     func tokenNotAsked() throws {
         let (key, record) = try pair()
         let index = index([key], [record])
@@ -164,7 +164,7 @@ struct KeyIndexTests {
         #expect(index.entry(record.publicKeyHash)?.condition == .served)
     }
 
-    @Test("An external key that vanished stays listed as missing")
+    @Test("Keeps listing an external key that vanished as missing")
     func externalGone() throws {
         let (key, record) = try pair()
         let index = index([key], [])
@@ -172,7 +172,7 @@ struct KeyIndexTests {
         #expect(index.entry(record.publicKeyHash)?.condition == .missing)
     }
 
-    @Test("A key in two tokens is served by those where it is in order, and the other is remarked upon")
+    @Test("Serves a key in two HSM tokens where it is in order, and warns about the other")
     func twoTokens() throws {
         let (key, record) = try pair()
         var broken = key
@@ -185,7 +185,7 @@ struct KeyIndexTests {
         #expect(entry.warnings == ["Token a: The pair failed its test."])
     }
 
-    @Test("A key that could be taken out of its token is not served")
+    @Test("Does not serve a key that could be exported from its HSM token")
     func unprotected() throws {
         var (key, record) = try pair()
         key.isProtected = false
@@ -194,7 +194,7 @@ struct KeyIndexTests {
         #expect(!entry.isServed(at: now))
     }
 
-    @Test("A key that only one of several tokens shows is named, unless no payment comes for it any more")
+    @Test("Warns about a key in only one of several HSM tokens, unless no payment arrives for it any more")
     func soleHolder() throws {
         var (key, record) = try pair()
         let index = KeyIndex()
@@ -209,7 +209,7 @@ struct KeyIndexTests {
         record.state = .active
         index.rebuild(hsmTokens: [("a", [key])], keyRecords: [record], now: now)
         #expect(index.warnings.isEmpty)
-        // A token that has not been opened yet may hold it: nothing is said before.
+        // An HSM token that has not been opened yet may have it: there is no warning before.
         let alone = KeyIndex()
         alone.rebuild(hsmTokens: [("b", [key])], keyRecords: [record], now: now)
         #expect(alone.warnings.isEmpty)
@@ -252,6 +252,6 @@ struct KeyIndexTests {
 }
 
 extension KeyEntry {
-    /// A payment would be decrypted with it.
+    /// True if a payment would be decrypted with it.
     fileprivate func isServed(at now: Date) -> Bool { condition == .served && decrypts(at: now) }
 }

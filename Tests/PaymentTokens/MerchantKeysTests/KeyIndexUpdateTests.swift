@@ -11,7 +11,7 @@ import WorkerProtocol
 struct KeyIndexUpdateTests {
     private let now = Date()
 
-    @Test("Updated one by one, the index is what it would be if it had been built whole", arguments: [1, 2, 3])
+    @Test("Makes the index of a whole rebuild from updates one by one", arguments: [1, 2, 3])
     func sameAsWhole(seed: Int) throws {
         var random = Steps(state: UInt64(seed))
         let pairs = try (0..<12).map { try Self.pair($0) }
@@ -43,7 +43,7 @@ struct KeyIndexUpdateTests {
             index.update(hash, hsmTokens: hsmTokens, keyRecord: keyRecords[hash], now: now)
         }
         let whole = KeyIndex()
-        // What was seen once stays listed, so the other one sees everything once too.
+        // A key seen once stays listed, so the other index sees every key once too.
         whole.rebuild(
             hsmTokens: [
                 (
@@ -67,7 +67,7 @@ struct KeyIndexUpdateTests {
         #expect(index.warnings == whole.warnings)
     }
 
-    @Test("A key that is updated away is missing, and one that was never there is not made up")
+    @Test("Lists a key that an update removes as missing, and invents none that was never there")
     func gone() throws {
         let (key, record) = try Self.pair(1)
         let index = KeyIndex()
@@ -79,7 +79,7 @@ struct KeyIndexUpdateTests {
         #expect(index.entry(record.publicKeyHash)?.condition == .missing)
     }
 
-    @Test("Another key under this one's CKA_ID is not taken for it")
+    @Test("Does not take another key under its CKA_ID for it")
     func other() throws {
         let (key, record) = try Self.pair(1)
         var other = try Self.pair(2).0
@@ -90,7 +90,7 @@ struct KeyIndexUpdateTests {
         #expect(index.entries.count == 1)
     }
 
-    @Test("A list goes on after any hash, or the beginning of one")
+    @Test("Continues a list after any hash, or a prefix of one")
     func after() throws {
         let pairs = try (0..<9).map { try Self.pair($0) }
         let index = KeyIndex()
@@ -120,7 +120,7 @@ struct KeyIndexUpdateTests {
         }
     }
 
-    /// A key without a certificate: only its public key's bytes count here.
+    /// A key without a certificate; only its public key's bytes matter here.
     private static func pair(_ number: Int) throws -> (KeyDescription, KeyRecord) {
         let information = [UInt8](repeating: UInt8(number), count: 91)
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: information)

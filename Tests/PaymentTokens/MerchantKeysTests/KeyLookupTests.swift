@@ -5,11 +5,11 @@ import WorkerProtocol
 
 @testable import MerchantKeys
 
-@Suite("Finding keys by name, counting their uses, and many of them")
+@Suite("Key lookup by name, use counts, and many keys")
 struct KeyLookupTests {
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
 
-    @Test("A key is found by base64, by hex in either case, and by a prefix that only it has")
+    @Test("Finds a key by base64, by hex in either case, and by a unique prefix")
     func names() throws {
         let (index, hashes) = keys(50)
         let hash = hashes[17]
@@ -21,14 +21,14 @@ struct KeyLookupTests {
         #expect(try index.find(String(hash.hex.prefix(63))).publicKeyHash == hash)
     }
 
-    @Test("44 characters are base64 and never a prefix in hex")
+    @Test("Reads 44 characters as base64 and never as a hex prefix")
     func fortyFour() throws {
         let (index, hashes) = keys(3)
         #expect(failure { () throws(KeyLookupError) in try index.find(String(hashes[0].hex.prefix(44))) } == .notBase64)
     }
 
     @Test(
-        "What names no key, too little of one, or no hash at all finds none",
+        "Finds no key for a short prefix, an unknown hash or an invalid name",
         arguments: [
             "", "0123456", "ffffffffffffffff", "not hexadecimal", "zzzzzzzz", "💳💳💳💳💳💳💳💳",
             String(repeating: "0", count: 65), "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
@@ -40,7 +40,7 @@ struct KeyLookupTests {
         #expect(found != nil, "it names a key")
     }
 
-    @Test("A prefix that two keys have is refused and says how many")
+    @Test("Refuses a prefix of two keys with their number")
     func ambiguous() throws {
         let first = try #require(PublicKeyHash(hex: String(repeating: "ab", count: 31) + "01"))
         let second = try #require(PublicKeyHash(hex: String(repeating: "ab", count: 31) + "02"))
@@ -50,7 +50,7 @@ struct KeyLookupTests {
         #expect(try index.find(second.hex).publicKeyHash == second)
     }
 
-    @Test("Uses are counted by key, with the latest time, and outlive a rebuild")
+    @Test("Counts uses by key with the latest time, and keeps them across a rebuild")
     func uses() {
         let (index, hashes) = keys(2)
         #expect(index.uses(hashes[0]) == (0, nil))
@@ -62,12 +62,12 @@ struct KeyLookupTests {
         #expect(index.uses(hashes[1]) == (0, nil))
     }
 
-    @Test("Among 10,000 keys every one is found, without looking at the others")
+    @Test("Finds every one of 10,000 keys without comparing the others")
     func tenThousand() {
         let (index, hashes) = keys(10_000)
         let (few, fewHashes) = keys(10)
         #expect(index.entries.count == 10_000)
-        /// As many look-ups in the one index as in the other.
+        /// Returns the time of the same number of lookups in an index.
         func time(_ index: KeyIndex, _ hashes: [PublicKeyHash], times: Int) -> Duration {
             var found = 0
             let time = ContinuousClock().measure {
@@ -76,15 +76,15 @@ struct KeyLookupTests {
             #expect(found == 10_000)
             return time
         }
-        // In turns, and of each the shortest: a busy machine lengthens some of them.
+        // In turns, with the shortest time of each, because a busy machine lengthens some.
         let pairs = (0..<7).map { _ in (time(index, hashes, times: 1), time(few, fewHashes, times: 1000)) }
         let (many, alone) = (pairs.map(\.0).min() ?? .zero, pairs.map(\.1).min() ?? .zero)
-        // A search through all of them would compare a thousand times as often.
+        // A linear search would compare a thousand times as often.
         #expect(many < alone * 50, "\(many) among 10,000, \(alone) among 10")
         #expect(index.entry(PublicKeyHash.of(subjectPublicKeyInfo: [1, 2, 3])) == nil)
     }
 
-    @Test("Readers during rebuilds see the old keys or the new ones, never a part")
+    @Test("Shows readers during rebuilds the old keys or the new ones, never a mixture")
     func rebuildUnderReaders() async {
         let (index, hashes) = keys(200)
         await withTaskGroup(of: Int.self) { group in

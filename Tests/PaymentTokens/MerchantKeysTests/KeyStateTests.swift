@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Key states")
 struct KeyStateTests {
-    @Test("A state can become what SP 800-57 permits and nothing else")
+    @Test("A state permits exactly the transitions of SP 800-57")
     func transitions() {
         let permitted: [KeyState: Set<KeyState>] = [
             .preActivation: [.active, .compromised, .destroyed],
@@ -21,7 +21,7 @@ struct KeyStateTests {
         }
     }
 
-    @Test("Only active, and deactivated before its cut-off, decrypt")
+    @Test("Only active keys, and deactivated ones before their cut-off, decrypt")
     func decrypts() {
         let now = Date(timeIntervalSince1970: 1_800_000_000)
         for state in KeyState.allCases {

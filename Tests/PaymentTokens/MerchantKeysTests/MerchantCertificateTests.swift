@@ -11,7 +11,7 @@ import TokenForge
 struct MerchantCertificateTests {
     private static let merchant = "merchant.com.example.shop"
 
-    @Test("A merchant identifier is 1 to 255 bytes without control characters, not all of them blank")
+    @Test("Accepts a merchant identifier of 1 to 255 bytes without control characters, not all of them blank")
     func possibleIdentifiers() {
         for text in ["merchant.com.example", "x", "商店", "a b", String(repeating: "x", count: 255)] {
             #expect(MerchantIdentifier.isPossible(text))
@@ -21,7 +21,7 @@ struct MerchantCertificateTests {
         }
     }
 
-    @Test("A Payment Processing Certificate for P-256 is read with its merchant, hash and validity")
+    @Test("Reads a Payment Processing Certificate for P-256 with its merchant, hash and validity")
     func ellipticCurve() throws {
         let forged = try SharedForge.ecMerchant
         let certificate = try MerchantCertificate(der: forged.certificate)
@@ -36,7 +36,7 @@ struct MerchantCertificateTests {
         #expect(!certificate.isValid(at: certificate.notAfter + 1))
     }
 
-    @Test("A Payment Processing Certificate for RSA-2048 is read")
+    @Test("Reads a Payment Processing Certificate for RSA-2048")
     func rsa() throws {
         let forged = try SharedForge.rsaMerchant
         let certificate = try MerchantCertificate(der: forged.certificate)
@@ -45,7 +45,7 @@ struct MerchantCertificateTests {
         #expect(certificate.publicKeyHash.bytes == forged.merchant.publicKeyHash)
     }
 
-    @Test("A merchant identifier longer than a common name may be is read")
+    @Test("Reads a merchant identifier longer than a common name may be")
     func longIdentifier() throws {
         let identifier = "merchant." + String(repeating: "long.", count: 30) + "example"
         let certificate = try MerchantCertificate(
@@ -53,13 +53,13 @@ struct MerchantCertificateTests {
         #expect(certificate.merchantIdentifier == identifier)
     }
 
-    @Test("The extension's hash is taken in either case of its letters")
+    @Test("Reads the extension's hash in either case")
     func lowerCaseHash() async throws {
         let der = try await openssl(hash: CertificateWorkshop.hash(Self.merchant).lowercased())
         #expect(try MerchantCertificate(der: der).merchantIdentifier == Self.merchant)
     }
 
-    @Test("An extension that is another merchant's hash makes the certificate disagree with itself")
+    @Test("Reports an extension with another merchant's hash as a contradiction within the certificate")
     func disagreement() throws {
         var profile = MerchantCertificateProfile(merchantIdentifier: Self.merchant)
         profile.extensionMerchantIdentifier = "merchant.com.other"
@@ -68,7 +68,7 @@ struct MerchantCertificateTests {
     }
 
     @Test(
-        "An extension that is not 64 hex characters in a UTF8String is unreadable",
+        "Reports an extension other than 64 hex characters in a UTF8String as unreadable",
         arguments: [
             "UTF8String:ABCD", "UTF8String:" + String(repeating: "g", count: 64),
             "IA5String:" + String(repeating: "A", count: 64), "NULL",
@@ -80,7 +80,7 @@ struct MerchantCertificateTests {
         #expect(throws: MerchantCertificateError.extensionUnreadable) { try MerchantCertificate(der: der) }
     }
 
-    @Test("Two UIDs in the subject name no merchant")
+    @Test("Finds no merchant in a subject with two UIDs")
     func twoIdentifiers() async throws {
         let der = try await CertificateWorkshop.make(
             subject: ["1.UID = \(Self.merchant)", "2.UID = merchant.com.other", "CN = shop"],
@@ -89,7 +89,7 @@ struct MerchantCertificateTests {
     }
 
     @Test(
-        "A key that Apple Pay does not use is named as the reason",
+        "Names a key type that Apple Pay does not use as the reason",
         arguments: [
             CertificateWorkshop.Key.p384, .rsa3072,
         ])
@@ -102,7 +102,7 @@ struct MerchantCertificateTests {
         }
     }
 
-    @Test("Bytes that are no certificate are refused, cut-off ones and trailing ones too")
+    @Test("Refuses bytes that are not a certificate, truncated or with trailing bytes")
     func notACertificate() throws {
         let good = try SharedForge.ecMerchant.certificate
         for bytes in [[], [0x30, 0x00], Array("-----BEGIN CERTIFICATE-----".utf8), good.dropLast(), good + [0]]
@@ -118,7 +118,7 @@ struct MerchantCertificateTests {
     }
 
     @Test(
-        "Real Payment Processing Certificates are read with the merchant and hash of their tokens",
+        "Reads real Payment Processing Certificates with the merchant and hash of their payment tokens",
         .enabled("set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens") { Fixtures.directory != nil })
     func realCertificates() throws {
         var read = 0

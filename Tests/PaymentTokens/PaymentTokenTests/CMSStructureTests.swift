@@ -8,25 +8,25 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// Where the parts of a payment token's message are, RFC 5652 §3, §5.1 and §5.3.
+/// Positions of the parts of a payment token's message, RFC 5652 §3, §5.1 and §5.3.
 extension DERPath {
-    /// ContentInfo.
+    /// The parts of ContentInfo.
     fileprivate static let contentType = DERPath()[0]
-    /// Within [0] EXPLICIT.
+    /// The content within [0] EXPLICIT.
     fileprivate static let signedData = DERPath()[1][0]
 
-    /// SignedData.
+    /// The parts of SignedData.
     fileprivate static let version = signedData[0]
     fileprivate static let digestAlgorithms = signedData[1]
     fileprivate static let digestAlgorithm = digestAlgorithms[0]
     fileprivate static let encapsulatedContentType = signedData[2][0]
     fileprivate static let signerCertificate = signedData[3][0]
     fileprivate static let issuerCertificate = signedData[3][1]
-    /// TBSCertificate: version, serialNumber, signature, issuer, …
+    /// The parts of TBSCertificate: version, serialNumber, signature, issuer, …
     fileprivate static let issuerCertificateIssuer = issuerCertificate[0][3]
     fileprivate static let signer = signedData[4][0]
 
-    /// SignerInfo.
+    /// The parts of SignerInfo.
     fileprivate static let signerVersion = signer[0]
     fileprivate static let signerIdentifier = signer[1]
     fileprivate static let signerIssuer = signerIdentifier[0]
@@ -38,26 +38,26 @@ extension DERPath {
 
 @Suite("CMS structure, RFC 5652")
 struct CMSStructureTests {
-    @Test("The message that the other tests change is accepted as it is")
+    @Test("Accepts the unchanged message of the other tests")
     func unchanged() throws {
         #expect(try details { _ in } == nil)
     }
 
-    @Test("The content type is signedData")
+    @Test("Requires the content type signedData")
     func contentType() throws {
         #expect(
             try details { message in message[.contentType] = .primitive(tag: 6, Self.dataIdentifier) }
                 == "the CMS content type is not signedData")
     }
 
-    @Test("The encapsulated content's type is data")
+    @Test("Requires the encapsulated content type data")
     func encapsulatedContentType() throws {
         #expect(
             try details { message in message[.encapsulatedContentType] = message[.contentType] }
                 == "the encapsulated content type is not data")
     }
 
-    @Test("Both versions are 1")
+    @Test("Requires version 1 of both structures")
     func versions() throws {
         #expect(
             try details { message in message[.version] = .primitive(tag: 2, [3]) }
@@ -67,7 +67,7 @@ struct CMSStructureTests {
                 == "the version of signerInfo is not 1")
     }
 
-    @Test("SHA-256 is the only digest algorithm of the message and of the signer, with NULL or nothing as parameters")
+    @Test("Permits only SHA-256 as digest algorithm of message and signer, with NULL or no parameters")
     func digestAlgorithms() throws {
         let null = DERTree.primitive(tag: 5, [])
         #expect(
@@ -92,7 +92,7 @@ struct CMSStructureTests {
                 == "the signer's digest algorithm is not SHA-256")
     }
 
-    @Test("The signer is named by issuer and serial number, both of the certificate")
+    @Test("Requires the signer's issuer and serial number, both of the certificate")
     func signerIdentifier() throws {
         #expect(
             try details { message in message[.signerIdentifier] = .primitive(tag: 0x80, [1, 2, 3]) }
@@ -106,7 +106,7 @@ struct CMSStructureTests {
                 == "the two certificates are not the signer's and one other")
     }
 
-    @Test("The second certificate is named as the signer's issuer")
+    @Test("Requires the signer's issuer as the second certificate")
     func otherIntermediate() throws {
         let relations = try DERTree(SharedForge.authority.developerRelations.certificate)
         #expect(
@@ -117,7 +117,7 @@ struct CMSStructureTests {
                 == "the two certificates are not the signer's and one other")
     }
 
-    @Test("Anything but an X.509 certificate among the certificates is refused")
+    @Test("Refuses anything but X.509 certificates among the certificates")
     func otherCertificateChoices() throws {
         for choice: DERTree in [
             .constructed(tag: 0xA1, []), .constructed(tag: 0x30, []), .primitive(tag: 0x04, []),
@@ -129,7 +129,7 @@ struct CMSStructureTests {
         }
     }
 
-    @Test("The signature algorithm fits the version")
+    @Test("Requires the version's signature algorithm")
     func signatureAlgorithm() throws {
         var wire = WireForm.distinguished
         // Without cmsAlgorithmProtection, whose check comes first.
@@ -140,26 +140,26 @@ struct CMSStructureTests {
             } == "the signature algorithm does not fit EC_v1")
     }
 
-    @Test("Unsigned attributes are refused")
+    @Test("Refuses unsigned attributes")
     func unsignedAttributes() throws {
         #expect(
             try details { message in message[.signer].children.append(.constructed(tag: 0xA1, [])) }
                 == "the signer has unsigned attributes")
     }
 
-    @Test("Signed attributes in another order than DER's are refused")
+    @Test("Refuses signed attributes in another order than DER's")
     func attributeOrder() throws {
         #expect(
             try details { message in message[.signedAttributes].children.reverse() }
                 == "the signed attributes are not DER")
     }
 
-    @Test("Signed attributes of indefinite length are refused, where the rest of the message may have it")
+    @Test("Refuses signed attributes of indefinite length, which the rest of the message may have")
     func indefiniteAttributes() throws {
         let minted = try Minting.minted(wire: .distinguished)
         let message = try DERTree(minted.signature)
         let attributes = message[.signedAttributes]
-        // The outer levels indefinite as well, so that no length has to be corrected.
+        // The outer levels are indefinite too, so that no length needs correction.
         var bytes: [UInt8] = [0x30, 0x80] + message[.contentType].encoded + [0xA0, 0x80, 0x30, 0x80]
         bytes += message[.signedData].children.dropLast().flatMap(\.encoded) + [0x31, 0x80, 0x30, 0x80]
         let signer = message[.signer].children
@@ -170,7 +170,7 @@ struct CMSStructureTests {
         #expect(try details(minted, signature: bytes) == "the signed attributes are not DER")
     }
 
-    @Test("Bytes after the message, end-of-contents octets without a beginning too, are refused")
+    @Test("Refuses bytes after the message, and end-of-contents octets without a beginning")
     func trailing() throws {
         let minted = try Minting.minted(wire: .since2019)
         for tail in [[0x00], [0x00, 0x00], [0x05, 0x00], [0xFF]] as [[UInt8]] {
@@ -178,7 +178,7 @@ struct CMSStructureTests {
         }
     }
 
-    @Test("Nesting without end is an error, not a crash")
+    @Test("Reports endless nesting as an error, without a crash")
     func nesting() throws {
         let minted = try Minting.minted()
         let deep = [UInt8]((0..<8_000).flatMap { _ in [0x30, 0x80] as [UInt8] })
@@ -190,7 +190,7 @@ struct CMSStructureTests {
     static let sha512Identifier: [UInt8] = [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x03]
     static let ecdsaWithSHA512: [UInt8] = [0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x03, 0x04]
 
-    /// What is said about a good EC_v1 token's message after `change`.
+    /// The details of the refusal of a good EC_v1 payment token's message after `change`.
     private func details(
         wire: WireForm = .distinguished, _ change: (inout DERTree) throws -> Void
     ) throws -> String? {
@@ -210,8 +210,7 @@ struct CMSStructureTests {
     }
 }
 
-/// DER taken apart, to be put together again with something changed. Independent of what is tested: one-byte tags and
-/// definite lengths only.
+/// DER as a tree for reassembly with changes. Independent of the tested code: one-byte tags and definite lengths only.
 indirect enum DERTree: Equatable {
     case primitive(tag: UInt8, [UInt8])
     case constructed(tag: UInt8, [DERTree])
@@ -248,7 +247,7 @@ indirect enum DERTree: Equatable {
         }
     }
 
-    /// The same with an indefinite length at this level.
+    /// The encoding with an indefinite length at this level.
     var encodedIndefinite: [UInt8] {
         guard case .constructed(let tag, let children) = self else { return encoded }
         return [tag, 0x80] + children.flatMap(\.encoded) + [0, 0]
@@ -282,13 +281,13 @@ indirect enum DERTree: Equatable {
     }
 }
 
-/// The way to a node of a ``DERTree``: which child at each level.
+/// The path to a node of a ``DERTree``, as the child's index at each level.
 struct DERPath {
     fileprivate var indices: [Int] = []
 
     init() {}
 
-    /// The way to that child of the node here.
+    /// The path to that child of this node.
     subscript(index: Int) -> DERPath {
         var path = self
         path.indices.append(index)

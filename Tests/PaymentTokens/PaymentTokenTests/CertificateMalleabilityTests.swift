@@ -9,11 +9,11 @@ import TokenForge
 
 @testable import PaymentToken
 
-/// An ECDSA signature (r, s) on a certificate can be turned into (r, n − s) by anybody: the certificate stays valid and
+/// Malleable ECDSA signatures: anyone can turn (r, s) on a certificate into (r, n − s). The certificate stays valid and
 /// gets another fingerprint.
 @Suite("Other encodings of a certificate")
 struct CertificateMalleabilityTests {
-    @Test("A distrusted certificate is refused in its other encoding too", arguments: ["leaf", "intermediate"])
+    @Test("Refuses a distrusted certificate in its other encoding too", arguments: ["leaf", "intermediate"])
     func distrustedInOtherEncoding(which: String) async throws {
         let minted = try Minting.minted(.ecV1)
         let original = which == "leaf" ? minted.certificates[0] : minted.certificates[1]
@@ -33,7 +33,7 @@ struct CertificateMalleabilityTests {
     }
 
     @Test(
-        "A distrusted certificate is refused in the encoding that anybody can make without the issuer's key",
+        "Refuses a distrusted certificate in the encoding that anyone can make without the issuer's key",
         arguments: TestChain.Issuers.allCases, ["leaf", "intermediate"])
     func everyIssuer(issuers: TestChain.Issuers, which: String) async throws {
         let chain = try TestChain(issuers: issuers)
@@ -44,7 +44,7 @@ struct CertificateMalleabilityTests {
             leafDER: which == "leaf" ? altered : chain.leafDER,
             intermediateDER: which == "leaf" ? chain.intermediateDER : altered,
             signingTime: Date(timeIntervalSince1970: 1_700_000_000))
-        // It is the attack: without the distrust the altered certificate is as good as the certificate.
+        // This is the attack: without the distrust the altered certificate is as good as the original.
         _ = try await TrustPolicy(roots: [chain.root], distrusted: []).evaluate(evidence)
         let policy = TrustPolicy(roots: [chain.root], distrusted: [Array(SHA256.hash(data: original))])
         let refusal = try #require(try await awaitedRefusal { _ = try await policy.evaluate(evidence) })
@@ -52,7 +52,7 @@ struct CertificateMalleabilityTests {
         #expect(refusal.details == "the \(which) certificate is distrusted by configuration")
     }
 
-    /// ECDSA: (r, n − s). RSA: the AlgorithmIdentifier outside without its NULL.
+    /// ECDSA: (r, n − s). RSA: the outer AlgorithmIdentifier without its NULL.
     private static func altered(of der: [UInt8], by issuers: TestChain.Issuers) throws -> [UInt8] {
         let nodes = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
             var all: [ASN1Node] = []
@@ -98,7 +98,7 @@ struct CertificateMalleabilityTests {
         return node.serializedBytes
     }
 
-    /// Big-endian, digit by digit.
+    /// Big-endian subtraction, digit by digit.
     private static func subtracting(_ small: ArraySlice<UInt8>, from large: [UInt8]) -> [UInt8] {
         var (digits, borrow) = (large, 0)
         let subtrahend = [UInt8](repeating: 0, count: max(0, large.count - small.count)) + small.suffix(large.count)
@@ -110,11 +110,11 @@ struct CertificateMalleabilityTests {
         return digits
     }
 
-    @Test("A certificate whose signature has unused bits is refused", arguments: ["leaf", "intermediate"])
+    @Test("Refuses a certificate whose signature has unused bits", arguments: ["leaf", "intermediate"])
     func unusedBits(which: String) async throws {
         let minted = try Minting.minted(.ecV1)
         let original = which == "leaf" ? minted.certificates[0] : minted.certificates[1]
-        // Only a last bit that is 0 may be called unused; the other signatures end in the other bit, since n is odd.
+        // Only a last bit of 0 may be marked as unused; the other signatures end in the other bit, because n is odd.
         let even = try CertificateMalleability.encodings(of: original).filter { form in (form.last ?? 1) & 1 == 0 }
         #expect(!even.isEmpty)
         for var form in even {
@@ -128,7 +128,7 @@ struct CertificateMalleabilityTests {
         }
     }
 
-    /// The token with one of its certificates replaced in the message, whose outer lengths are indefinite.
+    /// The payment token with one certificate of the message replaced, with indefinite outer lengths.
     private func paymentToken(
         _ minted: MintedToken, replacing original: [UInt8], with form: [UInt8]
     ) throws -> PaymentToken {

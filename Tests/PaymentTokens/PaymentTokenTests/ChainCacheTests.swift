@@ -10,9 +10,9 @@ import X509
 
 @testable import PaymentToken
 
-@Suite("Remembered chains")
+@Suite("Cached chains")
 struct ChainCacheTests {
-    @Test("A chain is remembered once accepted, and not when it was refused")
+    @Test("Caches a chain once it is accepted, and not when it is refused")
     func onlyAccepted() async throws {
         let policy = try Minting.policy()
         for deviation in [Deviation.leafExpired, .leafMarkerMissing, .otherRoot] {
@@ -26,7 +26,7 @@ struct ChainCacheTests {
         #expect(policy.rememberedChains == 2)
     }
 
-    @Test("A remembered chain is found by the exact bytes of leaf and intermediate")
+    @Test("Finds a cached chain by the exact bytes of leaf and intermediate")
     func answersFromMemory() throws {
         let chain = VerifiedChain.sample
         var cache = ChainCache(capacity: 2)
@@ -35,12 +35,12 @@ struct ChainCacheTests {
         #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [2]), validAt: time) == chain)
         #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [3]), validAt: time) == nil)
         #expect(cache.chain(for: .init(leafDER: [2], intermediateDER: [1]), validAt: time) == nil)
-        // The bytes are not simply put together.
+        // The key is not their concatenation.
         #expect(cache.chain(for: .init(leafDER: [1, 2], intermediateDER: []), validAt: time) == nil)
     }
 
     @Test(
-        "A remembered chain is not used when the signing time is outside any of its three validities",
+        "Does not use a cached chain for a signing time outside any of its three validities",
         arguments: [9, 91, 0, 100])
     func validities(seconds: Double) {
         // The three are valid from 10 to 100, from 0 to 90 and from 5 to 95 seconds.
@@ -50,7 +50,7 @@ struct ChainCacheTests {
         #expect(cache.chain(for: .init(leafDER: [1], intermediateDER: [2]), validAt: time) == nil)
     }
 
-    @Test("The cache is bounded: the oldest chain leaves first")
+    @Test("Removes the oldest chain first when the cache is full")
     func bounded() {
         var cache = ChainCache(capacity: 2)
         let time = Date(timeIntervalSince1970: 50)
@@ -60,7 +60,7 @@ struct ChainCacheTests {
         #expect(cache.chain(for: .init(leafDER: [3], intermediateDER: []), validAt: time) != nil)
     }
 
-    @Test("A root that was not valid at the signing time trusts nobody")
+    @Test("Trusts nothing under a root that was not valid at the signing time")
     func rootValidity() async throws {
         let chain = try TestChain(rootNotAfter: Date(timeIntervalSince1970: 1_000_000_100))
         let policy = TrustPolicy(roots: [chain.root], distrusted: [])
@@ -75,7 +75,7 @@ struct ChainCacheTests {
         #expect(refusal?.details == "the root certificate was not valid at the signing time")
     }
 
-    @Test("A root that is no certificate authority trusts nobody")
+    @Test("Trusts nothing under a root that is not a certificate authority")
     func rootNotAuthority() async throws {
         let chain = try TestChain(rootIsAuthority: false)
         let evidence = SignatureEvidence(
@@ -85,7 +85,7 @@ struct ChainCacheTests {
         #expect(try await awaitedRefusal { _ = try await policy.evaluate(evidence) }?.code == .certificateUntrusted)
     }
 
-    @Test("Bytes that are no certificate are untrusted")
+    @Test("Reports bytes that are not a certificate as untrusted")
     func notCertificates() async throws {
         let chain = try TestChain()
         let policy = TrustPolicy(roots: [chain.root], distrusted: [])
@@ -111,13 +111,13 @@ extension CertificateDescription {
     }
 }
 
-/// Three certificates with Apple Pay's markers, made with swift-certificates, for what TokenForge does not vary.
+/// Three certificates with Apple Pay's markers, made with swift-certificates, in forms that TokenForge does not vary.
 struct TestChain {
     let root: Certificate
     let intermediateDER: [UInt8]
     let leafDER: [UInt8]
 
-    /// What root and intermediate sign with.
+    /// The keys of root and intermediate.
     enum Issuers: CaseIterable {
         case p256, p384, p521, rsa
     }

@@ -8,7 +8,7 @@ import Testing
 @Suite("Expected details")
 struct ExpectedDetailsTests {
     @Test(
-        "An expectation of the wrong form is a malformed request",
+        "Refuses an expectation of the wrong form as malformed_request",
         arguments: [
             #"{"currencyCode":840}"#, #"{"currencyCode":"84"}"#, #"{"currencyCode":"8400"}"#,
             #"{"currencyCode":"USD"}"#,
@@ -25,13 +25,13 @@ struct ExpectedDetailsTests {
         #expect(try refusal { _ = try expected(text) }?.code == .malformedRequest)
     }
 
-    @Test("A refusal does not repeat an unknown member's name")
+    @Test("Does not repeat an unknown member's name in a refusal")
     func unknownName() throws {
         let refusal = try refusal { _ = try expected(#"{"4817499130000004":1}"#) }
         #expect(refusal?.details?.contains("4817") == false)
     }
 
-    @Test("Without expectations every check passes, and none is listed")
+    @Test("Passes every check without expectations, and lists none")
     func nothing() throws {
         let paymentToken = try Minting.paymentToken(applicationData: [1])
         for details in [ExpectedDetails.nothing, try expected("{}")] {
@@ -43,7 +43,7 @@ struct ExpectedDetailsTests {
         }
     }
 
-    @Test("The checked members are listed as the request spelled them")
+    @Test("Lists the checked members as the request spelled them")
     func checkedMembers() throws {
         let hash = String(repeating: "0", count: 64)
         #expect(
@@ -53,7 +53,7 @@ struct ExpectedDetailsTests {
         #expect(try expected(#"{"applicationDataHash":"\#(hash)"}"#).checkedMembers == ["applicationDataHash"])
     }
 
-    @Test("The merchant is compared byte for byte")
+    @Test("Compares the merchant byte for byte")
     func merchant() throws {
         let details = try expected(#"{"merchantIdentifier":"merchant.é"}"#)
         try details.checkMerchant("merchant.\u{E9}")
@@ -62,7 +62,7 @@ struct ExpectedDetailsTests {
         }
     }
 
-    @Test("applicationData is expected as original data or as its hash, and compared with the token's hash")
+    @Test("Accepts applicationData as original data or as its hash, and compares it with the payment token's hash")
     func applicationData() throws {
         let paymentToken = try Minting.paymentToken(applicationData: Array("order 1".utf8))
         let data = Base64.encode(Array("order 1".utf8))
@@ -79,7 +79,7 @@ struct ExpectedDetailsTests {
         }
     }
 
-    @Test("A token without applicationData matches null and nothing else")
+    @Test("Matches a payment token without applicationData with null only")
     func noApplicationData() throws {
         let paymentToken = try Minting.paymentToken()
         try expected(#"{"applicationData":null}"#).checkApplicationData(paymentToken)
@@ -88,7 +88,7 @@ struct ExpectedDetailsTests {
                 == .applicationDataMismatch)
     }
 
-    @Test("The currency is compared as three digits; absent or unreadable it is a mismatch")
+    @Test("Compares the currency as three digits; an absent or unreadable one is a mismatch")
     func currency() throws {
         let details = try expected(#"{"currencyCode":"036"}"#)
         try details.checkCurrency(payload(#"{"currencyCode":"036"}"#))
@@ -102,7 +102,7 @@ struct ExpectedDetailsTests {
     }
 
     @Test(
-        "Amounts are compared as exact decimals, however they are written",
+        "Compares amounts as exact decimals in any notation",
         arguments: ["1099", "1099.0", "1.099e3", "109900e-2"])
     func amount(text: String) throws {
         try expected(#"{"transactionAmount":1099}"#).checkAmount(payload(#"{"transactionAmount":\#(text)}"#))
@@ -110,7 +110,7 @@ struct ExpectedDetailsTests {
     }
 
     @Test(
-        "A different amount, however near, and an absent or unreadable one are a mismatch",
+        "Reports a different amount, however near, and an absent or unreadable one as a mismatch",
         arguments: [
             "{}", #"{"transactionAmount":1099.0000000000000000001}"#, #"{"transactionAmount":10.99}"#,
             #"{"transactionAmount":-1099}"#, #"{"transactionAmount":"1099"}"#, #"{"transactionAmount":null}"#,
@@ -121,7 +121,7 @@ struct ExpectedDetailsTests {
         #expect(try refusal { try details.checkAmount(payload(text)) }?.code == .amountMismatch)
     }
 
-    @Test("Names the required members that are not expected; applicationData is also expected by its hash or null")
+    @Test("Names the required members without an expectation; applicationData counts by its hash or null too")
     func missing() throws {
         let all = ExpectedDetails.memberNames
         #expect(

@@ -8,10 +8,10 @@ import TestSupport
 import Testing
 
 @Suite(
-    "Real tokens",
+    "Real payment tokens",
     .enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"))
 struct InteroperabilityTests {
-    @Test("Every real token's signature verifies up to Apple Root CA - G3 at its signing time")
+    @Test("Verifies every real payment token's signature up to Apple Root CA - G3 at its signing time")
     func signatures() async throws {
         let policy = TrustPolicy(roots: [try AppleRootCAG3.certificate()], distrusted: [])
         for fixture in try Fixtures.paymentTokens() {
@@ -31,7 +31,7 @@ struct InteroperabilityTests {
         }
     }
 
-    @Test("A real signature over a changed token is refused")
+    @Test("Refuses a real signature over a changed payment token")
     func changedTokens() throws {
         for fixture in try Fixtures.paymentTokens() {
             let json = try JSONValue(parsing: fixture.json)
@@ -46,7 +46,7 @@ struct InteroperabilityTests {
         }
     }
 
-    @Test("The real EC_v1 tokens decrypt with this OtherInfo, and their payload is read")
+    @Test("Decrypts the real EC_v1 payment tokens with this OtherInfo, and reads their payload")
     func payloads() throws {
         for fixture in try Fixtures.paymentTokens() where fixture.version == "EC_v1" {
             guard let file = fixture.privateKey, let merchant = fixture.merchantIdentifier else { continue }
@@ -66,7 +66,7 @@ struct InteroperabilityTests {
             let plaintext = Array(try AES.GCM.open(box, using: SymmetricKey(data: Data(symmetricKey))))
             #expect(Hexadecimal.encode(Array(SHA256.hash(data: plaintext))) == fixture.plaintextSHA256)
 
-            // Whether the members are there; what they hold is nobody's business.
+            // Only their presence is checked; their values stay private.
             let json = try #require(try JSONValue(parsing: plaintext).objectValue)
             #expect(json["applicationPrimaryAccountNumber"]?.stringValue != nil)
             #expect(json["paymentDataType"]?.stringValue == "3DSecure")

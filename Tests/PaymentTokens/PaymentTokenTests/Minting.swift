@@ -6,9 +6,9 @@ import TestSupport
 import TokenForge
 import X509
 
-/// Tokens for these tests, minted under the run's own root.
+/// Payment tokens for these tests, minted under the run's own root.
 enum Minting {
-    /// A whole second, so that what is minted and what is read compare equal.
+    /// A whole second, so that minted and read values compare equal.
     static let signingTime = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
 
     static func minted(
@@ -34,7 +34,7 @@ enum Minting {
         try PaymentToken(json: JSONValue(parsing: minted.paymentToken))
     }
 
-    /// A policy that trusts the run's root alone.
+    /// A policy that trusts only the run's root.
     static func policy(distrusted: Set<[UInt8]> = [], chainCacheCapacity: Int = 64) throws -> TrustPolicy {
         TrustPolicy(
             roots: [try Certificate(derEncoded: SharedForge.authority.root.certificate)], distrusted: distrusted,
@@ -42,7 +42,7 @@ enum Minting {
     }
 }
 
-/// The refusal that `body` throws; nil when it throws none. Any other error is passed on.
+/// The refusal that `body` throws; nil if it throws none. Any other error is rethrown.
 func awaitedRefusal(_ body: () async throws -> Void) async throws -> Refusal? {
     do {
         try await body()
@@ -52,7 +52,7 @@ func awaitedRefusal(_ body: () async throws -> Void) async throws -> Refusal? {
     }
 }
 
-/// The refusal that `body` throws; nil when it throws none. Any other error is passed on.
+/// The refusal that `body` throws; nil if it throws none. Any other error is rethrown.
 func refusal(_ body: () throws -> Void) throws -> Refusal? {
     do {
         try body()
@@ -63,7 +63,7 @@ func refusal(_ body: () throws -> Void) throws -> Refusal? {
 }
 
 extension JSONValue {
-    /// The same value with the member at `path` replaced, added where there is none, or removed for nil.
+    /// The same value with the member at `path` replaced, added if absent, or removed for nil.
     func setting(_ path: String..., to value: JSONValue?) -> JSONValue {
         setting(path[...], to: value)
     }

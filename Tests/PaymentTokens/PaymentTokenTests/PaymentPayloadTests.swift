@@ -7,7 +7,7 @@ import TokenForge
 
 @Suite("Payment payload")
 struct PaymentPayloadTests {
-    @Test("Currency and amount are read by Apple's table")
+    @Test("Reads currency and amount by Apple's table")
     func comparedMembers() throws {
         let payload = try payload(
             """
@@ -20,7 +20,7 @@ struct PaymentPayloadTests {
         #expect(payload.transactionAmount == ExactDecimal(1099))
     }
 
-    @Test("What TokenForge encrypts is read", arguments: PayloadRecipe.Kind.allCases)
+    @Test("Reads TokenForge's payloads", arguments: PayloadRecipe.Kind.allCases)
     func forged(kind: PayloadRecipe.Kind) throws {
         let recipe = PayloadRecipe(kind)
         let payload = try PaymentPayload(plaintext: recipe.json)
@@ -28,7 +28,7 @@ struct PaymentPayloadTests {
         #expect(payload.transactionAmount == ExactDecimal(recipe.amount))
     }
 
-    @Test("Unknown types and members are accepted, and members of another type read as absent")
+    @Test("Accepts unknown types and members, and reads members of another type as absent")
     func schemaRefusesNothing() throws {
         let payload = try payload(
             """
@@ -40,7 +40,7 @@ struct PaymentPayloadTests {
     }
 
     @Test(
-        "What is not one well-formed JSON object in UTF-8 fails as a decryption, without details",
+        "Reports anything but one well-formed JSON object in UTF-8 as a failed decryption, without details",
         arguments: [
             "", "[]", "null", "\"x\"", "{}{}", "{} x", "{", "\u{FEFF}{}", #"{"a":1,"a":2}"#, #"{"a":"\uD800"}"#, "x",
         ])
@@ -51,13 +51,13 @@ struct PaymentPayloadTests {
         #expect(refusal == .decryptionFailed)
     }
 
-    @Test("Bytes that are not UTF-8 fail as a decryption")
+    @Test("Reports bytes that are not UTF-8 as a failed decryption")
     func notUTF8() throws {
         let bytes = Array(#"{"a":""#.utf8) + [0xFF] + Array(#""}"#.utf8)
         #expect(try refusal { _ = try PaymentPayload(plaintext: bytes) }?.code == .decryptionFailed)
     }
 
-    @Test("Nothing of a payload can be printed, dumped or reflected")
+    @Test("Prints, dumps and reflects no part of a payload")
     func notPrintable() throws {
         let payload = try payload(
             """
@@ -76,7 +76,7 @@ struct PaymentPayloadTests {
         #expect(Mirror(reflecting: payload).children.isEmpty)
     }
 
-    @Test("Nothing of a token can be printed")
+    @Test("Prints no part of a payment token")
     func tokenNotPrintable() throws {
         let paymentToken = try Minting.paymentToken()
         #expect("\(paymentToken)\(String(reflecting: paymentToken))".count < 80)

@@ -11,7 +11,7 @@ import TokenForge
 @Suite("CMS signature")
 struct SignatureEvidenceTests {
     @Test(
-        "Every form that Apple has written since 2014 gives evidence: signer, issuer and signing time",
+        "Returns signer, issuer and signing time for every form that Apple has written since 2014",
         arguments: PaymentTokenVersion.allCases,
         [WireForm.since2014, .since2019, .since2023, .distinguished])
     func wireForms(version: PaymentTokenVersion, wire: WireForm) throws {
@@ -22,7 +22,7 @@ struct SignatureEvidenceTests {
         #expect(evidence.signingTime == minted.signingTime)
     }
 
-    @Test("The order of the two certificates does not matter, nor which RSA name the signature algorithm has")
+    @Test("Accepts the two certificates in either order, and either RSA name of the signature algorithm")
     func freeForms() throws {
         var wire = WireForm.since2019
         (wire.issuerFirst, wire.rsaEncryptionAlgorithm) = (true, true)
@@ -32,7 +32,7 @@ struct SignatureEvidenceTests {
         }
     }
 
-    /// Each deviation with a piece of what must be said about it, so that no other check can stand in.
+    /// Each deviation with a part of its refusal, so that no other check can cause it.
     static let deviations: [(Deviation, String)] = [
         (.notCMS, "not a CMS signedData structure"), (.truncatedSignature, "not a CMS signedData structure"),
         (.trailingBytes, "not a CMS signedData structure"), (.encapsulatedContent, "not detached"),
@@ -57,7 +57,7 @@ struct SignatureEvidenceTests {
     ]
 
     @Test(
-        "Each way of forging a signature is refused for its own reason", arguments: PaymentTokenVersion.allCases,
+        "Refuses each kind of forged signature for its own reason", arguments: PaymentTokenVersion.allCases,
         deviations)
     func forged(version: PaymentTokenVersion, deviation: (Deviation, String)) throws {
         let hasApplicationData = [.applicationDataRemoved, .applicationDataChanged].contains(deviation.0)
@@ -68,13 +68,13 @@ struct SignatureEvidenceTests {
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
 
-    @Test("The list of forgeries is TokenForge's whole list")
+    @Test("Covers all of TokenForge's forgeries")
     func allForgeries() {
         let listed = Set(Self.deviations.map(\.0))
         #expect(listed == Set(Deviation.allCases.filter { deviation in deviation.refusal == "signature_invalid" }))
     }
 
-    @Test("A genuine signature of another token is refused", arguments: PaymentTokenVersion.allCases)
+    @Test("Refuses a genuine signature of another payment token", arguments: PaymentTokenVersion.allCases)
     func genuineSignatureOfAnotherToken(version: PaymentTokenVersion) throws {
         let (one, other) = (try Minting.minted(version), try Minting.minted(version))
         let swapped = try JSONValue(parsing: one.paymentData).setting(
@@ -82,7 +82,7 @@ struct SignatureEvidenceTests {
         #expect(try details(of: PaymentToken(json: swapped))?.contains("covers other content") == true)
     }
 
-    @Test("An EC_v1 token is not signed with RSA, nor an RSA_v1 token with ECDSA")
+    @Test("Refuses an EC_v1 payment token signed with RSA, and an RSA_v1 one with ECDSA")
     func signatureOfTheOtherVersion() throws {
         let (ec, rsa) = (try Minting.minted(.ecV1), try Minting.minted(.rsaV1))
         let ecWithRSA = try JSONValue(parsing: ec.paymentData).setting(
@@ -93,12 +93,12 @@ struct SignatureEvidenceTests {
         #expect(try details(of: PaymentToken(json: rsaWithEC))?.contains("no RSA key") == true)
     }
 
-    @Test("A change of any byte of the signature message is refused", arguments: PaymentTokenVersion.allCases)
+    @Test("Refuses a change of any byte of the signature message", arguments: PaymentTokenVersion.allCases)
     func changedBytes(version: PaymentTokenVersion) async throws {
         let minted = try Minting.minted(version, wire: .distinguished)
         let json = try JSONValue(parsing: minted.paymentData)
         let policy = try Minting.policy(chainCacheCapacity: 0)
-        // Every seventh is enough to meet every field.
+        // Every seventh byte is enough to change every field.
         for position in stride(from: 0, to: minted.signature.count, by: 7) {
             var signature = minted.signature
             signature[position] ^= 1
@@ -115,20 +115,20 @@ struct SignatureEvidenceTests {
     }
 }
 
-@Suite("Wycheproof through the check of token signatures")
+@Suite("Wycheproof vectors through the signature check")
 struct WycheproofSignatureTests {
     struct Group: Sendable {
         let key: [UInt8]
         let cases: [(number: Int, message: [UInt8], signature: [UInt8], result: String)]
     }
 
-    @Test("ECDSA P-256 with SHA-256: 471 signatures in DER")
+    @Test("Verifies ECDSA P-256 with SHA-256: 471 signatures in DER")
     func ecdsa() throws {
         let count = try run("ecdsa_secp256r1_sha256_test.json", version: .ecV1)
         #expect(count == 471)
     }
 
-    @Test("RSA-2048 PKCS#1 v1.5 with SHA-256")
+    @Test("Verifies RSA-2048 PKCS#1 v1.5 with SHA-256")
     func rsa() throws {
         let count = try run("rsa_signature_2048_sha256_test.json", version: .rsaV1)
         #expect(count > 200)
@@ -140,7 +140,7 @@ struct WycheproofSignatureTests {
             let key = try SignerKey(subjectPublicKeyInfo: group.key[...], version: version)
             for vector in group.cases {
                 let accepted = key.isValid(signature: vector.signature[...], over: vector.message)
-                // Acceptable: a missing NULL in the DigestInfo, which PKCS#1 verifiers may take or not.
+                // Acceptable: a missing NULL in the DigestInfo, which PKCS#1 verifiers may accept or refuse.
                 if vector.result != "acceptable" {
                     #expect(accepted == (vector.result == "valid"), "tcId \(vector.number)")
                 }

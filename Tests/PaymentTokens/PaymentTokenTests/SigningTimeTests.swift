@@ -7,7 +7,7 @@ import Testing
 @Suite("The signing-time attribute, RFC 5652 §11.3")
 struct SigningTimeTests {
     @Test(
-        "UTCTime covers 1950 to 2049, GeneralizedTime the rest",
+        "Reads UTCTime for 1950 to 2049, and GeneralizedTime for other years",
         arguments: [
             (0x17, "151210174410Z", "2015-12-10T17:44:10Z"), (0x17, "491231235959Z", "2049-12-31T23:59:59Z"),
             (0x17, "500101000000Z", "1950-01-01T00:00:00Z"), (0x17, "700101000000Z", "1970-01-01T00:00:00Z"),
@@ -21,7 +21,7 @@ struct SigningTimeTests {
     }
 
     @Test(
-        "Other forms are refused",
+        "Refuses other forms",
         arguments: [
             (0x18, "20260131120000Z"), (0x18, "20500101000000.5Z"), (0x17, "2601311200Z"), (0x17, "260131120000+0100"),
             (0x17, "260230120000Z"), (0x17, "261301120000Z"), (0x17, "260131240000Z"), (0x17, "260131120000"),
@@ -40,14 +40,14 @@ struct SigningTimeTests {
 struct SigningTimeWindowTests {
     private let signed = Date(timeIntervalSince1970: 1_700_000_000)
 
-    @Test("The window is symmetric and its boundary inside", arguments: [0.0, 1, 299.5, 300, -1, -299.5, -300])
+    @Test("Includes the boundary of a symmetric window", arguments: [0.0, 1, 299.5, 300, -1, -299.5, -300])
     func inside(age: Double) {
         #expect(throws: Never.self) {
             try SigningTimeWindow.within(.seconds(300)).check(signingTime: signed, now: signed.addingTimeInterval(age))
         }
     }
 
-    @Test("A signing time older or newer than the window is refused", arguments: [300.5, 301, 1e9, -300.5, -301, -1e9])
+    @Test("Refuses a signing time older or newer than the window", arguments: [300.5, 301, 1e9, -300.5, -301, -1e9])
     func outside(age: Double) throws {
         let refusal = try refusal {
             try SigningTimeWindow.within(.seconds(300)).check(signingTime: signed, now: signed.addingTimeInterval(age))
@@ -55,7 +55,7 @@ struct SigningTimeWindowTests {
         #expect(refusal?.code == .signingTimeOutsideWindow)
     }
 
-    @Test("Windows of less than a second and of days are exact")
+    @Test("Applies windows of less than a second and of days exactly")
     func lengths() throws {
         #expect(throws: Never.self) {
             try SigningTimeWindow.within(.milliseconds(500)).check(
@@ -70,7 +70,7 @@ struct SigningTimeWindowTests {
             } != nil)
     }
 
-    @Test("Off accepts every signing time")
+    @Test("Accepts every signing time when off")
     func off() {
         #expect(throws: Never.self) {
             try SigningTimeWindow.off.check(signingTime: signed, now: .distantFuture)

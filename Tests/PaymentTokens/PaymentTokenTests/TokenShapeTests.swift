@@ -6,10 +6,10 @@ import TestSupport
 import Testing
 import TokenForge
 
-@Suite("Token shape")
+@Suite("Payment token shape")
 struct TokenShapeTests {
     @Test(
-        "A token of either version is read, from the whole dictionary and from its paymentData",
+        "Reads a payment token of either version, from the whole dictionary and from its paymentData",
         arguments: PaymentTokenVersion.allCases)
     func wellFormed(version: PaymentTokenVersion) throws {
         let minted = try Minting.minted(version, applicationData: [1, 2, 3])
@@ -23,7 +23,7 @@ struct TokenShapeTests {
         #expect(try PaymentToken(json: JSONValue(parsing: minted.paymentData)) == whole)
     }
 
-    @Test("Base64 without padding and hexadecimal in upper case read as the same token")
+    @Test("Reads base64 without padding and upper-case hexadecimal as the same payment token")
     func otherSpelling() throws {
         var wire = WireForm.since2023
         (wire.unpaddedBase64, wire.upperCaseHex) = (true, true)
@@ -33,20 +33,20 @@ struct TokenShapeTests {
         #expect(paymentToken.transactionIdentifier.hex == minted.transactionIdentifier)
     }
 
-    @Test("Unknown members are ignored, wherever they are")
+    @Test("Ignores unknown members anywhere")
     func unknownMembers() throws {
         #expect(throws: Never.self) { try Minting.paymentToken(.ecV1, [.unknownMembers]) }
         #expect(throws: Never.self) { try Minting.paymentToken(.rsaV1, [.unknownMembers]) }
     }
 
-    @Test("RSA_v2 is another name for RSA_v1")
+    @Test("Treats RSA_v2 as another name for RSA_v1")
     func secondRSAName() throws {
         let json = try JSONValue(parsing: Minting.minted(.rsaV1).paymentData)
         #expect(try PaymentToken(json: json.setting("version", to: .string("RSA_v2"))).version == .rsaV1)
     }
 
     @Test(
-        "An unknown version is named as such before anything else is looked at",
+        "Refuses an unknown version as such before it checks anything else",
         arguments: ["EC_v2", "", "ec_v1", "RSA_v3"])
     func unsupportedVersion(name: String) throws {
         let json = JSONValue.object(try #require(JSONObject([("version", .string(name))])))
@@ -57,7 +57,7 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "A token of the wrong shape is malformed, and the refusal names the member",
+        "Refuses a payment token of the wrong shape as malformed, and names the member",
         arguments: [
             (["paymentData"], JSONValue.string("e30="), "paymentData"), (["paymentData"], .null, "paymentData"),
             (["paymentData", "version"], nil, "version"),
@@ -115,13 +115,13 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "What is not an object is no token",
+        "Refuses anything but an object as a payment token",
         arguments: ["null", "1", "\"x\"", "[]", "[{}]", "{}", "{\"paymentData\":{}}"])
     func notAnObject(text: String) throws {
         #expect(try code(of: JSONValue(parsing: text)) == .malformedToken)
     }
 
-    @Test("Outer and inner transaction identifier may differ in the case of their letters")
+    @Test("Accepts outer and inner transaction identifiers that differ in case")
     func outerIdentifierCase() throws {
         let minted = try Minting.minted()
         let json = try JSONValue(parsing: minted.paymentToken)
@@ -132,7 +132,7 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try PaymentToken(json: json.setting("transactionIdentifier", to: nil)) }
     }
 
-    @Test("Each version accepts its own key material only")
+    @Test("Accepts only the version's own key material")
     func keyMaterialOfTheOtherVersion() throws {
         let ec = try JSONValue(parsing: Minting.minted(.ecV1).paymentData)
         let rsa = try JSONValue(parsing: Minting.minted(.rsaV1).paymentData)
@@ -144,7 +144,7 @@ struct TokenShapeTests {
         }
     }
 
-    @Test("Every malformed token that TokenForge knows is refused as such", arguments: PaymentTokenVersion.allCases)
+    @Test("Refuses every malformed payment token of TokenForge as such", arguments: PaymentTokenVersion.allCases)
     func forgedShapes(version: PaymentTokenVersion) throws {
         for deviation in Deviation.allCases
         where deviation.refusal == "malformed_token" && deviation.applies(to: version.rawValue)
@@ -155,17 +155,17 @@ struct TokenShapeTests {
         }
     }
 
-    /// What is signed is data ‖ transactionId ‖ applicationData without separators, so bytes that move from one to the
-    /// next leave the signature valid.
+    /// The signed data are data ‖ transactionId ‖ applicationData without separators, so bytes that move from one to
+    /// the next leave the signature valid.
     @Test(
-        "A token whose bytes were shifted between its members is refused by their lengths",
+        "Refuses a payment token with bytes shifted between its members by their lengths",
         arguments: PaymentTokenVersion.allCases)
     func shiftedMembers(version: PaymentTokenVersion) throws {
         let minted = try Minting.minted(version, applicationData: [1])
         let paymentToken = try Minting.paymentToken(minted)
         let hash = try #require(paymentToken.applicationDataHash)
         let content = paymentToken.encryptedData + paymentToken.transactionIdentifier.bytes + hash
-        // Where transactionId and applicationData begin, beside the true places.
+        // The positions at which transactionId and applicationData begin, other than the true ones.
         let (first, second) = (paymentToken.encryptedData.count, paymentToken.encryptedData.count + 32)
         var places = (1...40).flatMap { [(first - $0, second - $0), (first + $0, second + $0)] }
         places += (1...31).flatMap { [(first - $0, second), (first + $0, second), (first, second - $0)] }
@@ -179,8 +179,8 @@ struct TokenShapeTests {
             json = json.setting(
                 "header", "applicationData", to: rest.isEmpty ? nil : .string(Hexadecimal.encode(rest)))
             if rest.isEmpty, end - start == 32 {
-                // A whole member moved. The shape is Apple's, and so is the signature: only opening it, where the tag
-                // is wrong, tells.
+                // A whole member moved. Shape and signature are Apple's, so only the decryption detects it by the wrong
+                // tag.
                 let shifted = try PaymentToken(json: json)
                 #expect(shifted.signedContent == paymentToken.signedContent)
                 #expect(shifted.transactionIdentifier.bytes == hash)
@@ -191,13 +191,13 @@ struct TokenShapeTests {
         }
     }
 
-    @Test("A point off the curve is well-formed, and fails as a decryption when it would be used")
+    @Test("Accepts a point off the curve as well-formed, and fails its decryption")
     func pointOffCurve() throws {
         let paymentToken = try Minting.paymentToken(.ecV1, [.pointOffCurve])
         #expect(try refusal { _ = try paymentToken.restorationInput() }?.code == .decryptionFailed)
     }
 
-    @Test("The restoration's input is the point of 65 bytes or the wrapped key of 256")
+    @Test("Passes the point of 65 bytes or the wrapped key of 256 to the key restoration")
     func restorationInput() throws {
         let ec = try Minting.paymentToken(.ecV1)
         #expect(try ec.restorationInput() == Array(ec.keyMaterial.encoded.suffix(65)))
@@ -213,7 +213,7 @@ struct TokenShapeTests {
 
 @Suite("publicKeyHash and OtherInfo")
 struct PublicKeyHashTests {
-    @Test("A publicKeyHash is the SHA-256 of the SubjectPublicKeyInfo's bytes")
+    @Test("Computes publicKeyHash as the SHA-256 of the SubjectPublicKeyInfo's bytes")
     func publicKeyHash() throws {
         // FIPS 180-2, appendix B.1: the digest of "abc".
         let hash = PublicKeyHash.of(subjectPublicKeyInfo: Array("abc".utf8))
@@ -226,7 +226,7 @@ struct PublicKeyHashTests {
         #expect(PublicKeyHash(hex: hash.hex + "00") == nil)
     }
 
-    @Test("OtherInfo is the algorithm identifier with its length, Apple, and the merchant identifier's hash")
+    @Test("Builds OtherInfo of the algorithm identifier with its length, Apple, and the merchant identifier's hash")
     func otherInfo() {
         let info = OtherInfo.ecV1(merchantIdentifier: "abc")
         #expect(

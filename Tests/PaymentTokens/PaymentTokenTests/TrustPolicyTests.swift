@@ -10,7 +10,7 @@ import X509
 
 @Suite("Trust policy")
 struct TrustPolicyTests {
-    @Test("A genuine token's chain is described from leaf to root", arguments: PaymentTokenVersion.allCases)
+    @Test("Describes a genuine payment token's chain from leaf to root", arguments: PaymentTokenVersion.allCases)
     func genuine(version: PaymentTokenVersion) async throws {
         let minted = try Minting.minted(version)
         let chain = try await Minting.policy().evaluate(SignatureEvidence(of: Minting.paymentToken(minted)))
@@ -29,7 +29,7 @@ struct TrustPolicyTests {
         #expect(chain.intermediate.issuer == chain.root.subject)
     }
 
-    /// Each deviation with a piece of what must be said about it, so that no other check can stand in.
+    /// Each deviation with a part of its refusal, so that no other check can cause it.
     static let untrustedChains: [(Deviation, String)] = [
         (.otherRoot, "do not form a chain from the signer to a trusted root"),
         (.leafIssuedByRoot, "not leaf, intermediate and root"),
@@ -44,7 +44,7 @@ struct TrustPolicyTests {
     ]
 
     @Test(
-        "Each untrusted chain is refused for its own reason", arguments: PaymentTokenVersion.allCases, untrustedChains)
+        "Refuses each untrusted chain for its own reason", arguments: PaymentTokenVersion.allCases, untrustedChains)
     func untrusted(version: PaymentTokenVersion, deviation: (Deviation, String)) async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken(version, [deviation.0]))
         let refusal = try #require(try await awaitedRefusal { _ = try await Minting.policy().evaluate(evidence) })
@@ -52,14 +52,14 @@ struct TrustPolicyTests {
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
 
-    @Test("The list of untrusted chains is TokenForge's whole list")
+    @Test("Covers all of TokenForge's untrusted chains")
     func allUntrusted() {
         let listed = Set(Self.untrustedChains.map(\.0))
         #expect(listed == Set(Deviation.allCases.filter { deviation in deviation.refusal == "certificate_untrusted" }))
     }
 
     @Test(
-        "Without the markers in their places a trusted chain is not Apple Pay's",
+        "Refuses a trusted chain without the markers in their places as not Apple Pay's",
         arguments: PaymentTokenVersion.allCases,
         [
             (.leafMarkerMissing, "leaf certificate has no extension 1.2.840.113635.100.6.29"),
@@ -74,7 +74,7 @@ struct TrustPolicyTests {
         #expect(refusal.details?.contains(deviation.1) == true, "\(refusal.details ?? "")")
     }
 
-    @Test("The chain is checked before the markers")
+    @Test("Checks the chain before the markers")
     func order() async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken(.ecV1, [.otherRoot, .leafMarkerMissing]))
         #expect(
@@ -82,7 +82,7 @@ struct TrustPolicyTests {
                 == .certificateUntrusted)
     }
 
-    @Test("Minted tokens are untrusted under Apple's root and under no root")
+    @Test("Distrusts minted payment tokens under Apple's root and under no root")
     func foreignRoots() async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken())
         for roots in [[], [try AppleRootCAG3.certificate()]] {
@@ -91,7 +91,7 @@ struct TrustPolicyTests {
         }
     }
 
-    @Test("A leaf or an intermediate among the roots is no chain by itself, and harmless beside the real root")
+    @Test("Accepts no leaf or intermediate among the roots as a chain, and is unaffected by it next to the real root")
     func lowerCertificatesAsRoots() async throws {
         let evidence = try SignatureEvidence(of: Minting.paymentToken())
         let leaf = try Certificate(derEncoded: evidence.leafDER)
@@ -105,7 +105,7 @@ struct TrustPolicyTests {
         #expect(try await all.evaluate(evidence).root.subject == root.subject.description)
     }
 
-    @Test("A distrusted leaf, intermediate or root is refused at once")
+    @Test("Refuses a distrusted leaf, intermediate or root at once")
     func distrusted() async throws {
         let minted = try Minting.minted()
         let evidence = try SignatureEvidence(of: Minting.paymentToken(minted))
@@ -118,7 +118,7 @@ struct TrustPolicyTests {
     }
 
     @Test(
-        "The leaf is valid up to the last second of its validity and no longer, remembered or not", arguments: [0, 64])
+        "Accepts the leaf up to the last second of its validity and no longer, cached or not", arguments: [0, 64])
     func validityOfRememberedChain(capacity: Int) async throws {
         let policy = try Minting.policy(chainCacheCapacity: capacity)
         _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken()))
@@ -135,7 +135,7 @@ struct TrustPolicyTests {
         }
     }
 
-    @Test("A remembered leaf is checked again beside another intermediate")
+    @Test("Checks a cached leaf again with another intermediate")
     func rememberedLeafOtherIntermediate() async throws {
         let policy = try Minting.policy()
         _ = try await policy.evaluate(SignatureEvidence(of: Minting.paymentToken()))
@@ -150,7 +150,7 @@ struct TrustPolicyTests {
 
 @Suite("Apple Root CA - G3")
 struct AppleRootTests {
-    @Test("The built-in root has the fingerprint that Apple publishes, and is self-signed with P-384")
+    @Test("Has a built-in root with the fingerprint that Apple publishes, self-signed with P-384")
     func fingerprint() throws {
         // https://www.apple.com/certificateauthority
         let published =
@@ -166,7 +166,7 @@ struct AppleRootTests {
     }
 
     @Test(
-        "The Swift toolchain trusts the same bytes for signed packages",
+        "Equals the bytes that the Swift toolchain trusts for signed packages",
         .enabled(if: swiftPackageProgram() != nil, "no swift-package program on the PATH"))
     func toolchain() throws {
         let program = try Data(contentsOf: try #require(swiftPackageProgram()), options: .mappedIfSafe)
@@ -174,7 +174,7 @@ struct AppleRootTests {
     }
 }
 
-/// `swift-package` on the PATH, or beside the program that `swift` there leads to.
+/// `swift-package` on the PATH, or next to the program to which `swift` there leads.
 private func swiftPackageProgram() -> URL? {
     let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
     let directories = path.split(separator: ":").map { directory in URL(filePath: String(directory)) }

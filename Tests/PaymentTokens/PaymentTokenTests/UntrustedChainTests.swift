@@ -6,7 +6,7 @@ import Testing
 
 @testable import PaymentToken
 
-/// Certificates that nobody issued cost no more than reading their names: each of these cannot be read whole.
+/// Certificates of unknown issuers, which cost no more than reading their names: none of these can be read whole.
 @Suite("Untrusted chains")
 struct UntrustedChainTests {
     private static let algorithm = sequence([
@@ -23,14 +23,14 @@ struct UntrustedChainTests {
 
     private static func sequence(_ content: [UInt8]) -> [UInt8] { element(0x30, content) }
 
-    /// A SubjectPublicKeyInfo (RFC 3279 §2.3.1) of a modulus that nobody has the factors of.
+    /// A SubjectPublicKeyInfo (RFC 3279 §2.3.1) with a modulus of unknown factors.
     private static func rsaKey(bits: Int) -> [UInt8] {
         let modulus = [0x00, 0x80] + [UInt8](repeating: 0x5A, count: bits / 8 - 2) + [0x5B]
         let key = sequence(element(0x02, modulus) + element(0x02, [0x01, 0x00, 0x01]))
         return sequence(algorithm + element(0x03, [0x00] + key))
     }
 
-    /// A TBSCertificate with what names and keys need, and no more.
+    /// A TBSCertificate with only what names and keys need.
     private static func certificate(issuer: [UInt8], subject: [UInt8], key: [UInt8]) -> [UInt8] {
         sequence(
             sequence(element(0x02, [0x01]) + algorithm + issuer + sequence([]) + subject + key) + algorithm
@@ -50,14 +50,14 @@ struct UntrustedChainTests {
         return try await awaitedRefusal { _ = try await Minting.policy().evaluate(evidence) }
     }
 
-    @Test("a chain whose issuer is no root's name is refused before its certificates are read")
+    @Test("refuses a chain whose issuer is no root's name before it reads its certificates")
     func otherIssuer() async throws {
         let refusal = try await refusal(issuer: Self.name("Other"), intermediateKey: Self.rsaKey(bits: 2048))
         #expect(refusal?.code == .certificateUntrusted)
         #expect(refusal?.details?.contains("do not form a chain") == true)
     }
 
-    @Test("an issuer's RSA key of more than 4,096 bits is refused before a signature is checked with it")
+    @Test("refuses an issuer's RSA key of more than 4,096 bits before it checks a signature with it")
     func longIssuerKey() async throws {
         let root = Array(try CertificateFields(der: SharedForge.authority.root.certificate).subject)
         let long = try await refusal(issuer: root, intermediateKey: Self.rsaKey(bits: 8192))
@@ -66,7 +66,7 @@ struct UntrustedChainTests {
         #expect(usual?.details == "a certificate cannot be read")
     }
 
-    @Test("a signer's RSA key has at most 4,096 bits")
+    @Test("limits a signer's RSA key to 4,096 bits")
     func longSignerKey() throws {
         _ = try SignerKey(subjectPublicKeyInfo: Self.rsaKey(bits: 4096)[...], version: .rsaV1)
         for bits in [4104, 8192] {

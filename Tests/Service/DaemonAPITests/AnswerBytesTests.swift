@@ -2,8 +2,7 @@ import DaemonAPI
 import Foundation
 import Testing
 
-/// The bytes that scripts and clients read, as fixed text: which members are null where nothing is known, and which are
-/// left out.
+/// The bytes that scripts and clients read, as fixed text, with null members for unknown values and omitted ones.
 @Suite("Answers, byte for byte")
 struct AnswerBytesTests {
     private static let noon = Date(timeIntervalSince1970: 1_769_860_800)
@@ -39,7 +38,7 @@ struct AnswerBytesTests {
         String(decoding: try JSONCoding.encode(answer), as: UTF8.self)
     }
 
-    @Test("a key, alone, in a list and inside other answers")
+    @Test("writes a key alone, in a list and inside other answers")
     func keys() throws {
         #expect(try text(Self.bareKey) == Self.bareKeyText)
         #expect(try text(Self.fullKey) == Self.fullKeyText)
@@ -53,7 +52,7 @@ struct AnswerBytesTests {
                 == #"{"key":\#(Self.bareKeyText),"rotation":\#(Self.noRotationText)}"#)
     }
 
-    @Test("a generation's dry run and a certificate request")
+    @Test("writes a generation's dry run and a certificate request")
     func requests() throws {
         #expect(
             try text(KeyGenerationDryRun(merchantIdentifier: "m", algorithm: "EC", token: "t"))
@@ -68,7 +67,7 @@ struct AnswerBytesTests {
                 == #"{"algorithm":"EC","csr":"P\nE/M","merchantIdentifier":"m","publicKeyHash":"AA"}"#)
     }
 
-    @Test("rotations, with and without keys")
+    @Test("writes rotations, with and without keys")
     func rotations() throws {
         #expect(try text(Self.noRotation) == Self.noRotationText)
         let bare = RotationKey(
@@ -105,7 +104,7 @@ struct AnswerBytesTests {
                 == #"{"cutOff":"\#(noon)","retired":[],"rotation":\#(Self.noRotationText)}"#)
     }
 
-    @Test("approvals leave out what is not known")
+    @Test("omits unknown members of approvals")
     func approvals() throws {
         let noon = "2026-01-31T12:00:00Z"
         #expect(
@@ -124,7 +123,7 @@ struct AnswerBytesTests {
                 == #"{"approval":\#(approvalText),"key":\#(Self.bareKeyText)}"#)
     }
 
-    @Test("the ledger's and the record's answers leave out what is not known")
+    @Test("omits unknown members of the ledger's and the record's answers")
     func ledger() throws {
         let noon = "2026-01-31T12:00:00Z"
         #expect(
@@ -142,7 +141,7 @@ struct AnswerBytesTests {
         #expect(try text(HealthAnswer()) == #"{"healthy":true}"#)
     }
 
-    @Test("what paytokenctl sends")
+    @Test("writes paytokenctl's requests")
     func sent() throws {
         #expect(
             try text(KeyStateRequest(to: "suspended", reason: "r")) == #"{"reason":"r","to":"suspended"}"#)

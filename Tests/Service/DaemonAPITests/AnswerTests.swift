@@ -9,7 +9,7 @@ import Testing
 struct AnswerTests {
     private static let noon = Date(timeIntervalSince1970: 1_769_860_800)
 
-    @Test("A refusal is written with its details only where it has some, and is read back")
+    @Test("Writes a refusal with details only if it has some, and reads it back")
     func refusal() throws {
         let plain = RefusalAnswer(Refusal(.forbidden, "No rule for this \"peer\"."))
         #expect(
@@ -22,7 +22,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(RefusalAnswer.self, from: detailed.json) == detailed)
     }
 
-    @Test("A key's members are always there, null where nothing is known")
+    @Test("Writes all of a key's members, as null when unknown")
     func keySummary() throws {
         let key = KeySummary(
             publicKeyHash: "AAAA", merchantIdentifier: nil, algorithm: "EC", state: "pre-activation", notAfter: nil,
@@ -38,7 +38,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(KeySummary.self, from: json) == key)
     }
 
-    @Test("What tokens say of a key is null where it is not told; a token that is away says no more")
+    @Test("Writes null for attributes that HSM tokens do not report, and only a message for an absent HSM token")
     func keyAttributes() throws {
         let attributes = [
             KeyAttributes(
@@ -58,7 +58,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode([KeyAttributes].self, from: json) == attributes)
     }
 
-    @Test("A key's times and days stand in the contract's forms")
+    @Test("Writes a key's times and days in the contract's forms")
     func keyTimes() throws {
         let key = KeySummary(
             publicKeyHash: "a/+=", merchantIdentifier: "merchant.com.example", algorithm: "RSA", state: "active",
@@ -71,7 +71,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(KeySummary.self, from: Array(text.utf8)) == key)
     }
 
-    @Test("A list of keys is written and read as Codable does, byte for byte and member for member")
+    @Test("Writes and reads a list of keys as Codable does, byte for byte and member for member")
     func keyList() throws {
         let bare = KeySummary(
             publicKeyHash: "AAAA", merchantIdentifier: nil, algorithm: "EC", state: "pre-activation", notAfter: nil,
@@ -92,7 +92,7 @@ struct AnswerTests {
         }
     }
 
-    @Test("What a newer daemon adds to a list is passed on, and what is no list of keys is none")
+    @Test("Keeps a newer daemon's additional members of a list, and refuses anything but a list of keys")
     func otherLists() throws {
         let key =
             #""publicKeyHash":"AA==","algorithm":"EC","state":"active","condition":"served","uses":3,"tokens":["a"]"#
@@ -109,16 +109,16 @@ struct AnswerTests {
         }
     }
 
-    @Test("Days left are whole days rounded down, negative when past")
+    @Test("Rounds days left down to whole days, negative in the past")
     func daysLeft() {
         #expect(KeySummary.daysLeft(until: Self.noon + 86_400, now: Self.noon) == 1)
         #expect(KeySummary.daysLeft(until: Self.noon + 86_399, now: Self.noon) == 0)
         #expect(KeySummary.daysLeft(until: Self.noon - 1, now: Self.noon) == -1)
     }
 
-    @Test("The decrypted dictionary stands in the answer byte for byte, and the answer is read back")
+    @Test("Writes the decrypted dictionary byte for byte, and reads the answer back")
     func decrypt() throws {
-        // Spaces, escapes and number forms as no writer of ours would make them.
+        // Spaces, escapes and number forms that no writer of ours would produce.
         let payment = Array(
             #"{ "applicationPrimaryAccountNumber" : "x\/\u0041", "transactionAmount":1099.0e0 ,"a":[ ]}"#.utf8)
         let answer = DecryptAnswer(
@@ -136,7 +136,7 @@ struct AnswerTests {
         #expect(DecryptAnswer.read(RefusalAnswer(Refusal(.forbidden, "m")).json) == nil)
     }
 
-    @Test("A status of a newer daemon with more members is read")
+    @Test("Reads a newer daemon's status with more members")
     func forwardCompatible() throws {
         let status = StatusAnswer(
             version: "0.1.0", node: "n", startedAt: Self.noon, ready: true, reasons: [],
@@ -148,7 +148,7 @@ struct AnswerTests {
         #expect(try JSONCoding.decode(StatusAnswer.self, from: Array(text.utf8)) == status)
     }
 
-    @Test("A key's use is processing where an older daemon, which knows no other, says none")
+    @Test("Reads a key's use as processing if an older daemon, which knows no other, states none")
     func olderDaemon() throws {
         let key = KeySummary(
             publicKeyHash: "AAAA", merchantIdentifier: nil, algorithm: "EC", state: "active", notAfter: nil,

@@ -27,7 +27,7 @@ struct ErrorTableTests {
         #expect(Set(Self.statuses.values.joined()) == Set(RefusalCode.allCases))
     }
 
-    @Test("Every 503 says when to come back, and nothing else does", arguments: RefusalCode.allCases)
+    @Test("Every 503 states when to return, and no other refusal does", arguments: RefusalCode.allCases)
     func retryAfter(code: RefusalCode) {
         let row = ErrorTable.row(for: code)
         #expect((row.retryAfter != nil) == (row.status == 503))
@@ -44,7 +44,7 @@ struct ErrorTableTests {
         #expect(ExitStatus.allCases.map(\.rawValue) == [0, 1, 64, 66, 69, 70, 75, 77, 78])
     }
 
-    @Test("A refusal of a newer daemon, whose code is not known here, still gives an exit status")
+    @Test("An unknown code of a newer daemon's refusal still has an exit status")
     func unknownCode() throws {
         let answer = try JSONCoding.decode(
             RefusalAnswer.self,

@@ -6,7 +6,7 @@ import Testing
 
 @testable import DaemonAPI
 
-/// Sources/Service/DaemonAPI/openapi.json and the code say the same. `scripts/check-openapi` judges the file by itself.
+/// Comparison of Sources/Service/DaemonAPI/openapi.json with the code. `scripts/check-openapi` checks the file itself.
 @Suite("OpenAPI file")
 struct OpenAPIFileTests {
     let document: JSONObject
@@ -17,7 +17,7 @@ struct OpenAPIFileTests {
         document = try #require(try JSONValue(parsing: Array(Data(contentsOf: file)), limits: limits).objectValue)
     }
 
-    @Test("Every refusal code stands in the file's table with the status that the error table gives it")
+    @Test("Every refusal code is in the file's table with its status in the error table")
     func statuses() throws {
         let schema = try #require(
             document["components"]?.objectValue?["schemas"]?.objectValue?["RefusalCode"]?.objectValue)
@@ -46,7 +46,7 @@ struct OpenAPIFileTests {
                 }
             }
         }
-        // These answer what the file does not describe, or nothing in this version.
+        // Answers that the file does not describe, or that this version never gives.
         let unused: Set<String> = ["method_not_allowed"]
         #expect(Set(RefusalCode.allCases.map(\.rawValue)).subtracting(seen) == unused)
     }
@@ -69,7 +69,7 @@ struct OpenAPIFileTests {
         return try #require(document["components"]?.objectValue?["schemas"]?.objectValue?[String(name)])
     }
 
-    /// What the refusal schemas inside `value` allow as `code`.
+    /// The values of `code` that the refusal schemas inside `value` permit.
     private func codes(in value: JSONValue) -> [String] {
         switch value {
         case .object(let object):

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Request envelopes")
 struct RequestTests {
-    @Test("A decrypt request is read, and what a client writes is read the same")
+    @Test("Reads a decrypt request, and a client's encoding of it alike")
     func decrypt() throws {
         let paymentToken = Array(#"{"version" : "EC_v1","data":"\/w=="}"#.utf8)
         let expected = try #require(JSONObject([("currencyCode", .string("840")), ("applicationData", .null)]))
@@ -26,7 +26,7 @@ struct RequestTests {
         #expect(bare.merchants == nil)
     }
 
-    @Test("The merchants that a client asks for are read as it writes them")
+    @Test("Reads the merchants of a request as a client writes them")
     func merchants() throws {
         let longest = String(repeating: "m", count: 255)
         for merchants in [["merchant.com.example.*"], ["*"], Array(repeating: longest, count: 100)] {
@@ -37,7 +37,7 @@ struct RequestTests {
     }
 
     @Test(
-        "What is no list of merchants is malformed_request, and never taken for none",
+        "Refuses an invalid list of merchants as malformed_request, never reading it as absent",
         arguments: [
             "[]", "null", #""*""#, "{}", "[1]", "[null]", #"[""]"#, #"["*",["*"]]"#,
             "[\"" + String(repeating: "m", count: 256) + "\"]",
@@ -48,7 +48,7 @@ struct RequestTests {
         #expect(code { _ = try DecryptRequest(parsing: body) } == .malformedRequest)
     }
 
-    @Test("An attempt's name and those that it may follow are read as a client writes them")
+    @Test("Reads an attempt's name, and those that it may follow, as a client writes them")
     func attempts() throws {
         let attempt = "0123456789abcdef"
         let hundred = (100..<200).map { "0000000000000\($0)" }
@@ -58,7 +58,7 @@ struct RequestTests {
             let request = try DecryptRequest(parsing: body)
             #expect(request.attempt == attempt && request.after == after)
         }
-        // What the client has forgotten the daemon refuses.
+        // The daemon refuses what the client has omitted.
         let nameless = DecryptRequest.body(
             paymentToken: Array("{}".utf8), expected: nil, reference: "r", after: [attempt])
         #expect(code { _ = try DecryptRequest(parsing: nameless) } == .malformedRequest)
@@ -67,7 +67,7 @@ struct RequestTests {
     private static let other = #""fedcba9876543210""#
 
     @Test(
-        "What is no attempt's name is malformed_request, and so is anything but an array of at most 100 names after it",
+        "Refuses as malformed_request an invalid attempt name, and anything but an array of at most 100 names after it",
         arguments: [
             #""attempt":"" "#, #""attempt":"0000000000000000""#, #""attempt":"0123456789ABCDEF""#,
             #""attempt":"0123456789abcde""#, #""attempt":"0123456789abcdef0""#, #""attempt":"0123456789abcdeg""#,
@@ -88,7 +88,7 @@ struct RequestTests {
     }
 
     @Test(
-        "What is not exactly a decrypt request is malformed_request",
+        "Refuses anything but a decrypt request as malformed_request",
         arguments: [
             "", "[]", "7", "null", "{}", #"{"token":{}} x"#, #"{"token":{},"token":{}}"#,
             #"{"token":{},"Reference":"a"}"#,
@@ -102,7 +102,7 @@ struct RequestTests {
         #expect(code { _ = try DecryptRequest(parsing: Array(body.utf8)) } == .malformedRequest)
     }
 
-    @Test("A name repeated inside the token makes the token malformed, elsewhere the request")
+    @Test("Refuses a repeated name as malformed_token inside the payment token, elsewhere as malformed_request")
     func repeatedNames() {
         let inside = Array(#"{"reference":"a","token":{"header":{"publicKeyHash":"","publicKeyHash":""}}}"#.utf8)
         #expect(code { _ = try DecryptRequest(parsing: inside) } == .malformedToken)
@@ -111,7 +111,7 @@ struct RequestTests {
         #expect(code { _ = try DecryptRequest(parsing: beside) } == .malformedRequest)
     }
 
-    @Test("A reference has 1 to 128 printable ASCII characters")
+    @Test("Accepts a reference of 1 to 128 printable ASCII characters")
     func references() {
         #expect(DecryptRequest.isReference("~ order/1"))
         #expect(DecryptRequest.isReference(String(repeating: "r", count: 128)))
@@ -119,7 +119,7 @@ struct RequestTests {
         #expect(!DecryptRequest.isReference("\t"))
     }
 
-    @Test("An unknown member's name is not repeated to the caller")
+    @Test("Does not repeat an unknown member's name to the caller")
     func namesAreNotEchoed() {
         let body = Array(#"{"token":{},"4111111111111111":1}"#.utf8)
         let refusal = #expect(throws: Refusal.self) { try DecryptRequest(parsing: body) }
@@ -127,7 +127,7 @@ struct RequestTests {
         #expect(!"\(String(describing: refusal))".contains("4111"))
     }
 
-    @Test("A verify request is read with its time")
+    @Test("Reads a verify request with its time")
     func verify() throws {
         let time = Date(timeIntervalSince1970: 1_769_860_800)
         let body = VerifyRequest.body(paymentToken: Array("{}".utf8), at: RFC3339.string(time))
@@ -141,7 +141,7 @@ struct RequestTests {
         }
     }
 
-    @Test("Import requests are read as a client writes them")
+    @Test("Reads import requests as a client writes them")
     func imports() throws {
         let request = KeyImportRequest(
             merchantIdentifier: "merchant.com.example", certificate: "AAAA",
@@ -158,7 +158,7 @@ struct RequestTests {
     }
 
     @Test(
-        "What is not exactly an import request is malformed_request",
+        "Refuses anything but an import request as malformed_request",
         arguments: [
             #"{"certificate":"A"}"#, #"{"certificate":"A","sealedKeys":[]}"#, #"{"certificate":"A","sealedKeys":[7]}"#,
             #"{"certificate":"A","sealedKeys":[{"token":"t"}]}"#, #"{"sealedKeys":[]}"#,
@@ -187,7 +187,7 @@ struct RequestTests {
 struct RotationRequestTests {
     private let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
-    @Test("what a client writes is read the same, the three kinds of cut-off too")
+    @Test("reads a client's encoding, with the three kinds of cut-off")
     func roundTrips() throws {
         for cutOff in [RotationFinishRequest.CutOff.standard, .now, .at(noon)] {
             let request = RotationFinishRequest(type: "RSA", cutOff: cutOff, force: true, reason: "why")
@@ -202,7 +202,7 @@ struct RotationRequestTests {
         _ = try EmptyRequest(parsing: JSONCoding.encode(EmptyRequest()))
     }
 
-    @Test("what is left out has its default")
+    @Test("uses defaults for omitted members")
     func defaults() throws {
         let finish = try RotationFinishRequest(parsing: Array("{}".utf8))
         #expect(finish == RotationFinishRequest(type: nil, cutOff: .standard, force: false, reason: "rotated"))
@@ -211,7 +211,7 @@ struct RotationRequestTests {
     }
 
     @Test(
-        "what is no such request is malformed",
+        "refuses any other request as malformed",
         arguments: [
             #"{"force":1}"#, #"{"cutOff":7}"#, #"{"cutOff":"tomorrow"}"#, #"{"reason":""}"#, #"{"reason":null}"#,
             #"{"type":1}"#, #"{"Force":true}"#, "[]", "",

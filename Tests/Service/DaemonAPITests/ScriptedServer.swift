@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import DaemonAPI
 
-/// A server that says its pieces on each connection, one for each time that it reads something, and listens no further.
+/// A server that sends its script on each connection, one piece after each read, and reads no further.
 final class ScriptedServer: Sendable {
     private let directory: FreshDirectory
     private let channel: any Channel
@@ -16,7 +16,7 @@ final class ScriptedServer: Sendable {
         try await self.init([script], closes: closes)
     }
 
-    /// - Parameter closes: whether the last piece ends the connection.
+    /// - Parameter closes: true if the last piece ends the connection.
     init(_ scripts: [String], closes: Bool = true) async throws {
         directory = try FreshDirectory()
         path = directory.path("s.sock")
@@ -37,7 +37,7 @@ final class ScriptedServer: Sendable {
         UnixSocketClient(path: path, maximumAnswerBytes: maximumAnswerBytes, deadline: deadline)
     }
 
-    /// What has been received, once it ends in `suffix`.
+    /// Returns the received bytes once they end in `suffix`.
     func received(_ suffix: String) async throws -> String {
         try await wait(for: "the request's end") { log.text.hasSuffix(suffix) }
         return log.text

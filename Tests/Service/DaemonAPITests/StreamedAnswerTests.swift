@@ -20,7 +20,7 @@ struct StreamedAnswerTests {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    @Test("The head comes at once, the body in pieces until its last chunk")
+    @Test("Returns the head at once, and the body in pieces until its last chunk")
     func chunked() async throws {
         let server = try await ScriptedServer(Self.head + "3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n")
         let answer = try await server.client().stream(.get("/v1/audit/export?format=jsonl"))
@@ -34,7 +34,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("A request's body goes out, and an answer by its length comes back")
+    @Test("Sends a request's body, and returns an answer by its length")
     func counted() async throws {
         let server = try await ScriptedServer("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc")
         let answer = try await server.client().stream(.post("/v1/ledger/backup", body: Array("{}".utf8)))
@@ -45,7 +45,7 @@ struct StreamedAnswerTests {
     }
 
     @Test(
-        "A body that is broken off throws, whether it was chunked or had a length",
+        "Throws for a broken body, chunked or with a length",
         arguments: [head + "3\r\nabc\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nabc"])
     func cutShort(script: String) async throws {
         let server = try await ScriptedServer(script)
@@ -56,7 +56,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("A refusal is whole and read out of its answer")
+    @Test("Reads a refusal whole")
     func refusal() async throws {
         let body = #"{"code":"ledger_unavailable","message":"No."}"#
         let server = try await ScriptedServer(
@@ -68,7 +68,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("A refusal larger than the limit is given up")
+    @Test("Abandons a refusal larger than the limit")
     func largeRefusal() async throws {
         let server = try await ScriptedServer(
             "HTTP/1.1 500 No\r\nContent-Length: 2000\r\n\r\n" + String(repeating: "x", count: 2000))
@@ -78,7 +78,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Without a head the deadline ends the wait")
+    @Test("Ends the wait for a head at the deadline")
     func deadline() async throws {
         let server = try await ScriptedServer("", closes: false)
         let limit = Duration.milliseconds(200)
@@ -88,7 +88,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("A body of which nothing comes any more is given up, and the deadline for the head does not count for it")
+    @Test("Abandons a stalled body, to which the head's deadline does not apply")
     func silence() async throws {
         let server = try await ScriptedServer(Self.head + "3\r\nabc\r\n", closes: false)
         let idle = Duration.seconds(5)
@@ -101,13 +101,13 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("A reader that pauses longer than the idle time is not the daemon's silence, and gets everything")
+    @Test("Does not count a reader's pause as the daemon's silence, and returns everything")
     func pausingReader() async throws {
         let server = try await FloodingServer(pieces: 1024)
         let client = UnixSocketClient(path: server.path)
         let answer = try await client.stream(.get("/"), idle: .seconds(5))
         try await Task.sleep(for: .seconds(6))
-        // What the reader has not asked for stays with the sender, but for what sockets and a few reads hold.
+        // The sender keeps what the reader has not requested, apart from the sockets' and a few reads' buffers.
         #expect(server.sent.current < 256)
         var count = 0
         for try await piece in answer.body { count += piece.count }
@@ -115,7 +115,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("A body that nobody wants any more closes the connection")
+    @Test("Closes the connection of an abandoned body")
     func dropped() async throws {
         let server = try await FloodingServer(pieces: 4096)
         do {
@@ -128,7 +128,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("Cancelling the reading task throws, which is not the body's end")
+    @Test("Throws when the reading task is cancelled, unlike at the body's end")
     func cancelled() async throws {
         let server = try await ScriptedServer(Self.head + "3\r\nabc\r\n", closes: false)
         let answer = try await server.client().stream(.get("/"), idle: nil)
@@ -141,7 +141,7 @@ struct StreamedAnswerTests {
         try await server.stop()
     }
 
-    @Test("A path where nobody is fails as a whole request does")
+    @Test("Fails like a whole request for a path without a listener")
     func notThere() async throws {
         let missing = try FreshDirectory().path("missing.sock")
         await #expect(throws: UnixSocketClientError.notThere(path: missing)) {
@@ -150,7 +150,7 @@ struct StreamedAnswerTests {
     }
 }
 
-/// Sends a body of many pieces, one after the other as the socket takes them.
+/// A server that sends a body of many pieces, as fast as the socket takes them.
 private final class FloodingServer: Sendable {
     static let pieceBytes = 16_384
     let sent = Shared(0)

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Unix socket client")
 struct UnixSocketClientTests {
-    @Test("A request goes out as HTTP/1.1 with its length, and the answer comes back whole")
+    @Test("Sends a request as HTTP/1.1 with its length, and returns the whole answer")
     func exchange() async throws {
         let server = try await ScriptedServer(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Test: yes\r\nContent-Length: 2\r\n\r\n{}")
@@ -28,7 +28,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Nothing is sent to a process that the check of the peer does not admit")
+    @Test("Sends nothing to a process that the check of the peer rejects")
     func untrustedPeer() async throws {
         let server = try await ScriptedServer("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         var client = server.client()
@@ -39,7 +39,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("A chunked answer is put together")
+    @Test("Joins a chunked answer")
     func chunked() async throws {
         let server = try await ScriptedServer(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n")
@@ -47,7 +47,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("A refusal is read out of its answer")
+    @Test("Reads a refusal from its answer")
     func refusal() async throws {
         let body = #"{"code":"forbidden","message":"No."}"#
         let server = try await ScriptedServer(
@@ -59,7 +59,7 @@ struct UnixSocketClientTests {
     }
 
     @Test(
-        "An answer larger than the limit is given up, whether it tells its length or not",
+        "Abandons an answer larger than the limit, with or without a length",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n",
@@ -73,7 +73,7 @@ struct UnixSocketClientTests {
     }
 
     @Test(
-        "An answer that never comes to its body is not read to the deadline",
+        "Does not read an answer that never reaches its body until the deadline",
         arguments: [
             ("", "HTTP/1.1 102 Processing\r\n\r\n"),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", "extension=of-a-chunk;"),
@@ -87,7 +87,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("An answer of exactly the limit is taken")
+    @Test("Accepts an answer of exactly the limit")
     func atTheLimit() async throws {
         let server = try await ScriptedServer(
             "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1000))
@@ -95,7 +95,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Silence ends at the deadline")
+    @Test("Ends at the deadline during silence")
     func deadline() async throws {
         let server = try await ScriptedServer("", closes: false)
         let limit = Duration.milliseconds(200)
@@ -106,7 +106,7 @@ struct UnixSocketClientTests {
     }
 
     @Test(
-        "A connection that ends early is said to be cut short",
+        "Reports a connection that ends early as cut short",
         arguments: ["", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"])
     func cutShort(script: String) async throws {
         let server = try await ScriptedServer(script)
@@ -116,7 +116,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("A body without a length is refused, gathered or streamed: one that was cut short would look whole")
+    @Test("Refuses a body without a length, gathered or streamed: a truncated one would look whole")
     func unframed() async throws {
         let server = try await ScriptedServer("HTTP/1.1 200 OK\r\n\r\n{}")
         await #expect(throws: UnixSocketClientError.notHTTP(path: server.path)) {
@@ -128,7 +128,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Another protocol is recognised")
+    @Test("Recognises another protocol")
     func notHTTP() async throws {
         let server = try await ScriptedServer("SSH-2.0-OpenSSH_9.2\r\n")
         await #expect(throws: UnixSocketClientError.notHTTP(path: server.path)) {
@@ -137,7 +137,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("An early refusal reaches the sender of a body that nobody reads")
+    @Test("Returns an early refusal to the sender of an unread body")
     func earlyRefusal() async throws {
         let body = #"{"code":"request_too_large","message":"Too large."}"#
         let server = try await ScriptedServer(
@@ -149,7 +149,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("No socket, nobody listening, and a path that is too long are told apart")
+    @Test("Distinguishes a missing socket, a socket without a listener, and a path that is too long")
     func cannotConnect() async throws {
         let directory = try FreshDirectory()
         let missing = directory.path("missing.sock")
@@ -169,7 +169,7 @@ struct UnixSocketClientTests {
         }
     }
 
-    @Test("A daemon that accepts nobody any more is called busy, not gone")
+    @Test("Reports a daemon that accepts no more connections as busy, not gone")
     func busy() async throws {
         let directory = try FreshDirectory()
         let path = directory.path("s.sock")
@@ -196,7 +196,7 @@ struct UnixSocketClientTests {
         try await channel.close()
     }
 
-    @Test("A connect that finds the queue full succeeds when a place becomes free")
+    @Test("Connects once a place in a full queue becomes free")
     func queueFull() async throws {
         let directory = try FreshDirectory()
         let path = directory.path("s.sock")
@@ -232,7 +232,7 @@ struct UnixSocketClientTests {
         try await server.close()
     }
 
-    @Test("A permission that is missing is named, with the settings that grant it")
+    @Test("Names a missing permission, with the settings that grant it")
     func permission() {
         let client = UnixSocketClient(path: "/run/paytokend/admin.sock")
         let error = client.failure(
@@ -243,7 +243,7 @@ struct UnixSocketClientTests {
         #expect(UnixSocketClientError.notThere(path: "p").exitStatus == .unreachable)
     }
 
-    @Test("Cancelling the task ends the wait")
+    @Test("Ends the wait when the task is cancelled")
     func cancelled() async throws {
         let server = try await ScriptedServer("", closes: false)
         let client = server.client()
@@ -253,7 +253,7 @@ struct UnixSocketClientTests {
         try await server.stop()
     }
 
-    @Test("Many requests at once each get their own answer")
+    @Test("Gives each of many simultaneous requests its own answer")
     func concurrent() async throws {
         let server = try await ScriptedServer("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         let client = server.client()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import DaemonAPI
 
-@Suite("Kept connection to a Unix socket")
+@Suite("Reused connection to a Unix socket")
 struct UnixSocketConnectionTests {
     private static let empty = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -11,7 +11,7 @@ struct UnixSocketConnectionTests {
         try await connection.send(.get("/v1"), within: .seconds(120))
     }
 
-    @Test("A connection serves one request after another, and does not ask for its end")
+    @Test("Serves one request after another on a connection, without requesting its end")
     func several() async throws {
         let server = try await ScriptedServer([Self.empty, Self.empty, Self.empty], closes: false)
         let connection = try await UnixSocketConnection.open(server.client())
@@ -23,7 +23,7 @@ struct UnixSocketConnectionTests {
         try await server.stop()
     }
 
-    @Test("A second request that is not answered is told from a first one", arguments: [1, 2])
+    @Test("Distinguishes an unanswered second request from a first one", arguments: [1, 2])
     func unanswered(request: Int) async throws {
         let scripts = [String](repeating: Self.empty, count: request - 1) + [""]
         let server = try await ScriptedServer(scripts)
@@ -32,13 +32,13 @@ struct UnixSocketConnectionTests {
         let expected: UnixSocketClientError = request == 1 ? .cutShort(path: server.path) : .closed(path: server.path)
         await #expect(throws: expected) { try await send(connection) }
         #expect(!connection.isOpen)
-        // Nothing is sent on it any more.
+        // The client sends nothing more on it.
         await #expect(throws: UnixSocketClientError.closed(path: server.path)) { try await send(connection) }
         try await server.stop()
     }
 
     @Test(
-        "Part of an answer is never taken for none",
+        "Never reports part of an answer as no answer",
         arguments: ["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "HTTP/1.1 200 OK\r\nConte"])
     func part(script: String) async throws {
         let server = try await ScriptedServer([Self.empty, script])
@@ -48,7 +48,7 @@ struct UnixSocketConnectionTests {
         try await server.stop()
     }
 
-    @Test("A connection that the other side will close, or that says more than it was asked for, serves no more")
+    @Test("Stops using a connection that the server will close, or that carries unsolicited bytes")
     func lastAnswer() async throws {
         for script in ["HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", Self.empty + Self.empty] {
             let server = try await ScriptedServer([script], closes: false)
@@ -59,7 +59,7 @@ struct UnixSocketConnectionTests {
         }
     }
 
-    @Test("The bound of an answer's bytes is each answer's")
+    @Test("Applies the size limit to each answer")
     func bound() async throws {
         let body = String(repeating: "x", count: 1000)
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + body
@@ -71,7 +71,7 @@ struct UnixSocketConnectionTests {
         try await server.stop()
     }
 
-    @Test("The time of a request ends its connection")
+    @Test("Ends the connection when a request's time is over")
     func deadline() async throws {
         let server = try await ScriptedServer([Self.empty, ""], closes: false)
         let connection = try await UnixSocketConnection.open(server.client())
@@ -87,7 +87,7 @@ struct UnixSocketConnectionTests {
 
 @Suite("Name of a caller's client")
 struct ClientNameTests {
-    @Test("A name is 1 to 64 printable ASCII characters without blanks, in one header")
+    @Test("Accepts a name of 1 to 64 printable ASCII characters without blanks, in one header")
     func wellFormed() {
         for text in ["a", "shop@example-1", String(repeating: "n", count: 64)] {
             #expect(ClientName(headers: [text])?.text == text)

@@ -5,13 +5,13 @@ import Testing
 
 @testable import OutgoingConnections
 
-/// Look-ups of host names, with a resolver that can hang for one of them.
+/// Host name lookups with a resolver that can hang for one of them.
 @Suite struct HostNamesTests {
-    /// A resolver whose look-ups of `slow.example` are held while the hang lasts.
+    /// A resolver whose lookups of `slow.example` hang while the hang lasts.
     private struct Names {
         let hang = Hang()
         let asked = Shared<[String]>([])
-        /// The next look-ups fail.
+        /// True to make the next lookups fail.
         let fails = Shared(false)
         let names: HostNames
 
@@ -45,7 +45,7 @@ import Testing
         return limits
     }
 
-    @Test("a look-up that hangs holds up no other name, on the same event loop either")
+    @Test("delays no other name by a hanging lookup, not even on the same event loop")
     func otherNames() async throws {
         let names = Names()
         names.hang.begin()
@@ -59,7 +59,7 @@ import Testing
         _ = try await slow.get()
     }
 
-    @Test("questions for one name share one look-up, and its answer serves later ones")
+    @Test("shares one lookup among questions for a name, and caches its answer")
     func shared() async throws {
         let names = Names()
         names.hang.begin()
@@ -71,7 +71,7 @@ import Testing
         #expect(names.asked.current == ["slow.example"])
     }
 
-    @Test("IPv4 and IPv6 addresses come apart, with the port that is asked for")
+    @Test("returns IPv4 and IPv6 addresses separately, with the requested port")
     func families() async throws {
         let resolver = Names().names.resolver(on: MultiThreadedEventLoopGroup.singleton.next())
         #expect(try await resolver.initiateAQuery(host: "a.example", port: 443).get().map(\.port) == [443])
@@ -80,7 +80,7 @@ import Testing
                 == [SocketAddress(ipAddress: "2001:db8::1", port: 8443)])
     }
 
-    @Test("while a new look-up hangs or fails, addresses of some minutes ago are used, and then no longer")
+    @Test("uses addresses of some minutes ago while a new lookup hangs or fails, and then no longer")
     func stale() async throws {
         let names = Names(Self.limits(fresh: .zero))
         #expect(try await names.address("slow.example") == "192.0.2.1")
@@ -99,14 +99,14 @@ import Testing
         await #expect(throws: HostNames.Failure.notFound(-3)) { try await forgetful.address("a.example") }
     }
 
-    @Test("a new look-up that ends in time gives the new addresses")
+    @Test("returns the new addresses of a lookup that ends in time")
     func renewed() async throws {
         let names = Names(Self.limits(fresh: .zero, patience: .seconds(600)))
         #expect(try await names.address("a.example") == "192.0.2.1")
         #expect(try await names.address("a.example") == "192.0.2.2")
     }
 
-    @Test("look-ups are bounded, and a connection that is given up waits no longer")
+    @Test("bounds lookups, and ends the wait of an abandoned connection")
     func bounded() async throws {
         let names = Names(Self.limits(lookUps: 2))
         names.hang.begin()
@@ -121,7 +121,7 @@ import Testing
         #expect(names.asked.current.sorted() == ["slow1.example", "slow2.example"])
     }
 
-    @Test("literal addresses are not looked up, and this host has its name's")
+    @Test("returns literal addresses without a lookup, and this host's addresses for its name")
     func literals() async throws {
         let names = Names()
         #expect(try await names.address("127.0.0.1") == "127.0.0.1")

@@ -6,12 +6,12 @@ import TokenForge
 
 @Suite("Elements of BER and DER, X.690 §8 and §10")
 struct BERReaderTests {
-    /// SEQUENCE { INTEGER 5, [0] { OCTET STRING 01 02 } }, with indefinite lengths where they may stand.
+    /// SEQUENCE { INTEGER 5, [0] { OCTET STRING 01 02 } }, with indefinite lengths where permitted.
     private static let indefinite: [UInt8] = [
         0x30, 0x80, 0x02, 0x01, 0x05, 0xA0, 0x80, 0x04, 0x02, 0x01, 0x02, 0x00, 0x00, 0x00, 0x00,
     ]
 
-    @Test("Each element says where it stands, by definite and by indefinite lengths")
+    @Test("Reports the position of each element, with definite and indefinite lengths")
     func ranges() throws {
         var reader = BERReader(Self.indefinite, .basic)
         let sequence = try reader.next(BERElement.sequence)
@@ -31,7 +31,7 @@ struct BERReaderTests {
         #expect(inside.isAtEnd)
     }
 
-    @Test("Whatever is cut off, nothing is read outside the bytes")
+    @Test("Reads nothing outside the bytes, wherever they are truncated")
     func truncated() {
         for count in Self.indefinite.indices {
             var reader = BERReader(Array(Self.indefinite[..<count]), .basic)
@@ -40,7 +40,7 @@ struct BERReaderTests {
     }
 
     @Test(
-        "What neither set of rules allows is refused",
+        "Refuses encodings that neither set of rules permits",
         arguments: [
             [], [0x30], [0x1F, 0x01, 0x00], [0x00, 0x00], [0x20, 0x80, 0x00, 0x00], [0x04, 0x80, 0x00, 0x00],
             [0x04, 0x02, 0x01], [0x04, 0x85, 0, 0, 0, 0, 0], [0x04, 0xFF, 0x01], [0x04, 0x84, 0x7F, 0xFF, 0xFF, 0xFF],
@@ -54,7 +54,7 @@ struct BERReaderTests {
     }
 
     @Test(
-        "Only the basic rules allow indefinite lengths and lengths in more octets than needed",
+        "Permits indefinite lengths, and lengths in more octets than needed, under the basic rules only",
         arguments: [
             [0x30, 0x80, 0x00, 0x00], [0x04, 0x81, 0x01, 0x09], [0x04, 0x82, 0x00, 0x01, 0x09], [0x04, 0x81, 0x00],
             [0x04, 0x82, 0x00, 0x80] + [UInt8](repeating: 9, count: 128),
@@ -66,7 +66,7 @@ struct BERReaderTests {
         #expect(throws: BERReader.Malformed.self) { try distinguished.next() }
     }
 
-    @Test("The fewest octets are what DER wants", arguments: [0, 1, 127, 128, 255, 256, 65_535, 65_536])
+    @Test("Requires the fewest octets for a length in DER", arguments: [0, 1, 127, 128, 255, 256, 65_535, 65_536])
     func lengths(count: Int) throws {
         var serializer = DER.Serializer()
         try serializer.serialize(ASN1OctetString(contentBytes: [UInt8](repeating: 7, count: count)[...]))
@@ -75,7 +75,7 @@ struct BERReaderTests {
         #expect(reader.isAtEnd)
     }
 
-    @Test("Elements within each other are followed to a bounded depth")
+    @Test("Follows nested elements to a bounded depth")
     func depth() throws {
         func nested(_ depth: Int) -> [UInt8] {
             (0..<depth).flatMap { _ in [0x30, 0x80] as [UInt8] } + [UInt8](repeating: 0, count: 2 * depth)
@@ -84,7 +84,7 @@ struct BERReaderTests {
         #expect(throws: Never.self) { try shallow.next() }
         var deep = BERReader(nested(BERReader.maximumDepth + 1), .basic)
         #expect(throws: BERReader.Malformed.self) { try deep.next() }
-        // Definite lengths are followed by checkNested alone.
+        // Only checkNested follows definite lengths.
         var definite: [UInt8] = []
         for _ in 0..<BERReader.maximumDepth { definite = [0x30, UInt8(definite.count)] + definite }
         #expect(throws: Never.self) { try BERReader(definite, .distinguished).checkNested() }
@@ -93,7 +93,7 @@ struct BERReaderTests {
         }
     }
 
-    @Test("It finds what swift-asn1 finds in a payment token's signature, and takes nothing that swift-asn1 refuses")
+    @Test("Finds what swift-asn1 finds in a payment token's signature, and accepts nothing that swift-asn1 refuses")
     func agreesWithSwiftASN1() throws {
         for wire in [WireForm.since2014, .since2023, .distinguished] {
             let signature = try SharedForge.mint.mint(

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Percent-encoding, RFC 3986")
 struct PercentEncodingTests {
-    @Test("RFC 3986's unreserved characters stand as they are, all others encoded, in upper case")
+    @Test("Keeps RFC 3986's unreserved characters, and encodes all others in upper case")
     func encoded() {
         let unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
         #expect(PercentEncoding.encoded(unreserved) == unreserved)
@@ -12,7 +12,7 @@ struct PercentEncodingTests {
         #expect(PercentEncoding.encoded("ア") == "%E3%82%A2")
     }
 
-    @Test("Either case is read, and a plus sign is a space where a query says so")
+    @Test("Decodes either case, and a plus sign as a space in a query")
     func decoded() {
         #expect(PercentEncoding.decoded("%e3%82%A2") == "ア")
         #expect(PercentEncoding.decoded("a%2Fb+c") == "a/b+c")
@@ -21,7 +21,7 @@ struct PercentEncodingTests {
     }
 
     @Test(
-        "Broken encodings, what is not UTF-8, and control characters are refused",
+        "Refuses broken encodings, bytes that are not UTF-8, and control characters",
         arguments: [
             "%", "%4", "%g1", "%1g", "%%41", "%C3", "%C0%80", "%ED%A0%80", "a%00b", "a%0d%0aX", "%7F", "a\u{7}",
         ])
@@ -30,11 +30,11 @@ struct PercentEncodingTests {
     }
 }
 
-@Suite("How a key is named")
+@Suite("Key references")
 struct KeyReferenceTests {
     private let hash = (0..<32).map { UInt8($0 * 7 + 1) }
 
-    @Test("By its publicKeyHash in base64, in hex of either case, and by the beginning of its hex")
+    @Test("Reads a publicKeyHash in base64, in hex of either case, and a hex prefix")
     func names() {
         let hex = Hexadecimal.encode(hash)
         for text in [Base64.encode(hash), hex, hex.uppercased()] {
@@ -48,7 +48,7 @@ struct KeyReferenceTests {
         }
     }
 
-    @Test("The beginning may end within a byte, and says nothing of what follows")
+    @Test("Permits a prefix that ends within a byte, and matches any continuation")
     func prefix() throws {
         let reference = try #require(KeyReference("01080f16f"))
         #expect(reference.matches([0x01, 0x08, 0x0F, 0x16, 0xF0]))
@@ -57,7 +57,7 @@ struct KeyReferenceTests {
     }
 
     @Test(
-        "What names no key",
+        "Refuses a text that names no key",
         arguments: [
             "", "0001020", "0001020g", String(repeating: "0", count: 65), String(repeating: "!", count: 44),
             "0x010203", " 0001020", "０００１０２０３", "0001020\u{0}",
@@ -69,10 +69,10 @@ struct KeyReferenceTests {
     }
 }
 
-@Suite("Words of a shell's command")
+@Suite("Shell words")
 struct ShellWordTests {
     @Test(
-        "what a shell could take apart is quoted",
+        "quotes what a shell could split or expand",
         arguments: [
             ("/var/lib/a-b_c.pem", "/var/lib/a-b_c.pem"), ("", "''"), ("a b", "'a b'"), ("a'b", #"'a'\''b'"#),
             ("$(id)", "'$(id)'"),

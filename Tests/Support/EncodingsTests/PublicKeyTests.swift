@@ -7,7 +7,7 @@ import TokenForge
 
 @Suite("SubjectPublicKeyInfo and a certificate's fields")
 struct PublicKeyTests {
-    @Test("A P-256 key has the DER that swift-crypto gives it")
+    @Test("Writes a P-256 key in swift-crypto's DER")
     func p256() throws {
         for _ in 0..<8 {
             let key = P256.Signing.PrivateKey().publicKey
@@ -20,7 +20,7 @@ struct PublicKeyTests {
         }
     }
 
-    @Test("An RSA key is read and written as it stands in certificates")
+    @Test("Reads and writes an RSA key as in certificates")
     func rsa() throws {
         let der = try SharedForge.rsaMerchant.key.subjectPublicKeyInfo
         let info = try SubjectPublicKeyInfo(der: der)
@@ -34,7 +34,7 @@ struct PublicKeyTests {
         #expect(SubjectPublicKeyInfo.p256Point(in: der) == nil)
     }
 
-    @Test("A point off the curve, a compressed one, and RSA of another size are refused")
+    @Test("Refuses a point off the curve, a compressed one, and RSA of another size")
     func unsuitable() throws {
         var point = Array(P256.Signing.PrivateKey().publicKey.x963Representation)
         point[64] ^= 1
@@ -53,7 +53,7 @@ struct PublicKeyTests {
         }
     }
 
-    @Test("A key cut anywhere, followed by something, or with another tag is refused")
+    @Test("Refuses a key truncated anywhere, followed by bytes, or with another tag")
     func damaged() throws {
         for der in [
             try SharedForge.ecMerchant.key.subjectPublicKeyInfo, try SharedForge.rsaMerchant.key.subjectPublicKeyInfo,
@@ -66,7 +66,7 @@ struct PublicKeyTests {
         }
     }
 
-    @Test("A certificate is cut into the bytes that stand in it")
+    @Test("Splits a certificate into the bytes of its fields")
     func fields() throws {
         for merchant in [try SharedForge.ecMerchant, try SharedForge.rsaMerchant] {
             let der = merchant.certificate
@@ -84,10 +84,10 @@ struct PublicKeyTests {
         }
     }
 
-    @Test("The version may be missing; each other field up to the key may not")
+    @Test("Permits a missing version, and requires each other field up to the key")
     func fieldPositions() throws {
         let serialNumber: [UInt8] = [0x02, 0x01, 0x05]
-        // Empty SEQUENCEs: nothing looks into them.
+        // Empty SEQUENCEs, because their content is not read.
         let others = [[UInt8]](repeating: [0x30, 0x00], count: 5)
         func sequence(_ content: [UInt8]) -> [UInt8] { [0x30, UInt8(content.count)] + content }
         func certificate(_ fields: [[UInt8]]) -> [UInt8] { sequence(sequence(fields.flatMap(\.self))) }

@@ -1,7 +1,7 @@
 import Encodings
 import Testing
 
-@Suite("A token's URI")
+@Suite("An HSM token's URI")
 struct TokenURITests {
     private func failure(_ text: String) -> TokenURIError? {
         do {
@@ -12,7 +12,7 @@ struct TokenURITests {
         }
     }
 
-    @Test("Label, serial number, manufacturer and model are read and percent-decoded")
+    @Test("Reads and percent-decodes label, serial number, manufacturer and model")
     func attributes() throws {
         // RFC 7512 §3's fourth example without its object, plus a serial number.
         let uri = try TokenURI(
@@ -26,7 +26,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "RFC 7512's texts with percent signs, semicolons and letters beyond ASCII are decoded",
+        "Decodes RFC 7512's texts with percent signs, semicolons and letters beyond ASCII",
         arguments: [
             ("pkcs11:token=My%20token%25%20created%20by%20Joe", "My token% created by Joe"),
             ("pkcs11:token=A%20substring%20%25%3B", "A substring %;"),
@@ -38,7 +38,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "A PIN's file is an absolute path, with or without file:",
+        "Reads the PIN's file as an absolute path, with or without file:",
         arguments: [
             "/etc/pin", "file:/etc/pin", "file:///etc/pin",
         ])
@@ -47,7 +47,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "A command, a relative path and another host are no PIN file",
+        "Refuses a command, a relative path and another host as PIN file",
         arguments: [
             "|/usr/bin/getpin", "pin", "file:pin", "file://host/etc/pin", "//host/pin", "https://host/pin",
         ])
@@ -55,7 +55,7 @@ struct TokenURITests {
         #expect(failure("pkcs11:token=a?pin-source=\(source)") == .pinSourceNotAFile)
     }
 
-    @Test("A PIN in the URI is refused, and not repeated in the error")
+    @Test("Refuses a PIN in the URI without repeating it in the error")
     func pinValue() {
         let error = failure("pkcs11:token=a?pin-value=the-pin")
         #expect(error == .pinValue)
@@ -63,7 +63,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "Slots are refused, with the reason",
+        "Refuses slots, with the reason",
         arguments: ["slot-id=0", "slot-description=Sun%20Metaslot", "slot-manufacturer=x"])
     func slots(attribute: String) {
         let name = String(attribute.prefix { $0 != "=" })
@@ -72,7 +72,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "What names an object, a library or a module is refused",
+        "Refuses attributes that name an object, a library or a module",
         arguments: [
             "pkcs11:object=my-pubkey;type=public", "pkcs11:token=a;type=private", "pkcs11:token=a;id=%01",
             "pkcs11:library-manufacturer=Snake%20Oil", "pkcs11:token=a?module-path=/lib/x.so",
@@ -86,7 +86,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "Unknown and vendors' attributes are refused by name",
+        "Refuses unknown and vendors' attributes by name",
         arguments: [
             ("pkcs11:token=a;vend-aaa=b", "vend-aaa"), ("pkcs11:token=a?vend-bbb=b", "vend-bbb"),
             ("pkcs11:Token=a", "Token"), ("pkcs11:token=a;pin-source=/etc/pin", "pin-source"),
@@ -96,7 +96,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "An attribute given twice is refused",
+        "Refuses a repeated attribute",
         arguments: [
             ("pkcs11:token=a;token=a", "token"), ("pkcs11:serial=1;token=a;serial=1", "serial"),
             ("pkcs11:token=a?pin-source=/a&pin-source=/a", "pin-source"),
@@ -106,21 +106,21 @@ struct TokenURITests {
     }
 
     @Test(
-        "A URI that names no token is refused",
+        "Refuses a URI that names no HSM token",
         arguments: ["pkcs11:", "pkcs11:manufacturer=a", "pkcs11:?pin-source=/etc/pin"])
     func noToken(text: String) {
         #expect(failure(text) == .namesNoToken)
     }
 
     @Test(
-        "Another scheme, or none, is refused",
+        "Refuses another scheme, or none",
         arguments: ["", "token=a", "pkcs12:token=a", "https://a", " pkcs11:token=a"])
     func scheme(text: String) {
         #expect(failure(text) == .notPKCS11)
     }
 
     @Test(
-        "Pieces that are not name=value are refused",
+        "Refuses parts other than name=value",
         arguments: [
             "pkcs11:token", "pkcs11:token=a;", "pkcs11:;token=a", "pkcs11:=a", "pkcs11:to ken=a",
             "pkcs11:token=a?pin-source",
@@ -129,7 +129,7 @@ struct TokenURITests {
         #expect(failure(text) == .malformed)
     }
 
-    @Test("Broken percent-encoding and characters that need it are refused")
+    @Test("Refuses broken percent-encoding and characters that require it")
     func encoding() {
         for text in ["%", "%4", "%4x", "a%", "%%41"] {
             #expect(failure("pkcs11:token=\(text)") == .percentEncoding("token"))
@@ -140,7 +140,7 @@ struct TokenURITests {
         for text in ["%FF", "%C3", "a%00"] { #expect(failure("pkcs11:token=\(text)") == .notText("token")) }
     }
 
-    @Test("Values of a length that no token can have are refused")
+    @Test("Refuses values of a length that no HSM token can have")
     func lengths() throws {
         #expect(failure("pkcs11:token=") == .wrongLength("token", longest: 32))
         #expect(failure("pkcs11:token=\(String(repeating: "a", count: 33))") == .wrongLength("token", longest: 32))
@@ -150,7 +150,7 @@ struct TokenURITests {
     }
 
     @Test(
-        "What the daemon hands to the worker, a URI without its query, names the same token to it",
+        "Gives the worker a URI without its query that names the same HSM token",
         arguments: [
             "pkcs11:token=paytokend", "PKCS11:token=pay%20tokend;serial=1a?pin-source=file:/etc/paytokend/pin",
             "pkcs11:serial=4a7f;model=1.0;manufacturer=Snake%20Oil,%20Inc.?pin-source=/etc/pin",
@@ -165,7 +165,7 @@ struct TokenURITests {
         #expect(handedOver.withoutQuery == read.withoutQuery)
     }
 
-    @Test("No message repeats a value of the URI")
+    @Test("Repeats no value of the URI in a message")
     func messages() {
         for text in [
             "pkcs11:token=secret;token=secret", "pkcs11:token=secret%zz", "pkcs11:token=secret value",

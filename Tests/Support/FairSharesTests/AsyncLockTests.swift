@@ -5,7 +5,7 @@ import Testing
 
 @Suite("An asynchronous lock")
 struct AsyncLockTests {
-    @Test("holds one at a time, and lets everybody in")
+    @Test("admits one holder at a time, and every caller in the end")
     func oneAtATime() async {
         let (lock, inside) = (AsyncLock(), Inside())
         await withTaskGroup(of: Void.self) { group in
@@ -22,7 +22,7 @@ struct AsyncLockTests {
         #expect(inside.most == 1 && inside.total == 50)
     }
 
-    @Test("is refused while it is held, until its lease is deallocated or it is released")
+    @Test("is refused while it is held, until its lease is deallocated or released")
     func refused() async {
         let lock = AsyncLock()
         var lease = lock.lease()
@@ -35,7 +35,7 @@ struct AsyncLockTests {
         #expect(lock.lease() == nil)
     }
 
-    /// How many are inside at once, and how many were.
+    /// The number of holders now, and the maximum.
     private final class Inside: Sendable {
         private let state = Mutex((now: 0, most: 0, total: 0))
 

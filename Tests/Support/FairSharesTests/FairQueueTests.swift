@@ -37,12 +37,12 @@ struct FairQueueTests {
         let most = FairQueue<String, Int>.mostNames
         for number in 0..<most { queue.append(number, of: "gateway", named: "\(number)") }
         for number in most..<most + 3 { queue.append(number, of: "gateway", named: "\(number)") }
-        // A name that has a line keeps it.
+        // A name with its own line keeps it.
         queue.append(1000, of: "gateway", named: "0")
         #expect(drained(queue) == Array(0...most) + [1000, most + 1, most + 2])
     }
 
-    @Test("removes elements of all owners and forgets those that have none left")
+    @Test("removes elements of all owners, and forgets owners without any left")
     func removal() {
         var queue = FairQueue<String, Int>()
         for number in 0..<4 { queue.append(number, of: "a", named: number < 2 ? "x" : nil) }

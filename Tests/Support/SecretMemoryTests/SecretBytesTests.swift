@@ -8,7 +8,7 @@ struct SecretBytesTests {
         unsafe secret.withUnsafeBytes { unsafe Array($0) }
     }
 
-    @Test("A new secret is all zeros, also in memory that held another before")
+    @Test("Fills a new secret with zeros, also in memory that held another before")
     func zeros() {
         for _ in 0..<200 {
             var secret = SecretBytes(count: 16384)
@@ -19,11 +19,11 @@ struct SecretBytesTests {
         }
     }
 
-    @Test("The memory is locked, left out of core dumps and empty in a forked child")
+    @Test("Locks the memory, omits it from core dumps and empties it in a forked child")
     func pageFlags() throws {
         let secret = SecretBytes(count: 32)
         let address = unsafe secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
-        // Through a handle, which reads to the end: files under /proc say that they are empty.
+        // Through a handle, which reads to the end: files under /proc report a size of 0.
         let file = try #require(FileHandle(forReadingAtPath: "/proc/self/smaps"))
         let maps = String(decoding: try #require(try file.readToEnd()), as: UTF8.self)
         var flags: [Substring]?
@@ -42,20 +42,20 @@ struct SecretBytesTests {
         withExtendedLifetime(bytes(secret)) {}
     }
 
-    @Test("Shrinking keeps the first bytes and wipes the others")
+    @Test("Keeps the first bytes when shrinking, and wipes the others")
     func shrink() {
         var secret = SecretBytes(copying: [UInt8](1...64))
         secret.shrink(to: 16)
         #expect(secret.count == 16)
         #expect(bytes(secret) == Array(1...16))
-        // The slot is larger than the secret, so what lies behind may be looked at.
+        // The slot is larger than the secret, so the bytes after it may be read.
         let behind = unsafe secret.withUnsafeBytes { buffer in
             unsafe Array(UnsafeRawBufferPointer(start: buffer.baseAddress, count: 64))[16...]
         }
         #expect(behind.allSatisfy { $0 == 0 })
     }
 
-    @Test("What a filling closure leaves over is cut off and wiped")
+    @Test("Cuts off and wipes what a filling closure does not use")
     func filled() {
         let secret = unsafe SecretBytes(capacity: 100) { buffer in
             for index in buffer.indices { unsafe buffer[index] = 7 }
@@ -68,7 +68,7 @@ struct SecretBytesTests {
         #expect(behind == 0)
     }
 
-    @Test("A duplicate has memory of its own")
+    @Test("Gives a duplicate its own memory")
     func duplicate() {
         var secret = SecretBytes(copying: [1, 2, 3])
         let copy = secret.duplicate()
@@ -77,7 +77,7 @@ struct SecretBytesTests {
         #expect(bytes(secret) == [9, 2, 3])
     }
 
-    @Test("Secrets made on many threads at once never share memory")
+    @Test("Never shares memory between secrets made on many threads at once")
     func threads() {
         DispatchQueue.concurrentPerform(iterations: 16) { thread in
             for round in 0..<500 {

@@ -2,9 +2,9 @@ import Foundation
 import SecretMemory
 import Testing
 
-@Suite("A secret's file")
+@Suite("A secret file")
 struct SecretFileTests {
-    /// A file in a fresh directory, with its rights.
+    /// A file in a fresh directory, with these permissions.
     private func withFile(
         _ content: [UInt8], mode: mode_t = 0o600, _ body: (String) throws -> Void
     ) throws {
@@ -31,29 +31,29 @@ struct SecretFileTests {
         }
     }
 
-    @Test("The content is the secret, without one newline at its end", arguments: ["1234", "1234\n"])
+    @Test("Reads the content as the secret, without one newline at its end", arguments: ["1234", "1234\n"])
     func content(text: String) throws {
         try withFile(Array(text.utf8)) { try #expect(read($0) == Array("1234".utf8)) }
     }
 
-    @Test("Spaces and bytes beyond ASCII belong to the secret")
+    @Test("Keeps spaces and bytes beyond ASCII in the secret")
     func otherBytes() throws {
         try withFile([0x20, 0xC3, 0xA4, 0xFF, 0x20, 0x0A]) { try #expect(read($0) == [0x20, 0xC3, 0xA4, 0xFF, 0x20]) }
     }
 
     @Test(
-        "More than one line, a carriage return or a NUL is refused",
+        "Refuses more than one line, a carriage return or a NUL",
         arguments: ["12\n34", "1234\n\n", "1234\r\n", "12\u{0}"])
     func oneLine(text: String) throws {
         try withFile(Array(text.utf8)) { #expect(reason($0) == .moreThanOneLine) }
     }
 
-    @Test("An empty file and a lone newline are refused", arguments: ["", "\n"])
+    @Test("Refuses an empty file and a lone newline", arguments: ["", "\n"])
     func empty(text: String) throws {
         try withFile(Array(text.utf8)) { #expect(reason($0) == .empty) }
     }
 
-    @Test("A secret of the greatest length is taken, and one byte more is refused")
+    @Test("Accepts a secret of the greatest length, and refuses one byte more")
     func length() throws {
         let longest = [UInt8](repeating: 0x31, count: 64)
         try withFile(longest + [0x0A]) { try #expect(read($0, maximumCount: 64) == longest) }
@@ -65,7 +65,7 @@ struct SecretFileTests {
     }
 
     @Test(
-        "A file that others can read, write or run, or that its group can write, is refused",
+        "Refuses a file that others can read, write or run, or that its group can write",
         arguments: [0o604, 0o602, 0o601, 0o644, 0o620, 0o660, 0o666, 0o777] as [mode_t])
     func rights(mode: mode_t) throws {
         try withFile(Array("1234".utf8), mode: mode) {
@@ -74,13 +74,13 @@ struct SecretFileTests {
     }
 
     @Test(
-        "A file that only its owner, or besides its group, can read is taken",
+        "Accepts a file that only its owner, or its group too, can read",
         arguments: [0o600, 0o400, 0o640, 0o440] as [mode_t])
     func goodRights(mode: mode_t) throws {
         try withFile(Array("1234".utf8), mode: mode) { try #expect(read($0) == Array("1234".utf8)) }
     }
 
-    @Test("A directory, a device and a pipe without a writer are refused at once")
+    @Test("Refuses a directory, a device and a pipe without a writer at once")
     func notAFile() throws {
         #expect(reason("/") == .notARegularFile)
         #expect(reason("/dev/zero") == .notARegularFile)
@@ -91,12 +91,12 @@ struct SecretFileTests {
         }
     }
 
-    @Test("A file that is not there is refused with the system's reason")
+    @Test("Refuses a missing file with the system's reason")
     func missing() {
         #expect(reason("/nonexistent/pin") == .unreadable(ENOENT))
     }
 
-    @Test("The error names the file and what to do, and never the content")
+    @Test("Names the file and the remedy in the error, and never the content")
     func message() throws {
         try withFile(Array("8086-secret".utf8), mode: 0o644) { path in
             let error = #expect(throws: SecretFileError.self) { _ = try read(path) }

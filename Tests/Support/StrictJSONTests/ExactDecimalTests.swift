@@ -4,7 +4,7 @@ import Testing
 @Suite("Exact decimals")
 struct ExactDecimalTests {
     @Test(
-        "Different spellings of one number are equal",
+        "Compares different notations of one number as equal",
         arguments: [
             ("1099", "1099.0"), ("1099", "1.099e3"), ("1099", "109900e-2"), ("1099", "1099.000000000000"),
             ("10.99", "1099e-2"), ("0.1", "1e-1"), ("0", "-0"), ("0", "0.000"), ("0", "0e99999999"), ("-5", "-5.0"),
@@ -16,7 +16,7 @@ struct ExactDecimalTests {
     }
 
     @Test(
-        "A number's plain form has neither an exponent nor zeros at the end of its fraction",
+        "Writes a plain form without an exponent or zeros at the end of its fraction",
         arguments: [
             ("1099", "1099"), ("1099.0", "1099"), ("1.099e3", "1099"), ("109900e-2", "1099"), ("1e2", "100"),
             ("-0", "0"),
@@ -28,7 +28,7 @@ struct ExactDecimalTests {
     }
 
     @Test(
-        "Different numbers are different, however near",
+        "Distinguishes different numbers, however near",
         arguments: [
             ("1099", "1099.0000000000000000000000000001"), ("1099", "-1099"), ("1099", "109.9"), ("1099", "10990"),
             ("0.1", "0.10000000000000001"), ("9007199254740993", "9007199254740992"), ("1", "0"),
@@ -40,14 +40,14 @@ struct ExactDecimalTests {
     }
 
     @Test(
-        "What is not a JSON number is none",
+        "Refuses anything but a JSON number",
         arguments: ["", "-", "+1", "1.", ".1", "01", "1e", " 1", "1 ", "1,0", "0x1", "NaN", "Infinity", "1_0", "１"])
     func notANumber(text: String) {
         #expect(ExactDecimal(text) == nil)
         #expect(JSONNumber(text: text) == nil)
     }
 
-    @Test("The bounds are 64 significant digits and a power of a thousand")
+    @Test("Accepts up to 64 significant digits and a power of a thousand")
     func bounds() {
         #expect(ExactDecimal(String(repeating: "9", count: 64)) != nil)
         #expect(ExactDecimal(String(repeating: "9", count: 65)) == nil)
@@ -59,14 +59,14 @@ struct ExactDecimalTests {
         #expect(ExactDecimal("1e-99999999999999999999999999") == nil)
     }
 
-    @Test("An integer and its literal are the same decimal")
+    @Test("Makes the same decimal of an integer and its literal")
     func integers() {
         for integer in [0, 7, -7, 1099, 120_000, -500, .max, .min] {
             #expect(ExactDecimal(integer) == ExactDecimal(String(integer)))
         }
     }
 
-    @Test("A number's text is kept, and is an Int only when it is written as one")
+    @Test("Keeps a number's text, and reads an Int only if written as one")
     func numbers() throws {
         let number = try #require(try JSONValue(parsing: "1099.0").numberValue)
         #expect(number.text == "1099.0")

@@ -2,9 +2,9 @@ import Foundation
 import StrictJSON
 import Testing
 
-@Suite("JSON against Foundation's reader")
+@Suite("JSON compared with Foundation's reader")
 struct JSONDifferentialTests {
-    @Test("Generated documents are read as JSONSerialization reads them", arguments: 0..<40 as Range<UInt64>)
+    @Test("Reads generated documents as JSONSerialization does", arguments: 0..<40 as Range<UInt64>)
     func generatedDocuments(seed: UInt64) throws {
         var generator = Generator(state: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         for _ in 0..<25 {
@@ -15,7 +15,7 @@ struct JSONDifferentialTests {
         }
     }
 
-    @Test("A document with one byte changed is read by both or by neither", arguments: 0..<20 as Range<UInt64>)
+    @Test("Agrees with JSONSerialization on a document with one byte changed", arguments: 0..<20 as Range<UInt64>)
     func changedDocuments(seed: UInt64) {
         var generator = Generator(state: seed &* 0xD134_2543_DE82_EF95 &+ 7)
         for _ in 0..<50 {
@@ -26,7 +26,7 @@ struct JSONDifferentialTests {
             let theirs = try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)
             switch kind(of: bytes) {
             case nil: #expect(theirs != nil, "\(String(decoding: bytes, as: UTF8.self))")
-            // Foundation takes a repeated name.
+            // Foundation accepts a repeated name.
             case .duplicateMember: break
             default: #expect(theirs == nil, "\(String(decoding: bytes, as: UTF8.self))")
             }
@@ -54,7 +54,7 @@ struct JSONDifferentialTests {
     }
 }
 
-/// Writes JSON at random, the same for the same seed.
+/// Writes random JSON, the same for the same seed.
 private struct Generator {
     var state: UInt64
 

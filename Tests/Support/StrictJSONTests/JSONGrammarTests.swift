@@ -3,7 +3,7 @@ import Testing
 
 @Suite("JSON grammar, RFC 8259")
 struct JSONGrammarTests {
-    @Test("RFC 8259 §13's first example is read whole and in order")
+    @Test("Reads RFC 8259 §13's first example whole and in order")
     func imageExample() throws {
         let image = try JSONValue(
             parsing: """
@@ -31,7 +31,7 @@ struct JSONGrammarTests {
         #expect(members["IDs"]?.arrayValue?.compactMap(\.numberValue?.int) == [116, 943, 234, 38793])
     }
 
-    @Test("RFC 8259 §13's small texts are values without an object around them")
+    @Test("Reads RFC 8259 §13's small texts as values without an object")
     func smallTexts() throws {
         #expect(try JSONValue(parsing: "\"Hello world!\"") == .string("Hello world!"))
         #expect(try JSONValue(parsing: "42") == .number(JSONNumber(42)))
@@ -40,7 +40,7 @@ struct JSONGrammarTests {
     }
 
     @Test(
-        "What is well-formed is read",
+        "Reads well-formed texts",
         arguments: [
             "{}", "[]", " [ ] ", "\t{\n\"a\" :\r1 , \"b\":[ ]}", "[[],{}]", "-0", "0", "10", "-1.5e+10", "1E5", "0.0",
             "\"\"",
@@ -51,7 +51,7 @@ struct JSONGrammarTests {
     }
 
     @Test(
-        "What is not in the grammar is a syntax error",
+        "Reports texts outside the grammar as syntax errors",
         arguments: [
             "", " ", "{", "}", "[", "]", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}",
             "{a:1}", "{'a':1}", "{1:1}", "{\"a\" 1}", "{\"a\":1 \"b\":2}", "tru", "True", "nul", "NaN", "Infinity", "-",
@@ -63,7 +63,7 @@ struct JSONGrammarTests {
     }
 
     @Test(
-        "Anything but white space after the value is trailing",
+        "Reports anything but white space after the value as trailing",
         arguments: [
             "1 2", "{}{}", "[]]", "{}}", "01", "-01", "0x10", "1.5.5", "nulll", "\"a\"\"b\"", "1,", "{} x", "1\u{0}",
             "0\u{A0}",
@@ -72,13 +72,13 @@ struct JSONGrammarTests {
         #expect(kind(of: text) == .trailing)
     }
 
-    @Test("An error names the offset of the byte that is wrong")
+    @Test("Names the offset of the wrong byte in an error")
     func offset() throws {
         #expect(throws: JSONError(kind: .syntax, offset: 4)) { try JSONValue(parsing: "[1, x]") }
         #expect(throws: JSONError(kind: .trailing, offset: 3)) { try JSONValue(parsing: "{} {}") }
     }
 
-    @Test("An error within a member of the outermost object says which member, however deep it lies")
+    @Test("Names the outermost object's member in an error within it, at any depth")
     func outermostMember() {
         #expect(throws: JSONError(kind: .duplicateMember, offset: 34, outermostMember: "token")) {
             try JSONValue(parsing: #"{"a":1,"token":[{"x":{"y":1,"y":2}}]}"#)
@@ -86,7 +86,7 @@ struct JSONGrammarTests {
         #expect(throws: JSONError(kind: .duplicateMember, offset: 13)) { try JSONValue(parsing: #"{"a":1,"a":2}"#) }
     }
 
-    @Test("Sixteen containers within each other are the default's most")
+    @Test("Permits sixteen nested containers by default")
     func depth() throws {
         let sixteen = String(repeating: "[", count: 16) + String(repeating: "]", count: 16)
         #expect(throws: Never.self) { try JSONValue(parsing: sixteen) }
@@ -96,7 +96,7 @@ struct JSONGrammarTests {
         #expect(kind(of: objects) == .tooDeep)
     }
 
-    @Test("30,000 opening brackets are an error, not a crash, even at the deepest limit that can be asked for")
+    @Test("Reports 30,000 opening brackets as an error without a crash, even at the deepest permitted limit")
     func openingBrackets() {
         let brackets = [UInt8](repeating: UInt8(ascii: "["), count: 30_000)
         #expect(throws: JSONError(kind: .tooDeep, offset: 16)) { try JSONValue(parsing: brackets) }
@@ -105,7 +105,7 @@ struct JSONGrammarTests {
         }
     }
 
-    @Test("64 KiB of one byte, whichever, is no JSON unless it is a digit from 1 to 9")
+    @Test("Reads 64 KiB of one byte as JSON only if it is a digit from 1 to 9")
     func nonsense() {
         for byte in UInt8.min...UInt8.max {
             let isNumber = (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(byte)
@@ -130,7 +130,7 @@ func kind(of bytes: [UInt8]) -> JSONError.Kind? {
 @Suite("JSON member names")
 struct JSONMemberTests {
     @Test(
-        "A name that occurs twice in one object is an error, in whatever spelling",
+        "Refuses a name that occurs twice in one object, in any spelling",
         arguments: [
             #"{"a":1,"a":1}"#, #"{"a":1,"b":2,"a":3}"#, #"{"a":1,"\u0061":2}"#, #"{"":1,"":2}"#,
             #"{"x":{"a":1,"a":2}}"#, #"[{"a":1,"a":2}]"#, #"{"é":1,"\u00e9":2}"#, #"{"/":1,"\/":2}"#,
@@ -139,12 +139,12 @@ struct JSONMemberTests {
         #expect(kind(of: text) == .duplicateMember)
     }
 
-    @Test("A name may occur again in another object")
+    @Test("Permits a name again in another object")
     func sameNameElsewhere() {
         #expect(kind(of: #"{"a":{"a":{"a":1}},"b":[{"a":1},{"a":2}]}"#) == nil)
     }
 
-    @Test("A duplicate among very many members is found, first or last")
+    @Test("Finds a duplicate among very many members, first or last")
     func duplicateAmongMany() {
         let names = (0..<5_000).map { number in "\"m\(number)\":0" }.joined(separator: ",")
         #expect(kind(of: "{\(names)}") == nil)
@@ -152,9 +152,9 @@ struct JSONMemberTests {
         #expect(kind(of: "{\"m4999\":0,\(names)}") == .duplicateMember)
     }
 
-    @Test("Names compare by their bytes: canonically equivalent ones are different and found apart")
+    @Test("Compares names by their bytes, so that canonically equivalent ones are different")
     func canonicalEquivalence() throws {
-        // U+212A KELVIN SIGN is canonically equivalent to K, so Swift's String takes the two for equal.
+        // U+212A KELVIN SIGN is canonically equivalent to K, so Swift's String considers the two equal.
         let object = try #require(try JSONValue(parsing: "{\"wrapped\u{212A}ey\":1,\"wrappedKey\":2}").objectValue)
         #expect(object["wrappedKey"]?.numberValue?.int == 2)
         #expect(object["wrapped\u{212A}ey"]?.numberValue?.int == 1)
@@ -163,7 +163,7 @@ struct JSONMemberTests {
         #expect(JSONValue.string("\u{212A}") != .string("K"))
     }
 
-    @Test("Objects are equal whatever their members' order, and only then")
+    @Test("Compares objects regardless of their members' order")
     func equality() throws {
         let one = try JSONValue(parsing: #"{"a":1,"b":[2,3]}"#)
         #expect(try JSONValue(parsing: #"{"b":[2,3],"a":1}"#) == one)
@@ -172,7 +172,7 @@ struct JSONMemberTests {
         #expect(try JSONValue(parsing: #"{"a":1,"c":[2,3]}"#) != one)
     }
 
-    @Test("An object is not made of members whose names repeat")
+    @Test("Makes no object of members with repeated names")
     func construction() {
         #expect(JSONObject([("a", .null), ("a", .null)]) == nil)
         #expect(JSONObject([("a", .null), ("b", .null)])?.members.count == 2)

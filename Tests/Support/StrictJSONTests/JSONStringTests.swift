@@ -3,20 +3,20 @@ import Testing
 
 @Suite("JSON strings, RFC 8259 §7 and RFC 3629")
 struct JSONStringTests {
-    @Test("Every escape of the grammar is read")
+    @Test("Reads every escape of the grammar")
     func escapes() throws {
         let value = try JSONValue(parsing: #""\"\\\/\b\f\n\r\t\u0041\u00e9\u20AC\u0000""#)
         #expect(value == .string("\"\\/\u{8}\u{c}\n\r\tA\u{e9}\u{20ac}\u{0}"))
     }
 
-    @Test("RFC 8259 §7's surrogate pair is the G clef, U+1D11E")
+    @Test("Reads RFC 8259 §7's surrogate pair as the G clef, U+1D11E")
     func surrogatePair() throws {
         #expect(try JSONValue(parsing: #""\uD834\uDD1E""#) == .string("\u{1D11E}"))
         #expect(try JSONValue(parsing: #""\udbff\udfff-""#) == .string("\u{10FFFF}-"))
     }
 
     @Test(
-        "An unpaired or reversed surrogate is no character",
+        "Refuses an unpaired or reversed surrogate",
         arguments: [
             #""\uD834""#, #""\uD834x""#, #""\uD834\n""#, #""\uDD1E""#, #""\uDD1E\uD834""#, #""\uD834\uD834""#,
             #""\uD834\u0041""#, #""\uD834\"#,
@@ -26,7 +26,7 @@ struct JSONStringTests {
     }
 
     @Test(
-        "Other escapes are refused",
+        "Refuses other escapes",
         arguments: [
             #""\x41""#, #""\a""#, #""\'""#, #""\U0041""#, #""\u004""#, #""\u004g""#, #""\u 041""#, #""\u+041""#, #""\"#,
             #""\0""#, #""\u"#,
@@ -35,18 +35,18 @@ struct JSONStringTests {
         #expect(kind(of: text) == .syntax)
     }
 
-    @Test("Control characters must be escaped; DEL need not", arguments: UInt8(0)...0x1F)
+    @Test("Requires escapes for control characters", arguments: UInt8(0)...0x1F)
     func controlCharacters(character: UInt8) {
         #expect(kind(of: [0x22, character, 0x22]) == .syntax)
         #expect(kind(of: [0x22, 0x61, character, 0x61, 0x22]) == .syntax)
     }
 
-    @Test("DEL is read as it stands")
+    @Test("Reads DEL without an escape")
     func delete() throws {
         #expect(try JSONValue(parsing: [0x22, 0x7F, 0x22]) == .string("\u{7F}"))
     }
 
-    @Test("The first and last characters of every UTF-8 length are read")
+    @Test("Reads the first and last characters of every UTF-8 length")
     func utf8Boundaries() throws {
         for scalar: Unicode.Scalar in [
             "\u{80}", "\u{7FF}", "\u{800}", "\u{FFFF}", "\u{10000}", "\u{10FFFF}", "\u{D7FF}", "\u{E000}", "\u{FFFE}",
@@ -57,7 +57,7 @@ struct JSONStringTests {
     }
 
     @Test(
-        "Bytes that are not UTF-8 are refused as such",
+        "Refuses bytes that are not UTF-8 as such",
         arguments: [
             [0x80], [0xBF], [0xC0, 0x80], [0xC1, 0xBF], [0xC2], [0xC2, 0x41], [0xC2, 0xC2], [0xE0, 0x80, 0x80],
             [0xE0, 0x9F, 0xBF], [0xE2, 0x82], [0xE2, 0x82, 0x41], [0xED, 0xA0, 0x80], [0xED, 0xBF, 0xBF],
@@ -66,12 +66,12 @@ struct JSONStringTests {
         ] as [[UInt8]])
     func notUTF8(bytes: [UInt8]) {
         #expect(kind(of: [0x22] + bytes + [0x22]) == .notUTF8)
-        // The same in a string that has an escape, and as a name.
+        // The same in a string with an escape, and as a name.
         #expect(kind(of: Array(#""\n"#.utf8) + bytes + [0x22]) == .notUTF8)
         #expect(kind(of: Array(#"{""#.utf8) + bytes + Array(#"":1}"#.utf8)) == .notUTF8)
     }
 
-    @Test("A character that the end of the text cuts is not UTF-8")
+    @Test("Refuses a character cut off by the end of the text as not UTF-8")
     func truncated() {
         #expect(kind(of: [0x22, 0xE2, 0x82]) == .notUTF8)
         #expect(kind(of: [0x22, 0xF0]) == .notUTF8)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("JSON writer")
 struct JSONWriterTests {
-    @Test("Commas stand between members and elements, and nowhere else")
+    @Test("Writes commas between members and elements, and nowhere else")
     func commas() {
         var writer = JSONWriter()
         writer.beginObject()
@@ -29,7 +29,7 @@ struct JSONWriterTests {
                 == #"{"a":[1,true,null,{},[]],"b":"x","c":{"raw": 1},"d":0.5}"#)
     }
 
-    @Test("Every character below U+0100 and one of each UTF-8 length is read back as it was written")
+    @Test("Reads back every character below U+0100 and one of each UTF-8 length as written")
     func escapes() throws {
         let text = String(String.UnicodeScalarView((0..<0x100).compactMap(Unicode.Scalar.init))) + "\u{20AC}\u{1D11E}"
         var writer = JSONWriter()
@@ -38,7 +38,7 @@ struct JSONWriterTests {
         #expect(writer.bytes.allSatisfy { byte in byte >= 0x20 && byte != 0x7F })
     }
 
-    @Test("A number that JSON does not have becomes null")
+    @Test("Writes a number that JSON lacks as null")
     func notFinite() {
         for value in [Double.nan, .infinity, -.infinity] {
             var writer = JSONWriter()
@@ -47,7 +47,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test("Doubles of every size are written as JSON numbers that read back the same")
+    @Test("Writes doubles of every size as JSON numbers that read back the same")
     func doubles() throws {
         for value in [
             0, -0.0, 1, 0.1, 1e-7, 123_456.789, 1e22, 1.7976931348623157e308, .leastNonzeroMagnitude, -2.5e17,
@@ -59,7 +59,7 @@ struct JSONWriterTests {
         }
     }
 
-    @Test("A value that was read is written as the same value")
+    @Test("Writes a value that was read as the same value")
     func roundTrip() throws {
         let text = #"{"a":[1.50,-0,{"b":null}],"c":"é\n","":{}}"#
         let value = try JSONValue(parsing: text)
