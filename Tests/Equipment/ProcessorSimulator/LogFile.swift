@@ -1,25 +1,25 @@
 import Glibc
 package import HostSystem
 
-/// Where the log's lines go.
+/// The storage of the log's lines.
 package protocol LogStorage: Sendable {
-    /// Adds all of these bytes at the end, or throws when some of them may be missing.
+    /// Appends all of these bytes, or throws if some of them may be missing.
     func append(_ bytes: [UInt8]) throws(SystemError)
-    /// Returns when everything that was appended is on disk.
+    /// Returns when all appended bytes are on disk.
     func sync() throws(SystemError)
-    /// Cuts off what stands behind the first `size` bytes.
+    /// Removes everything after the first `size` bytes.
     func truncate(to size: Int) throws(SystemError)
 }
 
-/// The log's file, held by one simulator at a time.
+/// The log's file, locked by one simulator at a time.
 package final class LogFile: LogStorage {
-    /// Why a log cannot be used.
+    /// The reason why a log cannot be used.
     package enum Failure: Error, Equatable, CustomStringConvertible {
         case system(path: String, SystemError)
         case notRegular(path: String)
-        /// Another simulator writes it.
+        /// Another simulator is writing it.
         case inUse(path: String)
-        /// From this line on the file does not say what a simulator wrote.
+        /// The file contains something other than a simulator's lines from this line on.
         case damaged(path: String, line: Int)
 
         package var description: String {
@@ -37,8 +37,8 @@ package final class LogFile: LogStorage {
     private let path: String
     private let descriptor: CInt
 
-    /// - Parameter writable: false only reads the file, which must be there. True makes it where it is missing, mode 0600, and
-    ///   locks it until the end.
+    /// - Parameter writable: false only reads the file, which must exist. True creates a missing file with mode 0600,
+    ///   and locks it until the end.
     package init(path: String, writable: Bool) throws(Failure) {
         self.path = path
         let flags = writable ? O_RDWR | O_APPEND | O_CREAT : O_RDONLY
@@ -56,7 +56,7 @@ package final class LogFile: LogStorage {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// A new file's name is in its directory, which has to be on disk as well.
+    /// Syncs the directory too, because it contains a new file's name.
     private func syncDirectory() throws(Failure) {
         let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         let directory = unsafe open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -65,10 +65,10 @@ package final class LogFile: LogStorage {
         guard fsync(directory) == 0 else { throw .system(path: parent, SystemError(call: "fsync", errno: errno)) }
     }
 
-    /// What all whole lines say, from the first to the last.
+    /// Reads all whole lines, from first to last.
     ///
-    /// - Returns: also how many bytes they have, and how many stand behind them: a line that was being written when the simulator
-    ///   or the machine was stopped.
+    /// - Returns: their records, their number of bytes, and the number of bytes after them: a line that was being
+    ///   written when the simulator or the machine stopped.
     package func read() throws(Failure) -> (records: PaymentRecords, size: Int, tornBytes: Int) {
         var records = PaymentRecords()
         var (size, count) = (0, 0)

@@ -10,22 +10,22 @@ import StrictJSON
 ///     {"time":"2026-01-31T12:00:00.000Z","event":"answered","payment":"…","number":1}
 ///     {"time":"2026-01-31T12:00:00.000Z","event":"settled","payment":"…","number":1}
 ///
-/// `number` counts the submissions of a payment from 1; the two other events name the submission that they belong to. What can
-/// be in a line is all in ``Event``: there is no place for anything of a card.
+/// `number` counts the submissions of a payment from 1; the two other events name their submission. ``Event`` defines
+/// the whole content of a line: it has no place for card data.
 struct LogLine: Sendable, Equatable {
     enum Event: Sendable, Equatable {
-        /// A submission was received.
+        /// The simulator received a submission.
         case submitted(Submission)
-        /// An answer to it is begun.
+        /// The simulator begins an answer to it.
         case answered(payment: String)
-        /// A pending payment was asked for twice, and is authorized from now on.
+        /// A pending payment was queried twice, and is authorized from now on.
         case settled(payment: String)
     }
 
     let event: Event
     let number: Int
 
-    /// A line that is longer was not written by this program.
+    /// The maximum length of a line that this program writes.
     static let maximumBytes = 1024
 
     var payment: String {
@@ -35,7 +35,7 @@ struct LogLine: Sendable, Equatable {
         }
     }
 
-    /// With its line feed.
+    /// The line's bytes, with its line feed.
     func bytes(at time: Date) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -60,7 +60,7 @@ struct LogLine: Sendable, Equatable {
         }
     }
 
-    /// Reads a line without its line feed; nil where this program did not write it.
+    /// Reads a line without its line feed; nil if this program did not write it.
     init?(_ bytes: [UInt8]) {
         guard let object = try? JSONValue(parsing: bytes).objectValue, let payment = object["payment"]?.stringValue,
             Submission.isPayment(payment), let number = object["number"]?.numberValue?.int, number > 0,

@@ -1,21 +1,21 @@
 import StrictJSON
 
-/// What a log says all in all: for tests and people, who must know whether a payment was submitted twice.
+/// The summary of a log, for tests and operators who must know whether a payment was submitted twice.
 package struct LogSummary: Sendable {
     private let records: PaymentRecords
-    /// Bytes of a line that was being written when the log was read, or when its simulator was stopped.
+    /// The number of bytes of a line that was being written when the log was read, or when its simulator stopped.
     package let tornBytes: Int
 
-    /// Reads a log, also one that is being written.
+    /// Reads a log, even while it is being written.
     package init(path: String) throws(LogFile.Failure) {
         let (records, _, tornBytes) = try LogFile(path: path, writable: false).read()
         (self.records, self.tornBytes) = (records, tornBytes)
     }
 
-    /// How many payments were submitted more than once.
+    /// The number of payments that were submitted more than once.
     package var submittedTwice: Int { records.submittedAgain.count }
 
-    /// How many payments are named of those that were submitted twice.
+    /// The maximum number of repeated payments that the table names.
     private static let named = 20
 
     private var outcomes: [(name: String, count: Int)] {

@@ -1,26 +1,27 @@
-/// What the log says of all payments: in memory what its lines say one after the other.
+/// The state of all payments, derived from the log's lines in order.
 package struct PaymentRecords: Sendable {
-    /// What became of a payment's last submission.
+    /// The state of a payment's last submission.
     package struct Record: Sendable, Equatable {
         package let payment: String
         package let scenario: Scenario
-        /// How many submissions of this payment there were.
+        /// The number of submissions of this payment.
         package let number: Int
-        /// Which of all submissions in the log this was, from 1.
+        /// The position of this submission among all in the log, from 1.
         let ordinal: Int
-        /// Pending no more, where it was pending first.
+        /// True once a pending payment is authorized.
         var isSettled = false
-        /// How often somebody was told that it is pending. Forgotten with a restart: then it stays pending for one more question.
+        /// The number of answers that stated the payment as pending. A restart resets it: the payment then stays
+        /// pending for one more question.
         var questions = 0
 
         var isSettledByNextQuestion: Bool { status == .pending && questions > 0 }
 
         package var status: PaymentStatus { scenario == .pendingFirst && !isSettled ? .pending : scenario.status }
 
-        /// `sim-000001`: the same after a restart, for the log has as many submissions before it.
+        /// `sim-000001`: the same after a restart, because the log has the same number of submissions before it.
         package var reference: String { "sim-\(Self.digits(ordinal, 6))" }
 
-        /// Six characters as processors' codes have, where the payment succeeded.
+        /// Six characters, like processors' codes, if the payment succeeded.
         package var authorizationCode: String? {
             switch status {
             case .authorized, .captured: "S" + Self.digits(ordinal % 100_000, 5)
@@ -35,7 +36,7 @@ package struct PaymentRecords: Sendable {
     }
 
     private var records: [String: Record] = [:]
-    /// All submissions, repeated ones counted again.
+    /// The number of submissions, with repetitions.
     package private(set) var submissions = 0
     package private(set) var answers = 0
     package private(set) var submissionsByScenario: [Scenario: Int] = [:]
@@ -51,15 +52,15 @@ package struct PaymentRecords: Sendable {
         records.values.filter { $0.number > 1 }.sorted { $0.payment < $1.payment }
     }
 
-    /// How many of this payment there have been.
+    /// The number of submissions of this payment.
     func submissions(of payment: String) -> Int { records[payment]?.number ?? 0 }
 
-    /// Somebody is told what became of it.
+    /// Counts an answer about the payment's status.
     mutating func countQuestion(about payment: String) {
         if records[payment]?.status == .pending { records[payment]?.questions += 1 }
     }
 
-    /// - Returns: false where the line contradicts those before it, so that one of them is missing or was changed.
+    /// - Returns: false if the line contradicts those before it, which means that a line is missing or changed.
     mutating func apply(_ line: LogLine) -> Bool {
         switch line.event {
         case .submitted(let submission):

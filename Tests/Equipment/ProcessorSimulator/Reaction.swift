@@ -4,23 +4,23 @@ import NIOHTTP1
 struct SimulatorRequest: Sendable {
     var head: HTTPRequestHead
     var body: [UInt8] = []
-    /// More than this is 413.
+    /// The maximum size of a body; a larger one is answered with 413.
     static let maximumBodyBytes = 64 * 1024
 }
 
-/// What a connection does when a request has been dealt with.
+/// The connection's action once a request has been handled.
 enum Reaction: Sendable {
     /// Sends these answers, one after the other.
     case answer([SimulatorAnswer])
-    /// Sends so many of an answer's bytes, and closes.
+    /// Sends these first bytes of an answer, and closes.
     case cut(after: [UInt8])
-    /// Sends nothing, and leaves the connection as it is.
+    /// Sends nothing, and keeps the connection open.
     case silence
-    /// Sends the answer about this submission when the time of late answers has passed, and has it recorded first.
+    /// Sends the answer about this submission after the time of late answers, and has it recorded first.
     case late(PaymentRecords.Record)
 }
 
-/// What the simulator does with each request.
+/// The simulator's handling of each request.
 struct RequestRoutes: Sendable {
     let log: SubmissionLog
 
@@ -69,7 +69,7 @@ struct RequestRoutes: Sendable {
 }
 
 extension Reaction {
-    /// To a submission that is recorded.
+    /// The reaction to a recorded submission.
     init(to record: PaymentRecords.Record) {
         let answer = SimulatorAnswer.status(of: record)
         self =
@@ -77,7 +77,7 @@ extension Reaction {
             case .authorized, .captured, .insufficientFunds, .doNotHonor, .error, .pendingFirst: .answer([answer])
             case .noAnswer: .silence
             case .cutBeforeRecord, .cutWithoutAnswer: .cut(after: [])
-            // In the middle of the body, so that the head with its length has come.
+            // In the middle of the body, after the head with its length.
             case .cutInAnswer: .cut(after: answer.bytes.dropLast(answer.body.count / 2))
             case .late: .late(record)
             case .answeredTwice: .answer([answer, answer])
@@ -88,7 +88,7 @@ extension Reaction {
             }
     }
 
-    /// Each digit replaced by 15 minus it: no payment is its own other.
+    /// Replaces each digit by 15 minus it, so that the result always differs.
     private static func otherPayment(than payment: String) -> String {
         String(payment.map { digit in String(15 - (digit.hexDigitValue ?? 0), radix: 16) }.joined())
     }

@@ -1,5 +1,5 @@
-/// What the simulator does with a submission. It is chosen by the last two digits of the amount in minor units, so that a test
-/// says what it wants by what it pays:
+/// The simulator's behaviour for a submission. The last two digits of the amount in minor units choose it, so that a
+/// test selects it by the amount it pays:
 ///
 ///     00–79, 94–99   authorized
 ///     80             captured
@@ -56,7 +56,7 @@ package enum Scenario: String, Sendable, CaseIterable {
             }
     }
 
-    /// What becomes of the payment in the end.
+    /// The payment's final status.
     package var status: PaymentStatus {
         switch self {
         case .captured: .captured
@@ -68,7 +68,7 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// The answer's `reason`, where the payment did not succeed.
+    /// The answer's `reason`, if the payment did not succeed.
     package var reason: String? {
         switch self {
         case .insufficientFunds, .doNotHonor: rawValue
@@ -77,7 +77,8 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// How many answers to the submission are begun as soon as it is on disk. None to a late one: that is recorded apart.
+    /// The number of answers that begin as soon as the submission is on disk. It excludes a late answer, which is
+    /// recorded separately.
     var immediateAnswers: Int {
         switch self {
         case .noAnswer, .cutBeforeRecord, .cutWithoutAnswer, .late: 0
@@ -86,13 +87,13 @@ package enum Scenario: String, Sendable, CaseIterable {
         }
     }
 
-    /// The last two digits of an amount that choose this, as people write them.
+    /// The last two digits of the amounts that choose this scenario, as text.
     package var digits: String {
         let chosen = (0..<100).filter { Scenario(minorUnits: $0) == self }.map { $0 < 10 ? "0\($0)" : "\($0)" }
         return self == .authorized ? "00–79, 94–99" : chosen.joined(separator: ", ")
     }
 
-    /// What happens, for --help.
+    /// The scenario's description for --help.
     package var summary: String {
         switch self {
         case .authorized: "authorized"
@@ -113,7 +114,7 @@ package enum Scenario: String, Sendable, CaseIterable {
     }
 }
 
-/// What is known of a payment. The raw values are the answers' `status`.
+/// The status of a payment. The raw values are the answers' `status`.
 package enum PaymentStatus: String, Sendable {
     case authorized, captured, declined, error, pending
 }

@@ -1,13 +1,13 @@
 package import NIOCore
 
-/// Where the simulator listens: on this machine only, for what it is sent is card data in the clear.
+/// The address on which the simulator listens. It must be local, because the simulator receives card data in the clear.
 package enum SimulatorAddress: Sendable, Equatable {
     case unix(path: String)
     /// 127.0.0.0/8 or ::1.
     case loopback(SocketAddress)
 
-    /// Nil for what is neither `unix:PATH` nor a loopback address with a port: `127.0.0.1:9000`, `[::1]:9000`. Port 0 is any that
-    /// is free. Names are not looked up.
+    /// Returns nil for a text that is neither `unix:PATH` nor a loopback address with a port: `127.0.0.1:9000`,
+    /// `[::1]:9000`. Port 0 is any free port. Names are not resolved.
     package init?(_ text: String) {
         if text.hasPrefix("unix:") {
             let path = String(text.dropFirst("unix:".count))

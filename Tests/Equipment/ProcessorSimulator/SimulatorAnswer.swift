@@ -4,9 +4,9 @@ import StrictJSON
 struct SimulatorAnswer: Sendable, Equatable {
     let status: Int
     let body: [UInt8]
-    /// Whether the connection ends with it.
+    /// True if the connection ends with the answer.
     var closes = false
-    /// To HEAD the body's length is told and the body left out.
+    /// True for an answer to HEAD, which states the body's length and omits the body.
     var omitsBody = false
 
     var bytes: [UInt8] {
@@ -26,8 +26,8 @@ struct SimulatorAnswer: Sendable, Equatable {
         500: "Internal Server Error", 503: "Service Unavailable",
     ]
 
-    /// What became of a payment.
-    /// - Parameter payment: the payment that the answer is about; the record's own where it is nil.
+    /// The status of a payment.
+    /// - Parameter payment: the payment that the answer is about; the record's own if nil.
     static func status(of record: PaymentRecords.Record, payment: String? = nil) -> SimulatorAnswer {
         var writer = JSONWriter()
         writer.beginObject()
@@ -40,7 +40,7 @@ struct SimulatorAnswer: Sendable, Equatable {
         return SimulatorAnswer(status: 200, body: writer.bytes)
     }
 
-    /// - Parameter message: of fixed sentences and members' names, never of what the request holds.
+    /// - Parameter message: contains fixed sentences and members' names only, never the request's content.
     static func problem(_ status: Int, _ code: String, _ message: String, closes: Bool = false) -> SimulatorAnswer {
         var writer = JSONWriter()
         writer.beginObject()

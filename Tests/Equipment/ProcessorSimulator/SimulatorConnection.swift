@@ -1,12 +1,12 @@
 import NIOCore
 import NIOHTTP1
 
-/// One connection's life: whole requests in, one after the other, and what the scenario of each wants out.
+/// One connection's lifetime: it reads whole requests in order, and sends what the scenario of each requires.
 final class SimulatorConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer
 
-    /// The simulator stops: what is under way is the last.
+    /// Announces that the simulator stops: the requests under way are the last.
     struct Drain: Sendable {}
 
     private enum State {
@@ -15,23 +15,24 @@ final class SimulatorConnection: ChannelInboundHandler {
         case answering
         /// Never answers, until the peer has closed.
         case silent
-        /// Nothing more is done for the peer; what still comes is thrown away.
+        /// Does nothing more for the peer, and discards later input.
         case ended
     }
 
     private let routes: RequestRoutes
     private let late: TimeAmount
     private var state = State.reading
-    /// What has come so far of a request.
+    /// The part of a request received so far.
     private var incoming: SimulatorRequest?
-    /// Requests that came before the answer to the one before them.
+    /// Requests that arrived before the answer to the previous one.
     private var waiting: [SimulatorRequest] = []
     private var isLast = false
     private var deadline: Scheduled<Void>?
 
-    /// A request must be whole so long after the connection's begin, or after the answer before it.
+    /// The time for a whole request, from the connection's beginning or the previous answer.
     private static let requestTime = TimeAmount.seconds(60)
-    /// How long a peer may still send after the last answer: closing at once would have the kernel discard that answer.
+    /// The time in which a peer may still send after the last answer. The kernel would discard that answer if the
+    /// connection closed at once.
     private static let lingerTime = TimeAmount.seconds(1)
     private static let maximumWaiting = 8
 
@@ -39,7 +40,7 @@ final class SimulatorConnection: ChannelInboundHandler {
         (self.routes, self.late) = (routes, late)
     }
 
-    // MARK: What comes in
+    // MARK: Input
 
     func channelActive(context: ChannelHandlerContext) { startDeadline(context) }
 
@@ -75,7 +76,7 @@ final class SimulatorConnection: ChannelInboundHandler {
         switch event {
         case ChannelEvent.inputClosed:
             isLast = true
-            // A peer may say that it has sent all, and still wait for its answer.
+            // A peer may finish sending, and still wait for its answer.
             if case .answering = state {} else { context.close(promise: nil) }
         case is Drain:
             isLast = true
@@ -93,7 +94,7 @@ final class SimulatorConnection: ChannelInboundHandler {
         refuse(.notHTTP, context)
     }
 
-    // MARK: What goes out
+    // MARK: Output
 
     private func answerNext(_ context: ChannelHandlerContext) {
         guard case .reading = state, !waiting.isEmpty else { return }
@@ -151,7 +152,7 @@ final class SimulatorConnection: ChannelInboundHandler {
     }
 
     private func refuse(_ answer: SimulatorAnswer, _ context: ChannelHandlerContext) {
-        // An answer that is still to come cannot be overtaken.
+        // A pending answer must precede this one.
         guard case .reading = state else {
             state = .ended
             return context.close(promise: nil)

@@ -4,10 +4,10 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// The simulator while it listens.
+/// The listening simulator.
 ///
-/// It is NIO without this repository's own listener, which sees to it that every answer is whole and every connection ends in
-/// order: the opposite is wanted here.
+/// It uses NIO without this repository's own listener. That listener ensures that every answer is whole and every
+/// connection ends properly, and the simulator needs the opposite.
 package final class SimulatorServer: Sendable {
     private struct Connections {
         var open: [ObjectIdentifier: any Channel] = [:]
@@ -48,8 +48,8 @@ package final class SimulatorServer: Sendable {
     }
 
     /// - Parameters:
-    ///   - late: how long after a submission an answer is begun that is to come late.
-    ///   - maximumConnections: as many at a time, or fewer where the process may open fewer descriptors.
+    ///   - late: the delay of a late answer after its submission.
+    ///   - maximumConnections: the most connections at a time, or fewer if the process may open fewer descriptors.
     package static func start(
         at address: SimulatorAddress, log: SubmissionLog, late: Duration, maximumConnections: Int = 1024
     ) async throws(ListenerError) -> SimulatorServer {
@@ -93,14 +93,14 @@ package final class SimulatorServer: Sendable {
         }
     }
 
-    /// As ``SimulatorAddress`` is written; with the port that the system chose, where it was asked for port 0.
+    /// The address in the form of ``SimulatorAddress``, with the port that the system chose for port 0.
     package var address: String {
         if let file { return "unix:\(file.path)" }
         guard let local = listening.localAddress, let ip = local.ipAddress, let port = local.port else { return "" }
         return ip.contains(":") ? "[\(ip)]:\(port)" : "\(ip):\(port)"
     }
 
-    /// Accepts nothing more, and returns when what was under way is answered, late answers too. Connections that are never
+    /// Stops accepting, and returns when everything under way is answered, late answers too. Connections that are never
     /// answered are closed.
     package func shutdown() async {
         file?.unlinkIfOurs()
@@ -114,7 +114,7 @@ package final class SimulatorServer: Sendable {
         await withTaskGroup(of: Void.self) { group in
             for channel in open {
                 group.addTask {
-                    // A peer that does not take its answer is not waited for.
+                    // The shutdown does not wait for a peer that does not read its answer.
                     let end = channel.eventLoop.scheduleTask(in: grace) { channel.close(promise: nil) }
                     try? await channel.closeFuture.get()
                     end.cancel()

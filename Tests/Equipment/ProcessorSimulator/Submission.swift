@@ -2,9 +2,9 @@ import Encodings
 package import Payments
 import StrictJSON
 
-/// What the simulator keeps of a submission. The card is not in it.
+/// The simulator's copy of a submission, without the card.
 package struct Submission: Sendable, Equatable {
-    /// The payment's name: the token's transactionId, 64 lower-case hexadecimal digits.
+    /// The payment's name: the payment token's transactionId, 64 lower-case hexadecimal digits.
     package let payment: String
     package let amount: Amount
 
@@ -15,14 +15,14 @@ package struct Submission: Sendable, Equatable {
     var scenario: Scenario { Scenario(minorUnits: amount.minorUnits) }
 }
 
-/// Why a request's body is no submission. Shown to the caller: names of members, never their values.
+/// The reason why a request's body is not a submission. Callers see it: names of members, never their values.
 package struct MalformedSubmission: Error, Sendable, Equatable {
     package let message: String
 }
 
 extension Submission {
-    /// Reads the body of `POST /authorizations`. The account number, its expiration and the cryptogram are checked for their form
-    /// and given up with the parse. Members that are not known are ignored.
+    /// Reads the body of `POST /authorizations`. Account number, expiration and cryptogram are checked for their form
+    /// and discarded with the parse. Unknown members are ignored.
     package init(body: [UInt8]) throws(MalformedSubmission) {
         let members = try Members(body)
         payment = try members.string("payment")
@@ -36,7 +36,7 @@ extension Submission {
         guard let minorUnits = members.integer("minorUnits") else {
             throw Members.refusal("minorUnits", "the amount in minor units, a whole number")
         }
-        // An amount wrong by the factor 100 shows here.
+        // An amount wrong by the factor 100 fails here.
         guard minorUnits == Int(amount.minorUnits) else {
             throw MalformedSubmission(message: "amount and minorUnits are different amounts in this currency.")
         }
@@ -44,13 +44,13 @@ extension Submission {
         try members.checkCard()
     }
 
-    /// Whether this can be a payment's name.
+    /// Returns true if the text can be a payment's name.
     package static func isPayment(_ text: String) -> Bool {
         text.utf8.count == 64 && Hexadecimal.isLowerCase(text.utf8)
     }
 }
 
-/// A request's members while it is parsed.
+/// A request's members during parsing.
 private struct Members {
     private let object: JSONObject
 

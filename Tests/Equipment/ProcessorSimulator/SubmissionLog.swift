@@ -3,17 +3,17 @@ package import Foundation
 import HostSystem
 import Synchronization
 
-/// The judge of what reached the processor: every submission, and every answer that was begun, is a line on disk before a byte is
-/// answered.
+/// The evidence of everything that reached the processor: every submission, and every answer that was begun, is a line
+/// on disk before a byte is answered.
 ///
-/// One thread writes, with one fdatasync for all lines that came while it was at the lines before them: how many submissions a
-/// second there can be is not limited by the disk's syncs. Lines that could not be written are taken back, and whoever waits for
-/// them is told; nothing that is answered is missing in the file.
+/// One thread writes, with one fdatasync for all lines that arrived during the previous one, so the disk's syncs do not
+/// limit the rate of submissions. Lines that could not be written are removed, and their callers receive an error; the
+/// file lacks nothing that was answered.
 package final class SubmissionLog: Sendable {
     package typealias Record = PaymentRecords.Record
     package typealias Reply<Value> = @Sendable (Result<Value, LogUnavailable>) -> Void
 
-    /// What somebody waits for. Each connection waits for one thing at most, which bounds how many there are.
+    /// An operation that a caller waits for. Each connection waits for at most one, which bounds their number.
     private enum Entry: Sendable {
         case submission(Submission, Reply<Record>)
         case answer(Record, Reply<Void>)
@@ -33,11 +33,11 @@ package final class SubmissionLog: Sendable {
         var isWriting = false
     }
 
-    /// Only the writing thread has it.
+    /// The state of the writing thread.
     private struct Written {
         var records: PaymentRecords
         var size: Int
-        /// Nothing is known of what is on disk any more.
+        /// True if the content on disk is unknown.
         var isBroken = false
     }
 
@@ -49,9 +49,9 @@ package final class SubmissionLog: Sendable {
     private let warn: @Sendable (String) -> Void
 
     /// - Parameters:
-    ///   - records: what the storage's lines say.
-    ///   - size: how many bytes they have.
-    ///   - warn: told, in a sentence, when the log cannot be written.
+    ///   - records: the content of the storage's lines.
+    ///   - size: their number of bytes.
+    ///   - warn: receives a sentence when the log cannot be written.
     package init(
         storage: any LogStorage, records: PaymentRecords = PaymentRecords(), size: Int = 0,
         now: @escaping @Sendable () -> Date = { Date() }, warn: @escaping @Sendable (String) -> Void = { _ in }
@@ -62,7 +62,7 @@ package final class SubmissionLog: Sendable {
         self.warn = warn
     }
 
-    /// Opens the file, or makes it, and reads it back. What was torn off at its end is cut off, with a warning.
+    /// Opens or creates the file, and reads it. A torn line at its end is removed with a warning.
     package convenience init(
         path: String, warn: @escaping @Sendable (String) -> Void
     ) throws(LogFile.Failure) {
@@ -80,23 +80,24 @@ package final class SubmissionLog: Sendable {
         self.init(storage: file, records: records, size: size, warn: warn)
     }
 
-    // MARK: What may be asked. The replies come on the writing thread.
+    // MARK: Requests, whose replies arrive on the writing thread
 
-    /// Records a submission, and the answers that are begun at once. Never found to be a repetition: that is for the reader of
-    /// the log to judge.
+    /// Records a submission, and the answers that begin at once. A repetition is not detected: the reader of the log
+    /// decides about it.
     package func submit(_ submission: Submission, reply: @escaping Reply<Record>) {
         enter(.submission(submission, reply))
     }
 
-    /// Records that an answer to a submission is begun later.
+    /// Records that an answer to a submission begins later.
     package func recordAnswer(to record: Record, reply: @escaping Reply<Void>) { enter(.answer(record, reply)) }
 
-    /// What became of a payment; nil for one that was never submitted. A pending one is settled by its second question.
+    /// Returns the status of a payment; nil for one that was never submitted. The second question settles a pending
+    /// one.
     package func status(of payment: String, reply: @escaping Reply<Record?>) {
         enter(.question(payment: payment, reply))
     }
 
-    /// Returns when everything that was entered is written and replied to.
+    /// Returns when all entries are written and answered.
     package func flush() async {
         await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
     }
@@ -130,7 +131,7 @@ package final class SubmissionLog: Sendable {
         }
     }
 
-    /// - Returns: the replies, for when nothing is locked.
+    /// - Returns: the replies, to be called without a lock.
     private func write(_ entries: [Entry], _ written: inout Written) -> [@Sendable () -> Void] {
         let lines = lines(for: entries, written.records)
         let isWritten = append(lines.flatMap(\.self), &written)
@@ -152,9 +153,9 @@ package final class SubmissionLog: Sendable {
         }
     }
 
-    /// The lines that each of the entries needs.
+    /// The lines for each entry.
     private func lines(for entries: [Entry], _ records: PaymentRecords) -> [[LogLine]] {
-        // What the entries before in this batch add to the records.
+        // The additions of earlier entries in this batch.
         var submissions: [String: Int] = [:]
         var settled: Set<String> = []
         return entries.map { entry in
@@ -177,7 +178,7 @@ package final class SubmissionLog: Sendable {
         }
     }
 
-    /// - Returns: whether the lines are on disk.
+    /// - Returns: true if the lines are on disk.
     private func append(_ lines: [LogLine], _ written: inout Written) -> Bool {
         guard !lines.isEmpty else { return true }
         guard !written.isBroken else { return false }
@@ -193,7 +194,7 @@ package final class SubmissionLog: Sendable {
         do throws(SystemError) {
             try storage.sync()
         } catch {
-            // After a sync that failed the next one may succeed without these lines being on disk.
+            // After a failed sync the next one may succeed without these lines on disk.
             warn("the log cannot be brought to disk: \(error); answering 503 until a restart")
             takeBack(&written)
             written.isBroken = true
@@ -203,7 +204,7 @@ package final class SubmissionLog: Sendable {
         return true
     }
 
-    /// Half a line must not stand before the next one.
+    /// Removes a partial line, so that the next one does not follow it.
     private func takeBack(_ written: inout Written) {
         do throws(SystemError) {
             try storage.truncate(to: written.size)
@@ -214,7 +215,7 @@ package final class SubmissionLog: Sendable {
     }
 }
 
-/// The log could not be written, so nothing may be answered.
+/// The log could not be written, so no request may be answered.
 package struct LogUnavailable: Error, Sendable, Equatable {
     package init() {}
 }

@@ -4,9 +4,9 @@ import ProcessorSimulator
 import TestSupport
 import Testing
 
-/// HTTP as clients speak it, and as they should not.
+/// HTTP as clients use it, and as they should not.
 @Suite struct ConnectionTests {
-    @Test("requests one after the other, and requests sent at once, are answered in their order on one connection")
+    @Test("answers sequential and pipelined requests on one connection in their order")
     func keepAlive() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let connection = try await simulator.connect()
@@ -22,7 +22,7 @@ import Testing
         #expect(last.hasPrefix("HTTP/1.1 200 OK\r\n") && last.contains("Connection: close\r\n"))
     }
 
-    @Test("a body in chunks, and a client that waits for 100 Continue")
+    @Test("reads a body in chunks, and answers a client that waits for 100 Continue")
     func chunks() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let body = SubmissionRequest().body
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test(
-        "what is not served",
+        "refuses other paths and methods",
         arguments: [
             ("GET /authorizations", 405), ("PUT /authorizations", 405), ("POST /healthz", 405), ("GET /", 404),
             ("DELETE /authorizations/\(SubmissionRequest.payment)", 405), ("GET /authorizations/", 404),
@@ -58,7 +58,7 @@ import Testing
         #expect(try simulator.events.isEmpty)
     }
 
-    @Test("a malformed submission is 400 with the member's name, and not recorded; the connection goes on")
+    @Test("answers a malformed submission with 400 and the member's name, records nothing, and keeps the connection")
     func malformed() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let connection = try await simulator.connect()
@@ -70,7 +70,7 @@ import Testing
         #expect(try await connection.answer().status == 200)
     }
 
-    @Test("a body of more than 64 KiB is 413, declared or in chunks, and the connection ends")
+    @Test("answers a body of more than 64 KiB with 413, declared or in chunks, and ends the connection")
     func tooLarge() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let most = 64 * 1024
@@ -89,7 +89,7 @@ import Testing
         #expect(try await whole.answer().status == 200)
     }
 
-    @Test("what is not HTTP is answered 400, and the connection ends")
+    @Test("answers input that is not HTTP with 400, and ends the connection")
     func notHTTP() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let connection = try await simulator.connect()
@@ -97,7 +97,7 @@ import Testing
         #expect(try await connection.everything().hasPrefix("HTTP/1.1 400 "))
     }
 
-    @Test("requests without end before the first answer end the connection")
+    @Test("ends the connection of a client that sends requests without end before the first answer")
     func flood() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(600))
         let connection = try await simulator.connect()
@@ -106,7 +106,7 @@ import Testing
         #expect(try await connection.everything().isEmpty)
     }
 
-    @Test("three hundred clients at once are all answered, and each is in the log once")
+    @Test("answers three hundred simultaneous clients, and logs each once")
     func many() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let answers = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -125,7 +125,7 @@ import Testing
             summary.submittedTwice == 0 && summary.json.contains(#""payments":300,"submissions":300,"answers":300"#))
     }
 
-    @Test("a second submission of a payment is answered like the first, and the log shows both")
+    @Test("answers a second submission of a payment like the first, and logs both")
     func twice() async throws {
         let simulator = try await SimulatorUnderTest.start()
         for _ in 0..<2 { #expect(try await simulator.submit(SubmissionRequest()).body.contains("authorized")) }
@@ -135,7 +135,7 @@ import Testing
         #expect(try LogSummary(path: simulator.directory.path("log")).submittedTwice == 1)
     }
 
-    @Test("a full disk is 503, and nothing is recorded as answered")
+    @Test("answers a full disk with 503, and records no answer")
     func full() async throws {
         let storage = ScriptedStorage()
         let simulator = try await SimulatorUnderTest.start(storage: storage)
@@ -147,7 +147,7 @@ import Testing
         #expect(try await simulator.submit(SubmissionRequest()).status == 200)
     }
 
-    @Test("a late answer that cannot be recorded is not begun: the connection is cut")
+    @Test("cuts the connection instead of a late answer that cannot be recorded")
     func fullWhenLate() async throws {
         let storage = ScriptedStorage()
         storage.state.change { $0.appendsLeft = 1 }
@@ -158,7 +158,7 @@ import Testing
         #expect(storage.lines.count == 1)
     }
 
-    @Test("stopping waits for a late answer, and not for one that never comes or for idle connections")
+    @Test("waits for a late answer when it stops, but not for one that never comes or for idle connections")
     func stop() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(2))
         let (idle, silent, late) = (
@@ -177,7 +177,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: simulator.directory.path("socket")))
     }
 
-    @Test("stopping does not wait for a connection that is never answered, however late answers may come")
+    @Test("does not wait for a connection that is never answered when it stops, however late answers may be")
     func stopSilent() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(600))
         let silent = try await simulator.connect()
@@ -188,20 +188,20 @@ import Testing
         #expect(try await silent.everything().isEmpty)
     }
 
-    @Test("a client that has left before its late answer gets none, and none is recorded")
+    @Test("sends and records no late answer for a client that has left")
     func left() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(3))
         let first = try await simulator.connect()
         try await first.send(SubmissionRequest(cents: 88).message)
         try await wait(for: "the submission's line") { try simulator.events == ["submitted/late/1"] }
         await first.close()
-        // When the answer to a later submission has come, the first one's time is past.
+        // Once a later submission is answered, the first one's time is over.
         let second = String(repeating: "1", count: 64)
         #expect(try await simulator.submit(SubmissionRequest(cents: 88, payment: second)).status == 200)
         #expect(try simulator.events == ["submitted/late/1", "submitted/late/1", "answered/1"])
     }
 
-    @Test("a client that says it has sent all still gets its answer, and then the end")
+    @Test("answers a client that has finished sending, and then ends the connection")
     func halfClosed() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .milliseconds(200))
         let connection = try await RawConnection(simulator.directory.path("socket"), staysOpen: true)
@@ -211,7 +211,7 @@ import Testing
         #expect(try await connection.everything().contains(#""status":"authorized""#))
     }
 
-    @Test("one connection more than there may be is closed; when another has ended there is room again")
+    @Test("closes one connection more than the limit, and accepts again when another has ended")
     func maximum() async throws {
         let simulator = try await SimulatorUnderTest.start(maximumConnections: 2)
         let request = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -233,7 +233,7 @@ import Testing
     }
 
     @Test(
-        "it listens on this machine only",
+        "listens on this machine only",
         arguments: [
             "0.0.0.0:9000", "192.0.2.1:9000", "[::]:9000", "[2001:db8::1]:9000", "::1:9000", "localhost:9000",
             "127.0.0.1",
@@ -242,7 +242,8 @@ import Testing
         ])
     func refusedAddress(_ text: String) { #expect(SimulatorAddress(text) == nil) }
 
-    @Test("loopback addresses of both families", arguments: ["127.0.0.1:0", "127.8.9.10:9000", "[::1]:9000"])
+    @Test(
+        "listens on loopback addresses of both families", arguments: ["127.0.0.1:0", "127.8.9.10:9000", "[::1]:9000"])
     func loopback(_ text: String) throws {
         let address = try #require(SimulatorAddress(text))
         guard case .loopback = address else { return #expect(Bool(false)) }

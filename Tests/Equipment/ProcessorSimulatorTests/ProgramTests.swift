@@ -37,7 +37,7 @@ import Testing
             Program.built("processor-simulator"), ["summary", "--log", directory.path("log")] + more)
     }
 
-    @Test("killed at any time it knows, after a restart, what it has answered, and counts on")
+    @Test("remembers its answers after a kill at any time, and continues the count")
     func killed() async throws {
         let directory = try FreshDirectory()
         var running = try await start(in: directory)
@@ -59,7 +59,7 @@ import Testing
         #expect(try await running.program.result().status == 0)
     }
 
-    @Test("SIGTERM ends it with 0 after what is under way, and nothing of the card is on disk or on standard error")
+    @Test("exits with 0 at SIGTERM after the requests under way, without card data on disk or standard error")
     func stopped() async throws {
         let directory = try FreshDirectory()
         let running = try await start(in: directory, "--late", "0.5")
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test("a torn last line is cut off with a note on standard error")
+    @Test("removes a torn last line with a message on standard error")
     func torn() async throws {
         let directory = try FreshDirectory()
         try directory.write(#"{"time":"2026-01"#, to: "log")
@@ -94,7 +94,7 @@ import Testing
                 + "\n")
     }
 
-    @Test("a disk with no room is 503, and what was answered before is whole in the log")
+    @Test("answers a disk without room with 503, and keeps earlier answers whole in the log")
     func noRoom() async throws {
         let directory = try FreshDirectory()
         // Files of this process end at 1024 bytes, and writing past it is an error instead of a signal.
@@ -119,14 +119,16 @@ import Testing
         #expect(try await program.result().status == 0)
     }
 
-    @Test("--help teaches every amount")
+    @Test("lists every amount in --help")
     func help() async throws {
         let help = try await Program.run(Program.built("processor-simulator"), ["--help"])
         #expect(help.status == 0)
         for scenario in Scenario.allCases { #expect(help.output.contains("\n  \(scenario.digits)  "), "\(scenario)") }
     }
 
-    @Test("wrong usage is 64, another simulator's log 75, a damaged log 65, a place that is not there 73")
+    @Test(
+        "exits with 64 for wrong usage, 75 for a log in use, 65 for a damaged log, 73 for a missing directory"
+    )
     func statuses() async throws {
         let directory = try FreshDirectory()
         let running = try await start(in: directory)

@@ -2,12 +2,12 @@ import ProcessorSimulator
 import TestSupport
 import Testing
 
-/// What the last two digits of an amount do: each row of the table, over a connection.
+/// The effect of an amount's last two digits: each row of the table, over a connection.
 @Suite struct ScenarioTests {
-    /// What a client sees of the answer to its submission.
+    /// The answer to a submission as the client sees it.
     enum Wire: Sendable {
         case status(Int, String)
-        /// 200, with a body that says this of the payment.
+        /// 200, with a body that states this status.
         case says(String)
         case nothing
         case cut
@@ -20,7 +20,7 @@ import Testing
     struct Row: Sendable, CustomTestStringConvertible {
         let cents: ClosedRange<Int>
         let wire: Wire
-        /// The status afterwards; nil where the payment is not known.
+        /// The status afterwards; nil if the payment is unknown.
         let after: String?
         let log: [String]
 
@@ -61,7 +61,7 @@ import Testing
             log: ["submitted/authorized/1", "answered/1"]),
     ]
 
-    @Test("the table has every amount once")
+    @Test("has every amount once in its table")
     func whole() {
         #expect(Self.rows.flatMap { Array($0.cents) } == Array(0...99))
         #expect(Set(Self.rows.map { Scenario(minorUnits: Int64($0.cents.lowerBound)) }) == Set(Scenario.allCases))
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("each row does what it says, and the log has it", arguments: rows)
+    @Test("does what each row states, and logs it", arguments: rows)
     func row(_ row: Row) async throws {
         for cents in Set([row.cents.lowerBound, row.cents.upperBound]) { try await check(row, cents: cents) }
     }
@@ -96,7 +96,7 @@ import Testing
             try await expect(status)
         case .nothing:
             try await wait(for: "the submission's line") { try simulator.events == row.log }
-            // The next question is answered on another connection; this one is open and silent.
+            // The next question uses another connection; this one is open and silent.
             _ = try await simulator.ask(for: payment)
             #expect(connection.text.isEmpty && !connection.isClosed)
         case .cut: #expect(try await connection.everything().isEmpty)
@@ -122,7 +122,7 @@ import Testing
         await simulator.server.shutdown()
     }
 
-    @Test("a pending payment is authorized from the second question on")
+    @Test("authorizes a pending payment from the second question on")
     func pending() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let payment = SubmissionRequest.payment
@@ -135,7 +135,7 @@ import Testing
         #expect(try simulator.events == ["submitted/pending_first/1", "answered/1", "settled/1"])
     }
 
-    @Test("what is authorized has a code of six characters and a reference; what is declined has no code")
+    @Test("gives an authorized payment a code of six characters and a reference, and a declined one no code")
     func answers() async throws {
         let simulator = try await SimulatorUnderTest.start()
         let payment = SubmissionRequest.payment
@@ -150,7 +150,7 @@ import Testing
         )
     }
 
-    @Test("an answer that is late is not begun before its time")
+    @Test("begins a late answer at its time")
     func late() async throws {
         let simulator = try await SimulatorUnderTest.start(late: .seconds(600))
         let connection = try await simulator.connect()

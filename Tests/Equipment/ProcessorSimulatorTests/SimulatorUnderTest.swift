@@ -5,7 +5,7 @@ import ProcessorSimulator
 import StrictJSON
 import TestSupport
 
-/// A simulator in this process, with a log and a socket in a directory of its own.
+/// A simulator in this process, with a log and a socket in its own directory.
 struct SimulatorUnderTest {
     let directory: FreshDirectory
     let server: SimulatorServer
@@ -25,7 +25,7 @@ struct SimulatorUnderTest {
 
     func connect() async throws -> RawConnection { try await RawConnection(directory.path("socket")) }
 
-    /// The answer to a submission, on a connection of its own.
+    /// Submits on a separate connection, and returns the answer.
     func submit(_ request: SubmissionRequest) async throws -> RawConnection.Answer {
         let connection = try await connect()
         try await connection.send(request.message)
@@ -54,14 +54,14 @@ struct SimulatorUnderTest {
 
 /// A body for `POST /authorizations`, member by member, so that each can be wrong.
 struct SubmissionRequest {
-    /// Members and their JSON.
+    /// The members and their JSON.
     var members: [(name: String, json: String)]
 
     static let payment = String(repeating: "0a", count: 32)
     static let accountNumber = "4111111111111111"
     static let cryptogram = "AgAAAAAABk4DWZ4C28yUQAAAAAA="
 
-    /// - Parameter cents: of ten dollars and some.
+    /// - Parameter cents: the cents of an amount of ten dollars.
     init(cents: Int = 0, payment: String = Self.payment) {
         let digits = cents < 10 ? "0\(cents)" : "\(cents)"
         members = [
@@ -71,7 +71,7 @@ struct SubmissionRequest {
         ]
     }
 
-    /// The same with one member of another value; without it where that is nil.
+    /// The same with another value of one member, or without it if nil.
     func with(_ member: String, _ json: String?) -> SubmissionRequest {
         var changed = self
         changed.members.removeAll { $0.name == member }
@@ -84,14 +84,14 @@ struct SubmissionRequest {
     var message: String { RawConnection.head("/authorizations", length: body.utf8.count) + body }
 }
 
-/// A storage of which a test decides when it fails and when it hangs.
+/// Storage that fails or hangs when a test requires it.
 final class ScriptedStorage: LogStorage {
     struct State {
         var bytes: [UInt8] = []
         var syncs = 0
-        /// The next append writes so many bytes only, and fails.
+        /// The number of bytes that the next append writes before it fails.
         var room: Int?
-        /// So many appends more succeed; no end where it is nil.
+        /// The number of appends that still succeed; unlimited if nil.
         var appendsLeft: Int?
         var failsSync = false
         var failsTruncate = false

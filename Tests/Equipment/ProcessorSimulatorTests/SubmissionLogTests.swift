@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// The log as the judge: what is on disk, when, and what is read back.
+/// The log as evidence: its content on disk, its timing, and its content when read again.
 @Suite struct SubmissionLogTests {
     private func submission(_ cents: Int = 0, payment: String = SubmissionRequest.payment) throws -> Submission {
         try Submission(body: Array(SubmissionRequest(cents: cents, payment: payment).body.utf8))
@@ -15,7 +15,7 @@ import Testing
         return String(repeating: "0", count: 64 - digits.count) + digits
     }
 
-    @Test("a line has the time, the payment, its amount and the outcome, and nothing else")
+    @Test("writes time, payment, amount and outcome in a line, and nothing else")
     func line() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage, now: { Date(timeIntervalSince1970: 1_769_860_800.25) })
@@ -29,7 +29,7 @@ import Testing
             ])
     }
 
-    @Test("nobody is told anything before the sync has returned")
+    @Test("answers no caller before the sync has returned")
     func order() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -42,7 +42,7 @@ import Testing
         #expect(try await first.value()?.number == 1)
     }
 
-    @Test("what arrives during a sync shares the next one")
+    @Test("shares the next sync among everything that arrives during one")
     func groups() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -58,7 +58,7 @@ import Testing
         #expect(storage.lines.count == 400)
     }
 
-    @Test("submissions of one payment at once are numbered in the order of the log")
+    @Test("numbers simultaneous submissions of one payment in the log's order")
     func numbers() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -73,7 +73,7 @@ import Testing
         for (position, line) in submitted.enumerated() { #expect(line.hasSuffix(#""number":\#(position + 1)}"#)) }
     }
 
-    @Test("submissions of one payment that share a sync are each answered by their own amount")
+    @Test("answers submissions of one payment that share a sync by their own amounts")
     func ownAmount() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -92,7 +92,7 @@ import Testing
         #expect(statuses.current == ["1 authorized", "2 captured", "3 declined"])
     }
 
-    @Test("read back, it knows every payment, and numbers and references go on")
+    @Test("knows every payment when read again, and continues numbers and references")
     func readBack() async throws {
         let directory = try FreshDirectory()
         let path = directory.path("log")
@@ -112,7 +112,7 @@ import Testing
         #expect(again.number == 2 && again.reference == "sim-000003" && again.status == .authorized)
     }
 
-    @Test("a line that was torn off at any byte is cut off with a warning, and those before it count")
+    @Test("removes a line torn at any byte with a warning, and keeps those before it")
     func torn() async throws {
         let directory = try FreshDirectory()
         let whole = try await bytesOfALog(payments: 2)
@@ -129,13 +129,13 @@ import Testing
         }
     }
 
-    @Test("a log that says something else than a simulator wrote is refused, with the line")
+    @Test("refuses a log with content that no simulator wrote, and names the line")
     func damaged() async throws {
         let directory = try FreshDirectory()
         let whole = String(decoding: try await bytesOfALog(payments: 3), as: UTF8.self)
         let lines = whole.split(separator: "\n").map(String.init)
         let texts = [
-            // A line is missing, one is there twice, one is changed, one is not JSON, one is far too long.
+            // A line is missing, one is repeated, one is changed, one is not JSON, one is far too long.
             (1, lines[1...].joined(separator: "\n")), (2, [lines[0], lines[0]].joined(separator: "\n")),
             (1, lines[0].replacingOccurrences(of: "\"number\":1", with: "\"number\":2")),
             (1, lines[0].replacingOccurrences(of: "\"authorized\"", with: "\"captured\"")),
@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    @Test("one simulator at a time writes a log; a summary may be made meanwhile")
+    @Test("lets one simulator at a time write a log, and permits a summary meanwhile")
     func lock() async throws {
         let path = try FreshDirectory()
         let log = try SubmissionLog(path: path.path("log"), warn: { _ in })
@@ -162,7 +162,7 @@ import Testing
         #expect(try LogSummary(path: path.path("log")).submittedTwice == 0)
     }
 
-    @Test("what is no regular file is no log")
+    @Test("refuses a file that is not regular")
     func notRegular() throws {
         let directory = try FreshDirectory()
         #expect(throws: LogFile.Failure.self) { try SubmissionLog(path: directory.path, warn: { _ in }) }
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(
-        "a full disk: nothing is answered, no half line stays, and it goes on when there is room",
+        "answers nothing on a full disk, leaves no partial line, and continues when there is room",
         arguments: [0, 1, 100, 250])
     func full(_ room: Int) async throws {
         let storage = ScriptedStorage()
@@ -189,7 +189,7 @@ import Testing
         #expect(try await log.submit(second).number == 1)
     }
 
-    @Test("after a sync that failed, nothing is believed until a restart")
+    @Test("trusts nothing after a failed sync until a restart")
     func failedSync() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)
@@ -201,7 +201,7 @@ import Testing
         #expect(storage.lines.isEmpty)
     }
 
-    @Test("where half a line cannot be taken back, nothing is written behind it")
+    @Test("writes nothing after a partial line that cannot be removed")
     func failedTruncate() async throws {
         let storage = ScriptedStorage()
         let log = SubmissionLog(storage: storage)

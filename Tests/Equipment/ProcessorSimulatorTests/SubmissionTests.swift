@@ -1,9 +1,9 @@
 import ProcessorSimulator
 import Testing
 
-/// What is taken for a submission.
+/// Bodies accepted as submissions.
 @Suite struct SubmissionTests {
-    @Test("the payment and its amount are kept; members that are not known are ignored")
+    @Test("keeps the payment and its amount, and ignores unknown members")
     func whole() throws {
         let submission = try Submission(
             body: Array(SubmissionRequest(cents: 99).with("tomorrow", "[{}]").body.utf8))
@@ -11,13 +11,13 @@ import Testing
         #expect(submission.amount.minorUnits == 1099 && submission.amount.currency.letters == "USD")
     }
 
-    @Test("eciIndicator may be missing or null", arguments: [nil, "null", "\"7\"", "\"05\""])
+    @Test("accepts a missing or null eciIndicator", arguments: [nil, "null", "\"7\"", "\"05\""])
     func indicator(_ json: String?) throws {
         _ = try Submission(body: Array(SubmissionRequest().with("eciIndicator", json).body.utf8))
     }
 
     @Test(
-        "amounts of currencies with no and with three decimals",
+        "reads amounts of currencies with no and with three decimals",
         arguments: [("JPY", "1099", 1099), ("KWD", "1.099", 1099)])
     func decimals(_ currency: String, _ amount: String, _ minorUnits: Int) throws {
         let request = SubmissionRequest().with("currency", "\"\(currency)\"").with("amount", "\"\(amount)\"")
@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(
-        "what is malformed is refused with the member's name, and no value is repeated",
+        "refuses a malformed submission with the member's name, and repeats no value",
         arguments: [
             ("payment", "\"\(String(repeating: "0A", count: 32))\""), ("payment", "\"0a\""), ("payment", "1"),
             ("payment", nil), ("amount", "\"10.000\""), ("amount", "10.00"), ("amount", "\"1e3\""), ("amount", nil),
@@ -48,13 +48,14 @@ import Testing
         }
     }
 
-    @Test("an amount and minor units that differ by the factor 100 are not one amount")
+    @Test("refuses an amount and minor units that differ by the factor 100")
     func factor() {
         let body = SubmissionRequest().with("minorUnits", "100000").body
         #expect(throws: MalformedSubmission.self) { try Submission(body: Array(body.utf8)) }
     }
 
-    @Test("what is no JSON object is refused", arguments: ["", "[]", "{", "{\"payment\":1,\"payment\":1}", "nonsense"])
+    @Test(
+        "refuses anything but a JSON object", arguments: ["", "[]", "{", "{\"payment\":1,\"payment\":1}", "nonsense"])
     func noObject(_ text: String) {
         #expect(throws: MalformedSubmission.self) { try Submission(body: Array(text.utf8)) }
     }

@@ -9,7 +9,7 @@
 #define SECRET_SIZE 32
 #define MOST_ATTRIBUTES 32
 
-/// The point's x coordinate, read out of the real module.
+/// The point's x coordinate, from the real module.
 static CK_RV shared_secret(
     CK_SESSION_HANDLE session, const CK_ECDH1_DERIVE_PARAMS *parameters, CK_OBJECT_HANDLE base_key,
     unsigned char secret[SECRET_SIZE]) {
@@ -65,7 +65,7 @@ CK_RV derive_with_one_step_kdf(
         return CKR_TEMPLATE_INCONSISTENT;
     }
     for (CK_ULONG index = 0; index < count; index++) {
-        // An object is created with its value, and then has its length from it.
+        // An object takes its length from its value when it is created.
         if (template[index].type != CKA_VALUE_LEN) {
             with_value[used++] = template[index];
         } else if (template[index].ulValueLen == sizeof size) {

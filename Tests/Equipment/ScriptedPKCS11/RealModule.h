@@ -1,13 +1,13 @@
-// The module behind this one.
+// The module that receives the forwarded calls.
 #ifndef REAL_MODULE_H
 #define REAL_MODULE_H
 
 #include <p11-kit-1/p11-kit/pkcs11.h>
 
-/// Loads it at the first call; ends the process with a message when that fails.
+/// Loads the module at the first call; ends the process with a message on failure.
 CK_FUNCTION_LIST *real_module(void);
 
-/// A session that is open, for what the script does to a token by itself; 0 when there is none.
+/// An open session, for the script's own actions on an HSM token; 0 if there is none.
 CK_SESSION_HANDLE any_session(void);
 
 #endif

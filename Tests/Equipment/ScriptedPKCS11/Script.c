@@ -35,7 +35,7 @@ struct fault {
 #define FAULTS 64
 #define CHANGES 16
 
-/// A call's error that is another, an attribute of its templates, or a mechanism or attribute that it refuses.
+/// A call's changed error, an attribute of its templates, or a mechanism or attribute that it refuses.
 struct change {
     char function[32];
     unsigned long type;
@@ -52,7 +52,7 @@ static char module[4096];
 static char log_path[4096];
 static char syslog_path[4096];
 static char uses_path[4096];
-/// Known outside of the function that lost it: an optimiser leaves out what nobody can read.
+/// Visible outside the function that leaks it: an optimiser removes memory that no code can read.
 static char *volatile last_lost;
 static struct stat read_state;
 static bool has_read;
@@ -64,7 +64,7 @@ static const char *const setting_names[SCRIPT_SETTINGS] = {
     [SCRIPT_KEYS_NOT_LOCAL] = "keys-not-local",   [SCRIPT_FALSE_SIGNATURES] = "false-signatures",
 };
 
-/// A script that is not understood must not look like a token that works.
+/// An invalid script must not look like a working HSM token.
 static void give_up(const char *reason, int line) {
     fprintf(stderr, "scripted PKCS#11 module: %s (line %d)\n", reason, line);
     abort();
@@ -88,7 +88,7 @@ static unsigned long number(const char *text, int line) {
     return value;
 }
 
-/// The argument behind "name="; NULL when `word` does not begin so.
+/// The argument after "name="; NULL if `word` does not begin with it.
 static const char *argument(const char *word, const char *name) {
     size_t count = strlen(name);
     return strncmp(word, name, count) == 0 && word[count] == '=' ? word + count + 1 : NULL;
@@ -216,7 +216,7 @@ static void read_line(char *text, int line) {
     give_up("an unknown instruction", line);
 }
 
-/// Reads the script where it has changed. To be called with the lock held.
+/// Reads the script if it has changed. Call with the lock held.
 static void refresh(void) {
     const char *path = script_path();
     struct stat state;
@@ -254,7 +254,7 @@ static bool is_due(struct fault *fault, const char *function) {
     case EVERY: return fault->calls % fault->number == 0;
     case FROM: return fault->calls >= fault->number;
     case RANDOM: {
-        // SplitMix64, the state begun with the line's number: the same calls in every run.
+        // SplitMix64, with the line's number as initial state: the same calls in every run.
         unsigned long long mixed = fault->random += 0x9E3779B97F4A7C15u;
         mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
         mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
@@ -264,7 +264,7 @@ static bool is_due(struct fault *fault, const char *function) {
     return false;
 }
 
-/// Whether a fault that happens once may happen now: whoever makes its file has it.
+/// Returns true if a one-time fault may happen now: the process that creates its file has it.
 static bool claim(struct fault *fault) {
     if (!fault->once) {
         return true;
@@ -287,7 +287,7 @@ static void sleep_milliseconds(unsigned long milliseconds) {
     }
 }
 
-/// What a library of a worker has no reason to do; the log says how it ended, with the errno or 0.
+/// An action that a worker's library has no reason for; the log shows its result as errno or 0.
 static void attempt(enum what what) {
     if (what == EXEC) {
         char *const arguments[] = {"true", NULL};
@@ -434,7 +434,7 @@ void script_use(const char *operation, const unsigned char *identifier, unsigned
     if (size != 32) {
         return;
     }
-    // RFC 4648: 32 bytes are 43 digits and one padding.
+    // RFC 4648: 32 bytes are 43 digits and one padding character.
     for (int digit = 0; digit < 43; digit++) {
         unsigned value = 0;
         for (int bit = digit * 6; bit < digit * 6 + 6; bit++) {

@@ -1,4 +1,4 @@
-// The script: what was read of it, and what it says about a call.
+// The script: its parsed content, and its verdict about a call.
 #ifndef SCRIPT_H
 #define SCRIPT_H
 
@@ -17,7 +17,7 @@ enum script_setting {
     SCRIPT_SETTINGS
 };
 
-/// What the script wants to happen to one call.
+/// The script's effect on one call.
 struct script_verdict {
     /// The call is not forwarded and returns `value`.
     bool replaces_call;
@@ -28,10 +28,10 @@ struct script_verdict {
     bool closes_sessions;
 };
 
-/// Counts the call and says what is to happen to it. Delays, hangs, leaks and crashes happen here.
+/// Counts the call, and returns the script's verdict. Delays, hangs, leaks and crashes happen here.
 struct script_verdict script_apply(const char *function);
 
-/// What the script wants a call that failed to return.
+/// The script's return value for a failed call.
 CK_RV script_error(const char *function, CK_RV value);
 
 /// One attribute that the script sets in a private key's template.
@@ -40,29 +40,29 @@ struct script_attribute {
     CK_BYTE value;
 };
 
-/// Those of one function, at most `room`; gives how many.
+/// The attributes for one function, at most `room`; returns their number.
 unsigned long script_attributes(const char *function, struct script_attribute *attributes, unsigned long room);
 
-/// Whether the script has the token refuse this mechanism, or an attribute, to a function.
+/// Returns true if the script makes the HSM token refuse this mechanism, or an attribute, in a function.
 bool script_refuses(const char *function, unsigned long type);
 
-/// Writes the call into the log, where the script has one.
+/// Writes the call into the log, if the script has one.
 void script_log(const char *function, CK_RV value);
 
-/// Writes a use of a key with this CKA_ID into the token's log of uses, where the script has one and the identifier is a
-/// publicKeyHash: 32 bytes.
+/// Writes a use of a key with this CKA_ID into the HSM token's log of uses, if the script has one and the identifier is
+/// a publicKeyHash of 32 bytes.
 void script_use(const char *operation, const unsigned char *identifier, unsigned long size);
 
-/// Whether the script has such a log.
+/// Returns true if the script has such a log.
 bool script_logs_uses(void);
 
-/// Has what is written to syslog stand in a file too, where the script names one.
+/// Copies syslog output to a file, if the script names one.
 void script_syslog(void);
 
-/// 0 where the script does not have the setting.
+/// The setting's value; 0 if the script lacks it.
 unsigned long script_setting(enum script_setting setting);
 
-/// The real module's path. Ends the process with a message when there is no readable script.
+/// The real module's path. Ends the process with a message if there is no readable script.
 const char *script_module(void);
 
 #endif

@@ -1,4 +1,4 @@
-// The functions. Those that are not here are the real module's own.
+// The scripted functions. All others are the real module's own.
 #define _GNU_SOURCE
 #include "ScriptedPKCS11.h"
 
@@ -78,7 +78,7 @@ static bool session_limit_reached(void) {
 
 static CK_SLOT_ID real_slot(CK_SLOT_ID slot) { return slot - script_setting(SCRIPT_SLOT_OFFSET); }
 
-/// What the script does to the token by itself.
+/// Applies the script's own actions on the HSM token.
 static void disturb(struct script_verdict verdict) {
     CK_SESSION_HANDLE session = any_session();
     if (session != 0 && verdict.logs_out) {
@@ -91,7 +91,7 @@ static void disturb(struct script_verdict verdict) {
     }
 }
 
-// A call as the script wants it: `result` is what `forwarded` evaluates to, or what the script says instead.
+// A scripted call: `result` is the value of `forwarded`, or the script's value instead.
 #define SCRIPTED(name, forwarded)                                                                                      \
     struct script_verdict verdict = script_apply(name);                                                                \
     disturb(verdict);                                                                                                  \
@@ -125,7 +125,7 @@ FORWARD(C_InitPIN, (SESSION, BYTES(pin)), (session, pin, pin_count))
 FORWARD(C_Login, (SESSION, CK_USER_TYPE user, BYTES(pin)), (session, user, pin, pin_count))
 FORWARD(C_Logout, (SESSION), (session))
 
-/// Whether the script has `function` refuse one of the template's attributes.
+/// Returns true if the script makes `function` refuse one of the template's attributes.
 static bool refuses_template(const char *function, const CK_ATTRIBUTE *template, CK_ULONG count) {
     for (CK_ULONG index = 0; index < count; index++) {
         if (script_refuses(function, template[index].type)) {
@@ -143,7 +143,7 @@ static bool is_stored(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
     return real_module()->C_GetAttributeValue(session, object, &token, 1) == CKR_OK && is_token;
 }
 
-/// Has an answer say `value` of a flag.
+/// Sets a flag in an answer to `value`.
 static void say(CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE_TYPE type, CK_BBOOL value) {
     for (CK_ULONG index = 0; index < count; index++) {
         CK_ATTRIBUTE *attribute = &template[index];
@@ -153,8 +153,8 @@ static void say(CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE_TYPE type, 
     }
 }
 
-/// Of stored objects the token says what the script says, whatever the real one does. With `keys-not-local` no stored key
-/// was made in it.
+/// Reports attributes of stored objects by the script, instead of the real HSM token's. With `keys-not-local` no
+/// stored key was made in it.
 static CK_RV C_GetAttributeValue_scripted(SESSION, CK_OBJECT_HANDLE object, TEMPLATE) {
     struct script_attribute said[MOST_ATTRIBUTES];
     unsigned long said_count = script_attributes("C_GetAttributeValue", said, MOST_ATTRIBUTES);
@@ -189,7 +189,7 @@ FORWARD(
 FORWARD(C_FindObjectsFinal, (SESSION), (session))
 FORWARD(C_Decrypt, (SESSION, BYTES(data), ROOM(plain)), (session, data, data_count, plain, plain_count))
 
-/// A use of a key in the token's own log, whoever has asked for it.
+/// Writes a use of a key into the HSM token's own log, for any caller.
 static void note_use(const char *operation, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE key, CK_RV result) {
     CK_BYTE identifier[64];
     CK_ATTRIBUTE attribute = {CKA_ID, identifier, sizeof identifier};
@@ -228,7 +228,7 @@ FORWARD(
     (session, mechanism, unwrapping_key, wrapped, wrapped_count, template, count, key))
 FORWARD(C_GenerateRandom, (SESSION, BYTES(random)), (session, random, random_count))
 
-/// A private key's template as the script has it; gives its count. `bytes` is what its values point to.
+/// A private key's template with the script's changes; returns its count. `bytes` holds the values that it points to.
 static CK_ULONG disobey(
     const char *name, const CK_ATTRIBUTE *template, CK_ULONG count, CK_ATTRIBUTE changed[MOST_ATTRIBUTES],
     CK_BYTE bytes[MOST_ATTRIBUTES]) {

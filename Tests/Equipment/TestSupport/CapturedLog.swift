@@ -1,6 +1,6 @@
 public import Logging
 
-/// Collects what is logged, one line an event.
+/// Collects the log, one line an event.
 public struct CapturedLog: LogHandler {
     public let lines: Shared<[String]>
     public var metadata: Logger.Metadata = [:]

@@ -1,7 +1,7 @@
 import Foundation
 public import StrictJSON
 
-/// An HTTP answer as curl saw it.
+/// An HTTP answer as curl received it.
 public struct CurlAnswer: Sendable, CustomStringConvertible {
     public let status: Int
     public let headers: [(name: String, value: String)]
@@ -16,7 +16,7 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     public var json: JSONValue {
         get throws { try JSONValue(parsing: body) }
     }
-    /// The body as a JSON object, empty when it is none.
+    /// A member of the body's JSON object; nil if the body is not one.
     public func member(_ name: String) -> JSONValue? {
         guard case .object(let object)? = try? json else { return nil }
         return object[name]
@@ -30,7 +30,7 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     public var code: String? { string("code") }
     public var description: String { "\(status) \(text)" }
 
-    /// Where the body is `/metrics`: the values of a metric, one for each of its lines that has all those labels.
+    /// The values of a metric in a `/metrics` body, one for each line that has all those labels.
     public func metric(_ name: String, _ labels: [String] = []) -> [Double] {
         text.split(separator: "\n").filter { line in
             (line.hasPrefix(name + "{") || line.hasPrefix(name + " ")) && labels.allSatisfy { line.contains($0) }
@@ -38,12 +38,12 @@ public struct CurlAnswer: Sendable, CustomStringConvertible {
     }
 }
 
-/// Another account than the tests', by numbers that need not be anybody's.
+/// An account other than the tests', by numbers that need no account.
 public struct PeerIdentity: Sendable {
     public var uid: UInt32
     public var gid: UInt32
     public var supplementaryGroups: [UInt32] = []
-    /// Under which it logged in, as audit's loginuid has it; nil leaves the tests' own.
+    /// The login uid as in the audit system's loginuid; nil keeps the tests' own.
     public var loginUID: UInt32?
 
     public init(uid: UInt32, gid: UInt32, supplementaryGroups: [UInt32] = [], loginUID: UInt32? = nil) {
@@ -53,7 +53,7 @@ public struct PeerIdentity: Sendable {
         self.loginUID = loginUID
     }
 
-    /// Whether the tests may take on an identity at all.
+    /// True if the tests can take on an identity.
     public static let available = geteuid() == 0
 
     /// setpriv's arguments before the command.
@@ -76,16 +76,16 @@ public struct PeerIdentity: Sendable {
     }
 }
 
-/// The real curl command, over a Unix socket unless a test says otherwise.
+/// The real curl command, over a Unix socket by default.
 public enum Curl {
-    /// One request.
+    /// Sends one request.
     ///
     /// - Parameters:
     ///   - socket: nil for a connection to `origin`'s own address.
-    ///   - body: sent as it is, with POST; nil sends GET.
-    ///   - arguments: more of curl's own.
+    ///   - body: sent unchanged with POST; nil sends GET.
+    ///   - arguments: more arguments of curl.
     ///   - waitsForTurn: see ``Program/run(_:_:environment:input:waitsForTurn:within:)``.
-    ///   - identity: the peer that the daemon is to see; only root can be somebody else.
+    ///   - identity: the peer that the daemon sees; only root can choose another one.
     public static func request(
         _ path: String, socket: String?, origin: String = "http://localhost", method: String? = nil,
         body: [UInt8]? = nil,
@@ -129,7 +129,7 @@ public enum Curl {
 }
 
 extension Curl {
-    /// The same request path with several bodies, all under way at once on connections of their own.
+    /// Sends the same request with several bodies at once, each on its own connection.
     ///
     /// - Returns: the answers without headers, in the order of `bodies`.
     public static func simultaneously(
@@ -142,7 +142,7 @@ extension Curl {
         for (index, body) in bodies.enumerated() {
             try files.write(body, to: "request\(index)")
             if index > 0 { line.append("--next") }
-            // Every transfer has a host name of its own, else curl would reuse one's connection for another.
+            // Each transfer has its own host name, because curl would otherwise reuse one's connection for another.
             line += [
                 "--silent", "--max-time", String(Int(seconds)), "--unix-socket", socket, "--output",
                 files.path("body\(index)"), "--write-out", "\(index) %{http_code}\\n", "--header", "Expect:",
@@ -165,7 +165,7 @@ extension Curl {
     }
 }
 
-/// curl found no HTTP answer.
+/// A failure of curl to get an HTTP answer.
 public struct CurlFailure: Error, CustomStringConvertible {
     public let result: ProgramResult
     public var description: String { "curl: \(result)" }

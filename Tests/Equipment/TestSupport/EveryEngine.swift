@@ -1,15 +1,15 @@
 public import Testing
 
-/// The database of a ledger or a store of payments.
+/// The database of a ledger or a payment store.
 public enum StorageEngine: String, CaseIterable, Sendable {
     case sqlite
     case postgresql
 
-    /// The engine of the fixtures and daemons that are made now.
+    /// The engine of fixtures and daemons made in this task.
     @TaskLocal public static var current = StorageEngine.sqlite
 }
 
-/// Runs every test once for each engine: what they say holds for all.
+/// Runs every test once for each engine: the behaviour is the same for all.
 public struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
     public let isRecursive = true
 
@@ -17,7 +17,7 @@ public struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
         for engine in StorageEngine.allCases {
-            // A failure says with which engine.
+            // A failure states its engine.
             let named = IssueHandlingTrait.compactMapIssues { issue in
                 var issue = issue
                 issue.comments.append("with \(engine.rawValue)")

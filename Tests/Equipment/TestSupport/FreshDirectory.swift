@@ -1,15 +1,15 @@
 public import Foundation
 import Synchronization
 
-/// A directory of a test's own with a short path (sockets' paths end at 107 bytes), removed with its content when
-/// the last reference goes.
+/// A test's own directory with a short path (socket paths end at 107 bytes), removed with its content when its last
+/// reference ends.
 public final class FreshDirectory: Sendable {
     public let url: URL
 
     /// The path without a trailing slash.
     public var path: String { url.path }
 
-    /// A new empty directory, mode 0700, under the system's temporary directory.
+    /// Makes a new empty directory, mode 0700, under the system's temporary directory.
     public init() throws {
         let letters = Array("abcdefghijklmnopqrstuvwxyz0123456789")
         let name = String((0..<10).map { _ in letters.randomElement() ?? "x" })
@@ -27,7 +27,7 @@ public final class FreshDirectory: Sendable {
     /// The path of `name` inside.
     public func path(_ name: String) -> String { url.appending(path: name, directoryHint: .notDirectory).path }
 
-    /// Writes a file inside and gives its path.
+    /// Writes a file inside, and returns its path.
     @discardableResult
     public func write(_ bytes: [UInt8], to name: String, mode: Int = 0o600) throws -> String {
         let path = path(name)
@@ -36,18 +36,18 @@ public final class FreshDirectory: Sendable {
         return path
     }
 
-    /// Writes a text file inside and gives its path.
+    /// Writes a text file inside, and returns its path.
     @discardableResult
     public func write(_ text: String, to name: String, mode: Int = 0o600) throws -> String {
         try write(Array(text.utf8), to: name, mode: mode)
     }
 
-    /// Lets everybody in, for tests with several accounts.
+    /// Gives every account access, for tests with several accounts.
     public func open() throws {
         try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: path)
     }
 
-    /// Makes a directory inside and gives its path.
+    /// Makes a directory inside, and returns its path.
     @discardableResult
     public func makeDirectory(_ name: String) throws -> String {
         try FileManager.default.createDirectory(
@@ -57,9 +57,9 @@ public final class FreshDirectory: Sendable {
 }
 
 extension FreshDirectory {
-    /// Runs openssl in the directory; the files that it made there are then readable to their owner only.
+    /// Runs openssl in the directory; new files are then readable by their owner only.
     ///
-    /// - Parameter command: its arguments, none with a blank in it.
+    /// - Parameter command: its arguments, none of which contains a blank.
     @discardableResult
     public func openssl(_ command: String) async throws -> ProgramResult {
         let before = Set(try FileManager.default.contentsOfDirectory(atPath: path))
@@ -74,11 +74,11 @@ extension FreshDirectory {
     }
 }
 
-/// What must not outlive the test process: programs and directories that static values hold on to are never
-/// deinitialised, so the process clears up when it exits.
+/// Resources that must not outlive the test process. Static values never deinitialise their programs and directories,
+/// so the process removes them when it exits.
 enum ExitCleanup {
     private struct Remains {
-        /// Database servers, which leave shared memory behind when they are killed.
+        /// Database servers, which leave shared memory when they are killed.
         var servers: Set<Int32> = []
         var programs: Set<Int32> = []
         var directories: Set<String> = []
@@ -119,16 +119,16 @@ enum ExitCleanup {
     static func remove(directory: String) { remains.withLock { _ = $0.directories.remove(directory) } }
 }
 
-/// What the kernel says of a process.
+/// The kernel's state of a process.
 enum ProcessState {
-    /// Whether it has ended, whether or not somebody has asked for its status.
+    /// Returns true if the process has ended, whether or not it was reaped.
     static func hasEnded(_ process: Int32) -> Bool {
         guard let status = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8) else { return true }
-        // The state stands behind the name, which is in parentheses and may hold anything.
+        // The state follows the name, which is in parentheses and may contain anything.
         return status.split(separator: ")").last?.hasPrefix(" Z") ?? true
     }
 
-    /// Blocks until it has, but not for long.
+    /// Blocks until the process has ended, for a limited time.
     static func waitForEnd(of process: Int32) {
         for _ in 0..<500 where !hasEnded(process) { usleep(10_000) }
     }

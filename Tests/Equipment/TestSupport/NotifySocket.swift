@@ -13,7 +13,7 @@ public final class NotifySocket: Sendable {
 
     deinit { close(descriptor) }
 
-    /// The oldest datagram that was not read yet.
+    /// The oldest unread datagram.
     public func next() -> String? {
         var bytes = [UInt8](repeating: 0, count: 4096)
         let count = unsafe recv(descriptor, &bytes, bytes.count, 0)

@@ -1,17 +1,17 @@
 import Foundation
 
-/// Requests that are sent on one connection without waiting for their answers. Their bodies of 4 KB, which are not JSON, make few
-/// requests of many bytes.
+/// Requests sent on one connection without waiting for their answers. Their bodies of 4 KB, which are not JSON, make
+/// few requests of many bytes.
 public struct PipelinedRequests: Sendable {
     private static let body = String(repeating: "x", count: 4000)
     private let path: String
 
-    /// - Parameter path: its endpoint answers such a body with 400.
+    /// - Parameter path: an endpoint that answers such a body with 400.
     public init(to path: String) { self.path = path }
 
-    /// Sends 40 MB, after 4 MB that bring the program's memory to where it stays.
+    /// Sends 40 MB, after 4 MB that bring the program's memory to its steady size.
     ///
-    /// - Returns: by how many kilobytes the program's resident memory grew with the 40 MB.
+    /// - Returns: the growth of the program's resident memory during the 40 MB, in kilobytes.
     public func growth(
         of process: Int32, over connect: () async throws -> RawConnection
     ) async throws -> Int {
@@ -21,7 +21,7 @@ public struct PipelinedRequests: Sendable {
         return try Self.residentKilobytes(of: process) - before
     }
 
-    /// Sends faster than requests are answered; the connection reads the answers as they come.
+    /// Sends faster than requests are answered; the connection reads the answers as they arrive.
     private func send(_ count: Int, over connection: RawConnection) async throws {
         let head = RawConnection.head(path, length: Self.body.count)
         let batch = String(repeating: head + Self.body, count: 100)

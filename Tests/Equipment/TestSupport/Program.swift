@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// How a program ended and what it wrote.
+/// A program's exit status and output.
 public struct ProgramResult: Sendable, CustomStringConvertible {
     /// The exit status, or 128 plus the signal that ended it.
     public let status: Int32
@@ -13,7 +13,7 @@ public struct ProgramResult: Sendable, CustomStringConvertible {
     public var description: String { "exit \(status)\n\(output)\n\(error)" }
 }
 
-/// What goes wrong around a program, as opposed to in it.
+/// Failures around a program, as opposed to its own.
 public enum ProgramFailure: Error, CustomStringConvertible {
     case notFound(String)
     case deadline(String, seconds: Double, output: String)
@@ -26,8 +26,8 @@ public enum ProgramFailure: Error, CustomStringConvertible {
     }
 }
 
-/// A running program. Its output goes to files and not to pipes: nothing is lost when nobody reads, a descriptor that
-/// another child inherits keeps nobody waiting, and a test can search what was written so far.
+/// A running program. Its output goes to files and not to pipes, for three reasons: nothing is lost without a reader, a
+/// descriptor that another child inherits blocks no reader, and a test can search the output so far.
 public final class RunningProgram: Sendable {
     private let process: Process
     private let directory: FreshDirectory
@@ -45,7 +45,7 @@ public final class RunningProgram: Sendable {
     ///
     /// - Parameters:
     ///   - environment: added to this process's own.
-    ///   - input: standard input; empty unless given.
+    ///   - input: standard input; empty by default.
     public init(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
         workingDirectory: String? = nil
@@ -96,9 +96,9 @@ public final class RunningProgram: Sendable {
         finish(byItself ? status >> 8 & 0xff : 128 + (status & 0x7f))
     }
 
-    /// What it wrote to standard output so far.
+    /// The bytes on standard output so far.
     public var outputBytes: [UInt8] { contents("out") }
-    /// What it wrote to standard error so far.
+    /// The bytes on standard error so far.
     public var errorBytes: [UInt8] { contents("err") }
     public var error: String { String(decoding: errorBytes, as: UTF8.self) }
 
@@ -110,10 +110,9 @@ public final class RunningProgram: Sendable {
         (try? Data(contentsOf: URL(filePath: directory.path(name)))).map(Array.init) ?? []
     }
 
-    /// Sends a signal.
     public func signal(_ number: Int32) { kill(process.processIdentifier, number) }
 
-    /// Waits for the end; past the deadline the program is killed and the failure thrown.
+    /// Waits for the end; kills the program at the deadline and throws.
     public func result(within seconds: Double = 180) async throws -> ProgramResult {
         let expired = Mutex(false)
         let deadline = ContinuousClock.now + .seconds(seconds)
@@ -126,8 +125,8 @@ public final class RunningProgram: Sendable {
                     expired.withLock { $0 = true }
                     signal(SIGKILL)
                 }
-                // Process hears of an end by a descriptor that another child, a daemon say, may have inherited: then it
-                // hears nothing for as long as that one lives.
+                // Process learns of the end by a descriptor that another child, such as a daemon, may have inherited:
+                // then it learns nothing while that one lives.
                 let isZombie = ProcessState.hasEnded(processIdentifier)
                 if isZombie, wasZombie { reap() }
                 wasZombie = isZombie
@@ -156,7 +155,7 @@ public final class RunningProgram: Sendable {
 public enum Program {
     /// Runs a program to its end.
     ///
-    /// - Parameter waitsForTurn: whether it takes its place among the few that run at once, or runs now because
+    /// - Parameter waitsForTurn: true to take a place among the few that run at once; false to run now, because
     ///   something with a deadline depends on it.
     public static func run(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], input: [UInt8] = [],
@@ -168,7 +167,7 @@ public enum Program {
         return waitsForTurn ? try await ProgramLimit.shared.run { try await run() } : try await run()
     }
 
-    /// The path of a product of this package, which lies beside the running tests.
+    /// The path of a product of this package, in the directory of the running tests.
     public static func built(_ name: String) throws -> String {
         let own = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
         var candidates = [own, URL(filePath: CommandLine.arguments[0])].map {
@@ -192,8 +191,8 @@ public enum Program {
     }
 }
 
-/// At most so many short-lived programs at once: a table of tests would else start hundreds on two cores, and each
-/// would time the others out.
+/// A limit of simultaneous short-lived programs. A table of tests would otherwise start hundreds on two cores, and each
+/// would make the others time out.
 final class ProgramLimit: Sendable {
     static let shared = ProgramLimit(12)
 

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// The files of the repository that the tests are built from.
+/// The files of the repository from which the tests are built.
 public enum ProjectFiles {
     /// The directory of Package.swift.
     private static let root: URL = {

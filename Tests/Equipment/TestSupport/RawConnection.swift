@@ -3,12 +3,12 @@ public import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A client that sends whatever bytes a test wants, when it wants, as no HTTP client would, and looks at what comes back.
+/// A client that sends arbitrary bytes at chosen times, as no HTTP client would, and reads the answers.
 public final class RawConnection: Sendable {
-    /// An answer as it came over the wire.
+    /// An answer as received.
     public struct Answer: Sendable, Equatable {
         public let status: Int
-        /// Names in lower case.
+        /// The header fields, with names in lower case.
         public let headers: [String: String]
         public let body: String
     }
@@ -41,8 +41,8 @@ public final class RawConnection: Sendable {
 
     /// - Parameters:
     ///   - reads: false takes nothing from the socket until ``startReading()``.
-    ///   - staysOpen: whether this end stays open when the daemon has closed its own.
-    ///   - waits: whether a full backlog is waited for, as a blocking connect does, or thrown as EAGAIN.
+    ///   - staysOpen: true to keep this end open when the daemon has closed its own.
+    ///   - waits: true to wait for a full backlog, as a blocking connect does; false to throw EAGAIN.
     public init(
         _ socket: String, reads: Bool = true, staysOpen: Bool = false, waits: Bool = true
     ) async throws {
@@ -59,7 +59,7 @@ public final class RawConnection: Sendable {
             do {
                 connected = try await bootstrap.connect(unixDomainSocketPath: socket).get()
             } catch let error as IOError where waits && error.errnoCode == EAGAIN {
-                // What is left of the backlog is taken.
+                // Takes the rest of the backlog.
                 try await Task.sleep(for: .milliseconds(5))
             }
         }
@@ -67,12 +67,12 @@ public final class RawConnection: Sendable {
         channel = connected
     }
 
-    /// Over TCP to a port of this host.
+    /// Connects over TCP to a port of this host.
     ///
     /// - Parameters:
-    ///   - source: the address to come from, 127.0.0.0/8; the system's choice unless given.
-    ///   - staysOpen: whether this end stays open when the server has closed its own.
-    ///   - transport: adds what stands between the socket and the bytes, such as TLS.
+    ///   - source: the local address, 127.0.0.0/8; the system's choice by default.
+    ///   - staysOpen: true to keep this end open when the server has closed its own.
+    ///   - transport: adds handlers between the socket and the bytes, such as TLS.
     public init(
         port: Int, from source: String? = nil, staysOpen: Bool = false,
         transport: @escaping @Sendable (ChannelPipeline.SynchronousOperations) throws -> Void = { _ in }
@@ -98,16 +98,16 @@ public final class RawConnection: Sendable {
     public func send(_ bytes: [UInt8]) async throws { try await channel.writeAndFlush(ByteBuffer(bytes: bytes)).get() }
     public func send(_ text: String) async throws { try await send(Array(text.utf8)) }
 
-    /// Sends without caring whether the daemon still listens.
+    /// Sends, and ignores an error if the daemon no longer listens.
     public func sendLossy(_ text: String) { channel.writeAndFlush(ByteBuffer(string: text), promise: nil) }
 
-    /// The head of a POST with a body of `length` bytes to come.
+    /// The head of a POST with a body of `length` bytes to follow.
     public static func head(_ path: String, length: Int, more: [String] = []) -> String {
         let lines = ["POST \(path) HTTP/1.1", "Host: x", "Content-Type: application/json", "Content-Length: \(length)"]
         return (lines + more).joined(separator: "\r\n") + "\r\n\r\n"
     }
 
-    /// Waits until the daemon has taken from its socket all that was sent.
+    /// Waits until the daemon has read all sent bytes from its socket.
     public func waitUntilRead() async throws {
         try await wait(for: "the daemon to read") {
             try await channel.eventLoop.submit { [channel] in
@@ -120,17 +120,17 @@ public final class RawConnection: Sendable {
 
     public func startReading() async throws { try await channel.setOption(.autoRead, value: true).get() }
 
-    /// Says that nothing more will be sent.
+    /// Announces the end of sending.
     public func finishSending() async throws { try await channel.close(mode: .output).get() }
 
     public func close() async { try? await channel.close().get() }
 
-    // MARK: What came back
+    // MARK: Received bytes
 
-    /// The daemon has sent its last byte.
+    /// True once the daemon has closed its end.
     public var isClosed: Bool { received.state.withLock { $0.closed } }
 
-    /// What came and was not taken by ``answer(toHEAD:within:)``.
+    /// The received text that ``answer(toHEAD:within:)`` has not taken.
     public var text: String { String(decoding: received.state.withLock { $0.bytes }, as: UTF8.self) }
 
     public func waitForEnd(within seconds: Double = 180) async throws {
@@ -171,11 +171,11 @@ public final class RawConnection: Sendable {
     }
 }
 
-/// How many bytes were written into this socket, and its peer has not read yet; the kernel counts its own bookkeeping
-/// too, so that only zero is exact. For a Unix socket.
+/// The number of bytes written to this Unix socket that its peer has not read yet. The kernel includes its own
+/// overhead, so only zero is exact.
 private func bytesNotRead(fromPeerOf descriptor: CInt) -> Int {
     var count: CInt = 0
-    // SIOCOUTQ, which is this one by another name.
+    // SIOCOUTQ has the same value.
     let result = unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count)
     return result == 0 ? Int(count) : 0
 }

@@ -3,14 +3,16 @@ import GRDBSQLite
 import Glibc
 import Synchronization
 
-/// Lets SQLite itself fail at the commits of a connection.
+/// Makes SQLite itself fail at the commits of a connection.
 public final class SQLiteFaults: TransactionObserver, Sendable {
     private let beforeCommit: @Sendable () throws -> Void
     private let losesAcknowledgement: @Sendable () -> Bool
 
     /// - Parameters:
-    ///   - beforeCommit: called when all is written: what it throws undoes the transaction; while it blocks the commit hangs.
-    ///   - losesAcknowledgement: called when a commit has taken place: true lets it fail all the same, with an I/O error.
+    ///   - beforeCommit: called when everything is written. An error undoes the transaction; while it blocks, the
+    ///     commit hangs.
+    ///   - losesAcknowledgement: called when a commit has taken place; true makes it fail all the same, with an I/O
+    ///     error.
     public init(
         beforeCommit: @escaping @Sendable () throws -> Void = {},
         losesAcknowledgement: @escaping @Sendable () -> Bool = { false }
@@ -22,7 +24,8 @@ public final class SQLiteFaults: TransactionObserver, Sendable {
     public func install(on connection: DatabaseQueue) async throws {
         try await connection.writeWithoutTransaction { [self] db in
             db.add(transactionObserver: self, extent: .databaseLifetime)
-            // SQLite's documentation of it: an error of the hook becomes the statement's, though the commit has taken place.
+            // By SQLite's documentation, an error of the hook becomes the statement's, although the commit has taken
+            // place.
             _ = unsafe sqlite3_wal_hook(
                 db.sqliteConnection,
                 { context, _, _, _ in
@@ -40,12 +43,12 @@ public final class SQLiteFaults: TransactionObserver, Sendable {
     public func databaseDidRollback(_ db: Database) {}
 }
 
-/// Lets SQLite hang while it opens a file, as on a disk that does not answer.
+/// Makes SQLite hang while it opens a file, as on a disk that does not answer.
 public enum HangingFiles {
     private static let hangs = Mutex<[String: Hang]>([:])
     private nonisolated(unsafe) static let real = unsafe sqlite3_vfs_find(nil)
 
-    /// SQLite's own way to files, which is asked to wait first; for this process, from the first use on.
+    /// Installs a file system layer over SQLite's own that waits first; for this process, from the first use on.
     private static let isInstalled: Bool = {
         guard let real = unsafe real else { return false }
         let waiting = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
@@ -61,7 +64,7 @@ public enum HangingFiles {
         return unsafe sqlite3_vfs_register(waiting, 1) == SQLITE_OK
     }()
 
-    /// - Parameter path: of the file that SQLite opens; absolute.
+    /// - Parameter path: the absolute path of the file that SQLite opens.
     public static func hang(_ path: String, _ hang: Hang) {
         precondition(isInstalled, "SQLite does not take another way to files")
         hangs.withLock { $0[path] = hang }

@@ -1,4 +1,5 @@
-/// Random, and the same in every run: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
+/// A random generator with the same values in every run: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom
+/// number generators").
 public struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

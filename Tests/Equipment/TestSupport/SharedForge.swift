@@ -3,7 +3,7 @@ import CryptoExtras
 import Foundation
 public import TokenForge
 
-/// One authority and its usual merchants for all tests of a run: RSA keys take a while to make.
+/// One authority and its usual merchants for all tests of a run, because RSA keys take a while to make.
 public enum SharedForge {
     private static let made = Result { try Made() }
 
@@ -28,25 +28,25 @@ public enum SharedForge {
     public static var ecMerchant: ForgedMerchant { get throws { try made.get().ecMerchant } }
     /// `merchant.com.example.rsa`, RSA-2048.
     public static var rsaMerchant: ForgedMerchant { get throws { try made.get().rsaMerchant } }
-    /// Mints under ``authority``.
+    /// A mint under ``authority``.
     public static var mint: TokenMint { get throws { TokenMint(authority: try authority) } }
 
-    /// A new payment token with nothing unusual.
+    /// A new payment token without deviations.
     ///
-    /// - Parameter merchant: ``ecMerchant`` unless given.
+    /// - Parameter merchant: ``ecMerchant`` by default.
     public static func paymentToken(for merchant: Merchant? = nil) throws -> MintedToken {
         try mint.mint(TokenRecipe(merchant: merchant ?? ecMerchant.merchant))
     }
 }
 
-/// Payment data encrypted to a merchant's public key as Apple does it, without the signature around it: what a worker
-/// gets. Made with swift-crypto alone.
+/// Payment data encrypted to a merchant's public key in Apple's way, without the signature around it, as a worker
+/// receives it. Made with swift-crypto alone.
 public struct EncryptedPayment: Sendable {
     /// EC: the ephemeral public key, 65 bytes. RSA: the wrapped key, 256 bytes.
     public var keyMaterial: [UInt8]
     /// OtherInfo of the one-step KDF; empty for RSA.
     public var otherInfo: [UInt8]
-    /// With the 16-byte tag at its end.
+    /// The ciphertext with the 16-byte tag at its end.
     public var ciphertext: [UInt8]
     public let plaintext: [UInt8]
     /// SHA-256 of the SubjectPublicKeyInfo.
@@ -70,7 +70,7 @@ public struct EncryptedPayment: Sendable {
 
     /// - Parameters:
     ///   - subjectPublicKeyInfo: DER of an RSA key.
-    ///   - keyByteCount: of the wrapped symmetric key; Apple's have 16.
+    ///   - keyByteCount: the size of the wrapped symmetric key; Apple's have 16 bytes.
     public init(
         rsa subjectPublicKeyInfo: [UInt8], plaintext: [UInt8] = Self.randomPlaintext(), keyByteCount: Int = 16,
         sha1: Bool = false
@@ -96,15 +96,15 @@ public struct EncryptedPayment: Sendable {
     }
 }
 
-/// How a secret can stand in what a program writes: as it is, in hexadecimal of either case, and in base64, alone or in
-/// the middle of other bytes.
+/// The forms in which a program's output can contain a secret: unchanged, in hexadecimal of either case, and in base64,
+/// alone or among other bytes.
 public enum SecretSpellings {
     public static func of(_ secret: [UInt8]) -> [[UInt8]] {
         let hex = secret.hexadecimal
         return [secret, Array(hex.utf8), Array(hex.uppercased().utf8)] + (0..<3).map { base64(secret, after: $0) }
     }
 
-    /// The characters that depend on the secret alone when `offset` bytes (modulo 3) stand before it: RFC 4648 §4 takes
+    /// The characters that depend on the secret alone when `offset` bytes (modulo 3) precede it: RFC 4648 §4 encodes
     /// three bytes as four characters.
     private static func base64(_ secret: [UInt8], after offset: Int) -> [UInt8] {
         let bytes = [UInt8](repeating: 0, count: offset) + secret
@@ -114,7 +114,7 @@ public enum SecretSpellings {
         return Array(text.dropFirst(shared).dropLast(open))
     }
 
-    /// Whether `text` has the secret in any spelling.
+    /// Returns true if `text` contains the secret in any form.
     public static func isFound(_ secret: [UInt8], in text: [UInt8]) -> Bool {
         let data = Data(text)
         return of(secret).contains { data.range(of: Data($0)) != nil }

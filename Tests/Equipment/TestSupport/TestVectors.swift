@@ -1,17 +1,17 @@
 public import Foundation
 import StrictJSON
 
-/// Real tokens for interoperability, in the folder that PAYTOKEND_INTEROP_FIXTURES names. They are not part of this
-/// project: tests that need them are skipped without it.
+/// Real payment tokens for interoperability, in the folder that PAYTOKEND_INTEROP_FIXTURES names. They are not part of
+/// this project: tests that need them are skipped without it.
 public enum Fixtures {
     public struct PaymentToken: Sendable {
-        /// The token's path inside the folder.
+        /// The payment token's path inside the folder.
         public let name: String
         public let version: String
         public let merchantIdentifier: String?
         /// RFC 3339.
         public let signingTime: String
-        /// PKCS#8 DER; nil where no key is public.
+        /// PKCS#8 DER; nil if the key is not public.
         public let privateKey: URL?
         public let certificate: URL?
         /// SHA-256 of the decrypted bytes, lower-case hexadecimal.
@@ -22,7 +22,7 @@ public enum Fixtures {
         public let signature: [UInt8]
     }
 
-    /// What could not be read in the folder.
+    /// A file in the folder that could not be read.
     public struct Unreadable: Error {
         public let reason: String
     }
@@ -30,7 +30,7 @@ public enum Fixtures {
     public static let directory: URL? = ProcessInfo.processInfo.environment["PAYTOKEND_INTEROP_FIXTURES"]
         .flatMap { $0.isEmpty ? nil : URL(filePath: $0) }
 
-    /// All tokens of `manifest.json`.
+    /// All payment tokens of `manifest.json`.
     public static func paymentTokens() throws -> [PaymentToken] {
         guard let directory else { return [] }
         let manifest = try JSONValue(parsing: Array(Data(contentsOf: directory.appending(path: "manifest.json"))))
@@ -54,7 +54,7 @@ public enum Fixtures {
         }
     }
 
-    /// The paymentData dictionary out of Radial's XML, whose elements have the members' values.
+    /// Builds the paymentData dictionary from Radial's XML, whose elements have the members' values.
     private static func paymentData(radial xml: String) throws -> [UInt8] {
         func element(_ name: String) throws -> String {
             guard let open = xml.range(of: "<\(name)>"), let close = xml.range(of: "</\(name)>") else {
@@ -79,7 +79,7 @@ public enum Fixtures {
     }
 }
 
-/// Published test vectors, read from the packages' checkouts: Wycheproof's JSON files come with swift-crypto.
+/// Published test vectors from the packages' checkouts: Wycheproof's JSON files come with swift-crypto.
 public enum PublishedVectors {
     private static let swiftCryptoTests = ProjectFiles.url(".build/checkouts/swift-crypto/Tests")
 
@@ -93,7 +93,7 @@ public enum PublishedVectors {
     }
 }
 
-// Not Encodings' way of writing it: tests compare the product's with this one.
+// Separate from Encodings' implementation, because tests compare the product's with this one.
 extension Sequence<UInt8> {
     /// Hexadecimal digits, lower-case.
     public var hexadecimal: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }

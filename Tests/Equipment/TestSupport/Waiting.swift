@@ -1,14 +1,15 @@
 import Dispatch
 import Synchronization
 
-/// What a test waited for did not happen.
+/// A condition that a test waited for was not met.
 public struct WaitedInVain: Error, CustomStringConvertible {
     public let description: String
 }
 
-/// Asks again and again until `condition` holds: after 1 ms at first, then at growing intervals of up to 20 ms.
+/// Checks `condition` until it holds: after 1 ms at first, then at growing intervals of up to 20 ms.
 ///
-/// - Parameter what: what is waited for; left out where the condition says it, which the error then names by its place.
+/// - Parameter what: the event; omitted if the condition shows it, which the error then identifies by its source
+///   location.
 /// - Throws: ``WaitedInVain`` past the deadline.
 public func wait(
     for what: String? = nil, within seconds: Double = 180, file: String = #fileID, line: Int = #line,
@@ -24,17 +25,17 @@ public func wait(
     throw WaitedInVain(description: "waited \(seconds) s in vain for \(what ?? "the condition at \(file):\(line)")")
 }
 
-/// Holds the threads that come by, as a disk that does not answer does, until it ends.
+/// Blocks the threads that pass, as a disk that does not answer does, until it ends.
 public final class Hang: Sendable {
     private let state = Mutex((isActive: false, held: 0))
     private let way = DispatchSemaphore(value: 0)
 
     public init() {}
 
-    /// From now on whoever passes is held.
+    /// Blocks every thread that passes from now on.
     public func begin() { state.withLock { $0.isActive = true } }
 
-    /// All go on, and nobody is held any more.
+    /// Lets all threads continue, and blocks none any more.
     public func end() {
         let held = state.withLock { state in
             state.isActive = false
@@ -54,14 +55,14 @@ public final class Hang: Sendable {
         state.withLock { $0.held -= 1 }
     }
 
-    /// How many are held.
+    /// The number of blocked threads.
     public var held: Int { state.withLock { $0.held } }
 
-    /// Waits until somebody is held.
+    /// Waits until a thread is blocked.
     public func hold() async throws { try await wait(for: "somebody who is held") { self.held > 0 } }
 }
 
-/// Something begun, whose answer a test waits for: when it does not come, the test fails instead of hanging as well.
+/// A task in progress whose result a test awaits. If it does not end, the test fails instead of hanging too.
 public final class Begun<Answer: Sendable>: Sendable {
     private let answer = Mutex<Answer?>(nil)
 
@@ -81,7 +82,7 @@ public final class Begun<Answer: Sendable>: Sendable {
     }
 }
 
-/// Lets tasks pass while it is open, and has them wait while it is closed.
+/// Lets tasks pass while open, and makes them wait while closed.
 public final class Latch: Sendable {
     private struct State {
         var isOpen: Bool
@@ -93,10 +94,10 @@ public final class Latch: Sendable {
 
     public init(isOpen: Bool) { state = Mutex(State(isOpen: isOpen)) }
 
-    /// How many have come, those that wait included.
+    /// The number of arrivals, including waiting ones.
     public var arrivals: Int { state.withLock { $0.arrivals } }
 
-    /// How many wait now.
+    /// The number of tasks that wait now.
     public var waiting: Int { state.withLock { $0.waiting.count } }
 
     public func close() { state.withLock { $0.isOpen = false } }

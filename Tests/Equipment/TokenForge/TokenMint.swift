@@ -1,9 +1,9 @@
-// Test equipment. TokenForge plays Apple and the Secure Element: it certifies merchants and mints payment tokens, genuine
-// ones and ones with exactly one thing wrong, under a root that it made itself and that nobody trusts by default. Tests,
-// demonstrations and soaks use it; no program that is installed links it.
+// Test equipment. TokenForge plays Apple and the Secure Element: it certifies merchants and mints payment tokens,
+// genuine ones and ones with exactly one fault, under its own root, which no program trusts by default. Tests,
+// demonstrations and soaks use it; no installed program links it.
 //
-// It shares nothing with what it tests, on purpose: DER, PEM, the KDF, OAEP and JSON are written a second time here, so
-// that an error in paytokend's own cannot hide behind the same error in its tests. Start with `mint` below: it follows a
+// It shares no code with the tested programs on purpose. DER, PEM, the KDF, OAEP and JSON are written a second time
+// here, so that the same error in paytokend and its tests cannot hide itself. Start with `mint` below: it follows a
 // `TokenRecipe` for a `Merchant`, under a `ForgeAuthority`, with the recipe's `Deviation`s. `TokenOpener` is the other
 // direction, in software.
 
@@ -16,7 +16,7 @@ public struct TokenMint: Sendable {
 
     public init(authority: ForgeAuthority) { self.authority = authority }
 
-    /// A payment token made by `recipe`.
+    /// Makes a payment token by `recipe`.
     public func mint(_ recipe: TokenRecipe) throws -> MintedToken {
         if let unsuitable = recipe.deviations.first(where: { !$0.applies(to: recipe.isRSA ? "RSA_v1" : "EC_v1") }) {
             throw ForgeFailure.recipe(
@@ -128,21 +128,21 @@ public struct TokenMint: Sendable {
     }
 }
 
-/// A finished token: its parts, and the JSON that a device would hand over.
+/// A finished payment token: its parts, and the JSON from a device.
 public struct MintedToken: Sendable {
     public let version: String
-    /// The encrypted bytes, as they must come out again.
+    /// The expected plaintext of the encrypted bytes.
     public let plaintext: [UInt8]
     /// transactionId in lower-case hexadecimal, 64 characters.
     public let transactionIdentifier: String
     /// publicKeyHash, 32 bytes.
     public let publicKeyHash: [UInt8]
     public let signingTime: Date
-    /// What the signature covers: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData.
+    /// The bytes under the signature: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData.
     public let signedContent: [UInt8]
     /// The CMS message.
     public let signature: [UInt8]
-    /// The two certificates that a genuine message carries, leaf and intermediate, in DER.
+    /// The two certificates of a genuine message, leaf and intermediate, in DER.
     public let certificates: [[UInt8]]
     /// The `paymentData` dictionary.
     public let paymentData: [UInt8]
@@ -155,8 +155,8 @@ public struct MintedToken: Sendable {
     ///   - expected: the `expected` member as JSON text.
     ///   - reference: the caller's reference.
     ///   - attempt: the caller's name for this request.
-    ///   - after: the names of attempts that it may follow; nil leaves the member out.
-    ///   - whole: whether `token` is the PKPaymentToken or only its paymentData.
+    ///   - after: the names of attempts that it may follow; nil omits the member.
+    ///   - whole: true for the PKPaymentToken in `token`, false for only its paymentData.
     public func decryptBody(
         expected: String? = nil, reference: String? = nil, attempt: String? = nil, after: [String]? = nil,
         merchants: [String]? = nil, whole: Bool = true
@@ -180,15 +180,15 @@ public struct MintedToken: Sendable {
     }
 }
 
-/// Why nothing could be minted.
+/// The reason why nothing could be minted.
 public enum ForgeFailure: Error, Equatable, CustomStringConvertible {
-    /// A file cannot be read or written, or holds something else than it should.
+    /// A file cannot be read or written, or has unexpected content.
     case file(path: String, reason: String)
     /// A key that is neither P-256, P-384 nor RSA.
     case key(String)
     /// A certificate or certificate request that cannot be read, or names no merchant.
     case certificate(String)
-    /// A recipe that cannot be followed, such as an EC_v1 token for an RSA key.
+    /// A recipe that cannot be followed, such as an EC_v1 payment token for an RSA key.
     case recipe(String)
 
     public var description: String {

@@ -2,13 +2,13 @@ import Crypto
 import CryptoExtras
 public import Foundation
 
-/// Decrypts payment tokens with the merchant's private key in software, as Apple's document says, to compare a daemon's
-/// answer with. Checks neither signature nor time, and shares no code with the daemon.
+/// Decrypts payment tokens with the merchant's private key in software by Apple's document, for comparison with a
+/// daemon's answer. Checks neither signature nor time, and shares no code with the daemon.
 public struct TokenOpener: Sendable {
     private let merchant: Merchant
     private let key: ForgeKey
 
-    /// - Throws: ``ForgeFailure`` when the key is not the certificate's.
+    /// - Throws: ``ForgeFailure`` if the key does not match the certificate.
     public init(merchant: Merchant, key: ForgeKey) throws(ForgeFailure) {
         guard key.subjectPublicKeyInfo == merchant.subjectPublicKeyInfo else {
             throw .key("the private key is not the certificate's")
@@ -18,8 +18,8 @@ public struct TokenOpener: Sendable {
     }
 
     /// - Parameter paymentToken: a PKPaymentToken or its paymentData, JSON.
-    /// - Returns: the decrypted bytes; nil when it does not open.
-    /// - Throws: ``ForgeFailure`` for something that is no payment token.
+    /// - Returns: the decrypted bytes; nil if it does not open.
+    /// - Throws: ``ForgeFailure`` for anything but a payment token.
     public func open(_ paymentToken: Data) throws(ForgeFailure) -> [UInt8]? {
         let (keyMaterial, data) = try Self.parts(of: paymentToken)
         guard let key = restoredKey(keyMaterial), data.count >= 16,

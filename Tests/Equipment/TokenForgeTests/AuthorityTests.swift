@@ -13,7 +13,7 @@ import TokenForge
         ).output
     }
 
-    @Test("the chain has Apple's shape: P-384 root, P-256 intermediate, markers, usages, critical constraints")
+    @Test("has Apple's structure in the chain: P-384 root, P-256 intermediate, markers, usages, critical constraints")
     func chainShape() async throws {
         let authority = try SharedForge.authority
         let root = try await text(of: authority.root.certificate)
@@ -31,7 +31,7 @@ import TokenForge
         }
     }
 
-    @Test("an authority read from its directory signs with the same keys")
+    @Test("signs with the same keys when read from its directory")
     func persistence() async throws {
         let files = try FreshDirectory()
         let authority = try SharedForge.authority
@@ -53,9 +53,9 @@ import TokenForge
         #expect(mode as? Int == 0o600)
     }
 
-    @Test("a Payment Processing certificate names the merchant in UID, common name and extension, and verifies")
+    @Test("certifies a merchant in UID, common name and extension of a Payment Processing certificate, which verifies")
     func paymentProcessing() async throws {
-        // The common name is then far longer than the 64 characters that X.520 allows, as real ones are.
+        // The common name is then far longer than the 64 characters that X.520 permits, like real ones.
         let identifier = "merchant.com.example." + String(repeating: "long.", count: 12) + "shop"
         let authority = try SharedForge.authority
         let merchant = try ForgedMerchant(
@@ -77,17 +77,17 @@ import TokenForge
         #expect(result.status == 0, "\(result)")
     }
 
-    @Test("the merchant identifier's extension is 64 upper-case hexadecimal characters in a UTF8String")
+    @Test("writes the merchant identifier's extension as 64 upper-case hexadecimal characters in a UTF8String")
     func merchantIdentifierExtension() throws {
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.basistheory.sales"))
-        // As it stands in that merchant's published certificate.
+        // As in that merchant's published certificate.
         let value = [0x0c, 0x40] + Array("774D916D4C83F5F32B528D0D23576B18D6795BE8250BAD7E5998B5F1414740A1".utf8)
         #expect(merchant.certificate.contains(value))
     }
 
-    @Test("a Merchant Identity certificate differs in key usage, extended key usage and common name")
+    @Test("varies a Merchant Identity certificate in key usage, extended key usage and common name")
     func merchantIdentity() async throws {
         let merchant = try ForgedMerchant(
             authority: SharedForge.authority, type: .rsa2048,
@@ -97,7 +97,7 @@ import TokenForge
         #expect(!text.contains("Key Agreement"))
     }
 
-    @Test("a merchant read from its certificate has the identifier and the key's hash")
+    @Test("reads a merchant's identifier and key hash from its certificate")
     func merchantFromCertificate() throws {
         let made = try SharedForge.rsaMerchant
         let read = try Merchant(certificate: made.certificate)
@@ -106,7 +106,7 @@ import TokenForge
         #expect(read.subjectPublicKeyInfo == made.key.subjectPublicKeyInfo)
     }
 
-    @Test("a certificate request by openssl is certified, and refused when its signature is wrong")
+    @Test("certifies a certificate request by openssl, and refuses one with a wrong signature")
     func certificateRequest() async throws {
         let files = try FreshDirectory()
         let openssl = try Program.installed("openssl")
@@ -130,7 +130,7 @@ import TokenForge
         }
     }
 
-    @Test("an expired certificate ended yesterday")
+    @Test("makes an expired certificate that ended yesterday")
     func expired() {
         let now = Date(timeIntervalSince1970: 1_800_000_000)
         let profile = MerchantCertificateProfile(merchantIdentifier: "m", expired: true, now: now)
@@ -140,7 +140,7 @@ import TokenForge
 }
 
 extension Array where Element == UInt8 {
-    /// Whether `other` stands somewhere inside.
+    /// Returns true if `other` occurs inside.
     func contains(_ other: [UInt8]) -> Bool {
         count >= other.count
             && indices.dropLast(other.count - 1).contains { Array(self[$0..<($0 + other.count)]) == other }

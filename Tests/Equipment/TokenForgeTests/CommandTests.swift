@@ -3,13 +3,13 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The token-forge program as a person uses it.
+/// The token-forge program in use.
 @Suite struct CommandTests {
     private func forge(_ arguments: String...) async throws -> ProgramResult {
         try await Program.run(Program.built("token-forge"), arguments)
     }
 
-    @Test("authority, merchant and mint make a token that openssl verifies under the root")
+    @Test("makes a payment token with authority, merchant and mint that openssl verifies under the root")
     func wholeWay() async throws {
         let files = try FreshDirectory()
         let directory = files.path("forge")
@@ -37,7 +37,7 @@ import TokenForge
         #expect(shown.output.contains("260131120000Z"))
     }
 
-    @Test("every deviation is listed, and can be minted for the versions that it applies to")
+    @Test("lists every deviation, and mints it for the versions to which it applies")
     func deviations() async throws {
         let listing = try await forge("deviations").output.split(separator: "\n")
         #expect(listing.count == Deviation.allCases.count)
@@ -58,7 +58,7 @@ import TokenForge
     }
 
     @Test(
-        "every line of a file of payloads gets a token that the merchant's key opens; a bad tag opens to nothing"
+        "mints a payment token for every line of payloads that opens with the merchant's key, unless its tag is bad"
     )
     func payloads() async throws {
         let files = try FreshDirectory()
@@ -82,14 +82,14 @@ import TokenForge
         }
     }
 
-    @Test("--endless mints different tokens as they are read, and ends when the reader closes the pipe")
+    @Test("mints different payment tokens with --endless as they are read, and ends when the reader closes the pipe")
     func endless() async throws {
         let files = try FreshDirectory()
         let directory = files.path("forge")
         #expect(try await forge("authority", directory).status == 0)
         let made = try await forge("merchant", directory, "--merchant-identifier", "merchant.endless", "--name", "ec")
         #expect(made.status == 0, "\(made)")
-        // The shell says how the forge ended, which ignores or obeys SIGPIPE as its parent left it.
+        // The shell reports how the forge ended, which ignores or obeys SIGPIPE as its parent left it.
         for sigpipe in ["trap '' PIPE", "trap - PIPE"] {
             let script = """
                 \(sigpipe); { "$0" mint "$1" --certificate "$1/ec.pem" --endless; echo "forge: $?" >&2; } | head -n 60
@@ -104,7 +104,7 @@ import TokenForge
             }
             #expect(Set(identifiers.compactMap(\.self)).count == 60)
         }
-        // With what they hold, by which a reader can tell whether they were opened right.
+        // With their payloads, by which a reader can check the plaintext.
         let both = try await Program.run(
             Program.installed("bash"),
             [
@@ -130,7 +130,7 @@ import TokenForge
         #expect(full.status != 0)
     }
 
-    @Test("usage errors exit 64 and say what to do")
+    @Test("exits with 64 for usage errors, and names the remedy")
     func usage() async throws {
         let files = try FreshDirectory()
         let missing = try await forge("mint", files.path)

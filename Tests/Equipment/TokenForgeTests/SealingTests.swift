@@ -6,10 +6,10 @@ import Testing
 
 @testable import TokenForge
 
-/// What the Secure Element's side seals, opened again with the merchant's key by the openssl command and by
-/// swift-crypto, step by step as Apple's "Restoring the symmetric key" says.
+/// The Secure Element's encryption, opened with the merchant's key by the openssl command and by swift-crypto, step by
+/// step as in Apple's "Restoring the symmetric key".
 @Suite struct SealingTests {
-    /// The members of a token's JSON, decoded by Foundation.
+    /// The members of a payment token's JSON, decoded by Foundation.
     private func parts(_ paymentToken: MintedToken) throws -> (header: [String: Any], data: Data) {
         let object = try #require(JSONSerialization.jsonObject(with: Data(paymentToken.paymentData)) as? [String: Any])
         let header = try #require(object["header"] as? [String: Any])
@@ -23,7 +23,7 @@ import Testing
         return Array(try AES.GCM.open(box, using: key))
     }
 
-    @Test("an EC_v1 token opens with the secret that openssl derives and the KDF of Apple's document")
+    @Test("makes an EC_v1 payment token that opens with openssl's secret and the KDF of Apple's document")
     func opensEC() async throws {
         let merchant = try SharedForge.ecMerchant
         let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
@@ -41,7 +41,7 @@ import Testing
         #expect(try open(data, key: key) == paymentToken.plaintext)
     }
 
-    @Test("an RSA_v1 token opens with the key that openssl unwraps")
+    @Test("makes an RSA_v1 payment token that opens with the key that openssl unwraps")
     func opensRSA() async throws {
         let merchant = try SharedForge.rsaMerchant
         let paymentToken = try SharedForge.paymentToken(for: merchant.merchant)
@@ -66,7 +66,7 @@ import Testing
             input: wrapped)
     }
 
-    @Test("the OAEP written here opens in openssl with the same label and digests, and with no others")
+    @Test("writes OAEP that openssl opens with the same label and digests, and with no others")
     func oaepParameters() async throws {
         let merchant = try SharedForge.rsaMerchant
         let message = Array("sixteen bytes ok".utf8)
@@ -85,7 +85,7 @@ import Testing
         #expect(try await unwrap(oaep.encrypt(message, to: spki), merchant).status != 0)
     }
 
-    @Test("the off-curve point is not on P-256 though its length and prefix are right")
+    @Test("makes an off-curve point with the right length and prefix")
     func offCurve() throws {
         let merchant = try SharedForge.ecMerchant.merchant
         let paymentToken = try SharedForge.mint.mint(TokenRecipe(merchant: merchant, deviations: [.pointOffCurve]))
@@ -94,7 +94,7 @@ import Testing
         #expect(throws: (any Error).self) { try P256.KeyAgreement.PublicKey(x963Representation: point) }
     }
 
-    @Test("a shared secret that begins with a zero byte can be requested")
+    @Test("makes a shared secret that begins with a zero byte on request")
     func leadingZero() throws {
         let merchant = try SharedForge.ecMerchant
         var recipe = TokenRecipe(merchant: merchant.merchant)
@@ -114,7 +114,7 @@ import Testing
         try #require(JSONSerialization.jsonObject(with: Data(recipe.json)) as? [String: Any])
     }
 
-    @Test("a 3DSecure payload has the members of Apple's table, the amount as it was written")
+    @Test("writes a 3DSecure payload with the members of Apple's table, and the amount unchanged")
     func threeDSecure() throws {
         var recipe = PayloadRecipe()
         recipe.amount = "10.90"
@@ -127,7 +127,7 @@ import Testing
         #expect(Set(detail.keys) == ["onlinePaymentCryptogram", "eciIndicator"])
     }
 
-    @Test("an EMV payload has emvData and, if asked for, the encrypted PIN")
+    @Test("writes an EMV payload with emvData and, on request, the encrypted PIN")
     func emv() throws {
         var recipe = PayloadRecipe(.emv)
         recipe.encryptedPINData = "00FF"
@@ -135,7 +135,7 @@ import Testing
         #expect(Set(detail.keys) == ["emvData", "encryptedPINData"])
     }
 
-    @Test("merchant tokens and authentication responses are there when requested")
+    @Test("writes merchant tokens and authentication responses on request")
     func merchantTokens() throws {
         var recipe = PayloadRecipe()
         recipe.merchantTokenIdentifier = "DNITHE001"
@@ -147,7 +147,7 @@ import Testing
         #expect(payload["tomorrow"] != nil)
     }
 
-    @Test("every secret of a payload is found in its bytes by the search for leaks")
+    @Test("finds every secret of a payload in its bytes by the search for leaks")
     func secrets() {
         var recipe = PayloadRecipe(.emv)
         recipe.encryptedPINData = "0123456789ABCDEF"

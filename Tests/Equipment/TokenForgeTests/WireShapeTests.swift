@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 import TokenForge
 
-/// The structure of a minted CMS message, as `openssl asn1parse` lists it, beside that of real ones.
+/// The structure of a minted CMS message, as `openssl asn1parse` lists it, compared with that of real ones.
 @Suite struct WireShapeTests {
-    @Test("a minted message has indefinite lengths at five levels, and definite signerInfos")
+    @Test("mints a message with indefinite lengths at five levels, and definite signerInfos")
     func indefiniteLevels() async throws {
         let lines = try await listing(of: mint("EC_v1").signature)
         let indefinite = lines.filter { $0.contains("l=inf") }
@@ -16,13 +16,13 @@ import TokenForge
         #expect(!signerInfos.contains("l=inf"))
     }
 
-    @Test("the distinguished form has no indefinite length")
+    @Test("mints the distinguished form without indefinite lengths")
     func distinguishedForm() async throws {
         let lines = try await listing(of: mint("EC_v1", wire: .distinguished).signature)
         #expect(!lines.contains { $0.contains("l=inf") })
     }
 
-    @Test("only the wire forms that had them have cmsAlgorithmProtection and SHA-256's NULL")
+    @Test("includes cmsAlgorithmProtection and SHA-256's NULL only in the wire forms that had them")
     func forms() async throws {
         for (wire, protection, null) in [
             (WireForm.since2014, false, true), (.since2019, true, true), (.since2023, true, false),
@@ -35,7 +35,7 @@ import TokenForge
     }
 
     @Test(
-        "a minted message has the structure of a real one of its year",
+        "mints a message with the structure of a real one of its year",
         .enabled(if: Fixtures.directory != nil, "set PAYTOKEND_INTEROP_FIXTURES to a folder of real tokens"),
         arguments: ["EC_v1", "RSA_v1"])
     func likeRealOnes(version: String) async throws {
@@ -43,7 +43,7 @@ import TokenForge
         for wire in [WireForm.since2014, .since2019, .since2023] {
             minted.append(try await skeleton(of: mint(version, wire: wire).signature))
         }
-        // The comparison tells the years apart.
+        // The comparison distinguishes the years.
         #expect(Set(minted).count == 3)
         for paymentToken in try Fixtures.paymentTokens() where paymentToken.version == version {
             let real = try await skeleton(of: paymentToken.signature)
@@ -65,8 +65,8 @@ import TokenForge
         return result.output.split(separator: "\n").map(String.init)
     }
 
-    /// Depth, form, tag and object identifiers, without lengths and values; extensions of certificates left out,
-    /// whose number and order differ between Apple's own certificates.
+    /// Depth, form, tag and object identifiers, without lengths and values. It omits certificates' extensions, whose
+    /// number and order differ between Apple's own certificates.
     private func skeleton(of der: [UInt8]) async throws -> [String] {
         var lines: [String] = []
         var skipped: Int?
@@ -94,9 +94,9 @@ import TokenForge
     }
 }
 
-/// The mint against an implementation that shares nothing with it: the openssl command.
+/// The mint against an implementation without shared code: the openssl command.
 @Suite struct OpenSSLVerificationTests {
-    /// `openssl cms -verify` over the detached content, under `root`, at the signing time.
+    /// Runs `openssl cms -verify` over the detached content, under `root`, at the signing time.
     private func verify(_ paymentToken: MintedToken, root: [UInt8]) async throws -> ProgramResult {
         let files = try FreshDirectory()
         try files.write(paymentToken.signature, to: "signature")
@@ -121,7 +121,7 @@ import TokenForge
     }
 
     @Test(
-        "openssl accepts a minted signature and its chain in every wire form",
+        "mints signatures and chains that openssl accepts in every wire form",
         arguments: ["EC_v1", "RSA_v1"], [WireForm.since2014, .since2019, .since2023, .distinguished])
     func acceptsGenuine(version: String, wire: WireForm) async throws {
         let paymentToken = try SharedForge.mint.mint(recipe(version, wire: wire))
@@ -130,7 +130,7 @@ import TokenForge
     }
 
     @Test(
-        "openssl refuses what is signed wrongly",
+        "mints wrong signatures that openssl refuses",
         arguments: [
             Deviation.flippedSignature, .wrongMessageDigest, .otherContent, .dataChanged, .keyMaterialChanged,
             .transactionIdentifierChanged, .applicationDataAdded, .applicationDataRemoved, .applicationDataChanged,
@@ -141,14 +141,14 @@ import TokenForge
         ], ["EC_v1", "RSA_v1"])
     func refusesDeviation(deviation: Deviation, version: String) async throws {
         var recipe = try recipe(version, deviation: deviation)
-        // Added means: there was none before.
+        // It was added only if there was none before.
         if deviation == .applicationDataAdded { recipe.applicationData = nil }
         let result = try await verify(SharedForge.mint.mint(recipe), root: SharedForge.authority.root.certificate)
         #expect(result.status != 0, "\(result)")
     }
 
     @Test(
-        "openssl accepts signatures that break only Apple's own rules",
+        "mints signatures that openssl accepts because they break only Apple's own rules",
         arguments: [
             Deviation.leafMarkerMissing, .intermediateMarkerMissing, .markersSwapped, .leafMarkerOnIntermediate,
             .twoSigners, .rootCertificateIncluded, .duplicateCertificate, .leafIssuedByRoot, .pointOffCurve, .badTag,

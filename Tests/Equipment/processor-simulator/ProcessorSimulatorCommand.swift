@@ -1,4 +1,5 @@
-// Test equipment: the program that plays a payment processor. Not installed. What it does is in the target ProcessorSimulator.
+// Test equipment: the program that simulates a payment processor. Not installed. The target ProcessorSimulator contains
+// its behaviour.
 
 import ArgumentParser
 import Foundation
@@ -65,7 +66,7 @@ struct ProcessorSimulatorCommand: AsyncParsableCommand {
     }
 }
 
-/// Without a subcommand.
+/// The command without a subcommand.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serve; what is done without a subcommand.", shouldDisplay: false)
@@ -91,7 +92,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Before anything else, so that a signal that comes early ends the program in order as well.
+        // Before anything else, so that an early signal ends the program properly too.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         guard let address = SimulatorAddress(listen) else { throw ExitCode(64) }
         let submissions: SubmissionLog

@@ -4,7 +4,7 @@ public import TokenForge
 
 extension ForgedCertificateKind: ExpressibleByArgument {}
 
-/// The kinds of a merchant's key, by the contract's names.
+/// The types of a merchant's key, by the contract's names.
 enum MerchantKeyType: String, ExpressibleByArgument, CaseIterable {
     case ec, rsa
     var keyType: ForgeKeyType { self == .ec ? .p256 : .rsa2048 }

@@ -4,14 +4,14 @@ public import TokenForge
 
 extension Deviation: ExpressibleByArgument {}
 
-/// What `mint` prints.
+/// The output of `mint`.
 enum MintedBody: String, ExpressibleByArgument, CaseIterable {
     case token
     case paymentData = "payment-data"
     case decrypt, verify
 }
 
-/// The years whose wire form a token has.
+/// The years of a payment token's wire form.
 enum WireYears: String, ExpressibleByArgument, CaseIterable {
     case since2014 = "2014"
     case since2019 = "2019"
@@ -123,10 +123,10 @@ struct MintCommand: ParsableCommand {
         }
     }
 
-    /// Writes token after token, and waits wherever the pipe is full: what waits there to be read is all that is minted
-    /// ahead. Returns when nobody reads any more.
+    /// Prints payment tokens without end, and waits while the pipe is full, so that no more is minted ahead than fits
+    /// into it. Returns when the reader has gone.
     private func printWithoutEnd(_ merchant: Merchant, _ mint: TokenMint) throws {
-        // Whether the parent left SIGPIPE as it was or not: a closed pipe is a failed write, and the end.
+        // With either setting of SIGPIPE by the parent, a closed pipe is a failed write, and the end.
         _ = signal(SIGPIPE, SIG_IGN)
         while true {
             let payload = try payloadBytes()

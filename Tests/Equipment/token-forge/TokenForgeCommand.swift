@@ -48,7 +48,7 @@ struct AuthorityCommand: ParsableCommand {
     func run() throws {
         let url = URL(filePath: directory)
         if !force, FileManager.default.fileExists(atPath: url.appending(path: "root.pem").path) {
-            // Throws when what is there is not whole.
+            // Throws if the existing directory is incomplete.
             _ = try ForgeAuthority(directory: url)
             print("kept \(directory)/root.pem")
             return

@@ -5,12 +5,12 @@ import HSMWorker
 import Synchronization
 import WorkerProtocol
 
-/// The same work without the boundary, in two ways.
+/// The same work without the process boundary, in two ways.
 final class WithinProcess: Sendable {
     private let sessions: Int
     private let requests = Handover<(identifier: UInt64, request: WorkerRequest)>()
     private let answers = Handover<(UInt64, WorkerAnswer)>()
-    /// Takes the answer of a session's thread, instead of handing it over.
+    /// The taker of a session thread's answer, which would otherwise be handed over.
     private let kept = Mutex<(@Sendable (UInt64, WorkerAnswer) -> Void)?>(nil)
 
     init(_ opening: HSMTokenOpening) throws {
@@ -24,9 +24,9 @@ final class WithinProcess: Sendable {
         if case .failed(let failure)? = answers.take().first?.1 { throw failure }
     }
 
-    /// One thread keeps so many calls in flight, and the sessions' threads make them: as a daemon would have to do it,
-    /// whose own threads must not block.
-    /// - Returns: how many were answered; all of them right.
+    /// Keeps `inFlight` calls under way from one thread, while the sessions' threads make them, as in a daemon whose
+    /// own threads must not block.
+    /// - Returns: the number of answers, all of them right.
     func handedOver(_ work: Work, inFlight: Int, until end: ContinuousClock.Instant) throws -> Int {
         var (sent, answered) = (0, 0)
         while sent < inFlight {
@@ -47,8 +47,9 @@ final class WithinProcess: Sendable {
         return answered
     }
 
-    /// Every session's thread makes one call after the other, and takes up its next request itself: nothing is handed over.
-    /// - Returns: how many were answered; all of them right.
+    /// Makes one call after the other in every session's thread, which takes its next request itself: nothing is handed
+    /// over.
+    /// - Returns: the number of answers, all of them right.
     func bare(_ work: Work, until end: ContinuousClock.Instant) throws -> Int {
         let tally = Tally()
         kept.withLock { kept in
@@ -94,7 +95,7 @@ struct WrongAnswer: Error, CustomStringConvertible {
     var description: String { "a wrong answer within the process" }
 }
 
-/// What goes from one thread to another.
+/// A queue from one thread to another.
 private final class Handover<Element>: @unchecked Sendable {
     // Guarded by `condition`.
     private var elements: [Element] = []
@@ -107,7 +108,7 @@ private final class Handover<Element>: @unchecked Sendable {
         condition.unlock()
     }
 
-    /// Blocks until there are some.
+    /// Blocks until there are elements.
     func take() -> [Element] {
         condition.lock()
         defer { condition.unlock() }
@@ -117,7 +118,8 @@ private final class Handover<Element>: @unchecked Sendable {
     }
 }
 
-/// A worker at the other end of a socket pair, used by one thread that keeps as many calls in flight as the daemon does.
+/// A worker at the other end of a socket pair, used by one thread that keeps as many calls in flight as the daemon
+/// does.
 final class WorkerProcess {
     let identifier: pid_t
     private let socket: Int32
@@ -128,7 +130,7 @@ final class WorkerProcess {
         let description: String
     }
 
-    /// - Parameter program: Path of `paytokend-hsm`. It gets SOFTHSM2_CONF of this process.
+    /// - Parameter program: the path of `paytokend-hsm`. It inherits SOFTHSM2_CONF from this process.
     init(program: String) throws {
         let executable = unsafe paytokend_open_executable(program)
         guard executable >= 0 else { throw Failure(description: "\(program) cannot be opened") }
@@ -147,7 +149,7 @@ final class WorkerProcess {
         _ = fcntl(socket, F_SETFL, 0)
     }
 
-    /// Opens the token and makes a merchant's key in it.
+    /// Opens the HSM token and makes a merchant's key in it.
     /// - Returns: its SubjectPublicKeyInfo.
     func open(_ opening: HSMTokenOpening) throws -> [UInt8] {
         let opened = try call(.open(opening))
@@ -165,7 +167,7 @@ final class WorkerProcess {
         }
     }
 
-    /// - Returns: how many were answered; all of them right.
+    /// - Returns: the number of answers, all of them right.
     func restore(_ work: Work, inFlight: Int, until end: ContinuousClock.Instant) throws -> Int {
         var (sent, answered) = (0, 0)
         var output: [UInt8] = []

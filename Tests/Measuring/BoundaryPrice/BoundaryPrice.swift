@@ -4,13 +4,13 @@ import ProductVersion
 import TestSupport
 import WorkerProtocol
 
-/// What the process boundary costs: key restorations through a `paytokend-hsm`, pipelined as the daemon does it, against
-/// the same in this process, pipelined and bare, in turns. Prints a line for each turn: who, restorations, seconds, seconds of
-/// processor time of both processes.
+/// The cost of the process boundary: key restorations through a `paytokend-hsm`, pipelined as the daemon does, compared
+/// with the same in this process, pipelined and bare, in turns. Prints a line for each turn: the contender,
+/// restorations, seconds, seconds of processor time of both processes.
 ///
 ///     boundary-price MODULE TOKEN-LABEL PIN-FILE WORKER-PROGRAM SESSIONS ROUNDS SECONDS
 ///
-/// The token is one of its own for this: it gets a merchant's key. Exit status 1 when an answer is wrong.
+/// Use a separate HSM token, because it receives a merchant's key. Exit status 1 if an answer is wrong.
 @main
 struct BoundaryPrice {
     static func main() {
@@ -38,7 +38,7 @@ struct BoundaryPrice {
             say("boundary-price: \(error)")
             _exit(1)
         }
-        // Not by return: the library's destructors are not trusted.
+        // Not by return, because the library's destructors are not trusted.
         _exit(0)
     }
 
@@ -48,7 +48,7 @@ struct BoundaryPrice {
         let (began, before) = (ContinuousClock.now, ProcessorTime.used(by: worker.identifier))
         let count = try run(began + .seconds(seconds))
         let (took, after) = (ContinuousClock.now - began, ProcessorTime.used(by: worker.identifier))
-        // Not by print: the program ends without flushing what that keeps.
+        // Not by print: the program ends without flushing its buffer.
         FileHandle.standardOutput.write(Data("\(who) \(count) \(took / .seconds(1)) \(after - before)\n".utf8))
     }
 }
@@ -57,7 +57,7 @@ func say(_ text: String) {
     FileHandle.standardError.write(Data((text + "\n").utf8))
 }
 
-/// Transactions for one merchant key, made before the clock starts, and what they hold.
+/// Transactions for one merchant key, made before the clock starts, with their plaintext.
 struct Work: Sendable {
     private let payments: [EncryptedPayment]
 
@@ -85,7 +85,7 @@ struct Work: Sendable {
 
 /// Seconds of processor time, of user and system.
 enum ProcessorTime {
-    /// By this process and another one, from getrusage(2) and proc(5).
+    /// The time of this process and another one, from getrusage(2) and proc(5).
     static func used(by process: pid_t) -> Double {
         var usage = rusage()
         guard unsafe getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return 0 }
@@ -100,7 +100,7 @@ enum ProcessorTime {
         defer { unsafe fclose(file) }
         var text = [CChar](repeating: 0, count: 4096)
         let count = unsafe fread(&text, 1, text.count - 1, file)
-        // What follows the name, which may contain anything: state, parent …
+        // The fields after the name, which may contain anything: state, parent …
         let line = String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
         guard let end = line.lastIndex(of: ")") else { return 0 }
         let fields = line[end...].split(separator: " ")

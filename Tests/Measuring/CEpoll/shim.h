@@ -1,4 +1,4 @@
-// epoll(7), which Swift's Glibc module leaves out. For the load generator alone.
+// epoll(7), which Swift's Glibc module omits. Only for the load generator.
 #ifndef CEPOLL_SHIM_H
 #define CEPOLL_SHIM_H
 

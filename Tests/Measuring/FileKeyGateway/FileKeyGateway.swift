@@ -6,12 +6,13 @@ import Foundation
 import Gateway
 import TLSHandshake
 
-/// paytoken-gateway as it is, with merchants' TLS keys from files instead of paytokend's tokens: what `scripts/soak sessions`
-/// compares sessions with whose key is in a token. Not for service.
+/// The unchanged paytoken-gateway with merchants' TLS keys from files instead of paytokend's HSM tokens. `scripts/soak
+/// sessions` compares it with sessions whose key is in an HSM token. Not for service.
 ///
 ///     paytoken-gateway-file-key CONFIGURATION DIRECTORY
 ///
-/// The directory has MERCHANT.pem (the certificate) and MERCHANT.key.pem (RSA, PKCS#8) for each merchant identifier.
+/// The directory contains MERCHANT.pem (the certificate) and MERCHANT.key.pem (RSA, PKCS#8) for each merchant
+/// identifier.
 @main
 struct FileKeyGateway {
     static func main() async {

@@ -7,15 +7,16 @@ import PostgreSQLClient
 import SecretMemory
 import Synchronization
 
-/// Fills the ledger of a daemon that is not running with releases' records, sealed with the daemon's own audit key:
-/// what `scripts/soak records` measures a long record with.
+/// Fills the ledger of a daemon that is not running with releases' records, sealed with the daemon's own audit key.
+/// `scripts/soak records` measures a long record with it.
 ///
 ///     ledger-filler LEDGER COUNT MODULE TOKEN-LABEL PIN-FILE
 ///     ledger-filler old LEDGER COUNT DAYS
 ///     ledger-filler seal LEDGER COUNT DAYS MODULE TOKEN-LABEL PIN-FILE
 ///
-/// `old` begins a ledger with records of so many days ago, before there is an audit key; once the daemon has made one, `seal` makes
-/// the checkpoints that it would have made then. So a record is old enough to be archived (`scripts/soak archives`).
+/// `old` begins a ledger with records of so many days ago, before there is an audit key. Once the daemon has made one,
+/// `seal` makes the audit checkpoints that it would have made then. The records are then old enough to be archived
+/// (`scripts/soak archives`).
 ///
 /// LEDGER is a file, or the URL of a database in which the daemon is node-1. SOFTHSM2_CONF must be set as for the
 /// daemon's worker.
@@ -55,7 +56,7 @@ struct LedgerFiller {
     }
 
     private static func open(_ place: String) async throws -> any Ledger {
-        // What is waiting at once, below, must fit into the queue.
+        // The simultaneous commits below must fit into the queue.
         if place.hasPrefix("postgresql:") {
             return try await PostgreSQLLedger.open(
                 PostgreSQLLedger.Settings(
@@ -64,7 +65,7 @@ struct LedgerFiller {
         return try await SQLiteLedger.open(SQLiteLedger.Settings(path: place, waiting: 2 * sealedTogether))
     }
 
-    /// As the daemon does: a checkpoint after 1,000 records.
+    /// The daemon's schedule: an audit checkpoint after 1,000 records.
     private static let sealedTogether = CheckpointSchedule<ContinuousClock.Instant>.maximumRecords
 
     private static func fill(
@@ -93,7 +94,7 @@ struct LedgerFiller {
         try await ledger.insert(checkpoint.signed(by: key.sign))
     }
 
-    /// The checkpoints of the first records, later.
+    /// Makes the audit checkpoints of the first records, later.
     private static func seal(
         _ ledger: any Ledger, through last: Int, at time: Date, by key: SealingKey
     ) async throws {
@@ -107,7 +108,7 @@ struct LedgerFiller {
         }
     }
 
-    /// A record as a release leaves it, of the usual length.
+    /// A release's record, of the usual length.
     private static func release(at time: Date, using random: inout SystemRandomNumberGenerator) -> AuditRecord {
         AuditRecord(
             time: AuditTime(time), event: .decrypt(reference: digest(&random)),
@@ -131,14 +132,14 @@ struct LedgerFiller {
     }
 }
 
-/// Why nothing was filled.
+/// The reason why nothing was filled.
 struct FillerFailure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// The daemon's audit key, used in its token as the worker uses it.
+/// The daemon's audit key, used in its HSM token as the worker uses it.
 final class SealingKey: Sendable {
     let checkpointKey: CheckpointKey
     private let key: ObjectHandle

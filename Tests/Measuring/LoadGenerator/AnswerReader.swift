@@ -1,16 +1,16 @@
-/// Reads one answer after the other from a connection, and of each only what a load needs: its status, and where it ends.
+/// Reads one answer after the other from a connection, and of each only what a load needs: its status, and its end.
 struct AnswerReader {
-    /// A head that has not come whole; otherwise empty, with its memory kept.
+    /// An incomplete head; otherwise empty, with its memory kept.
     private var head: [UInt8] = []
     private var status = 0
-    /// Bytes of the body that are still to come; nil before the head is whole.
+    /// The remaining bytes of the body; nil before the head is complete.
     private var missing: Int?
 
     init() { head.reserveCapacity(1024) }
 
-    /// - Parameter bytes: what came next, of which the first `count` count. No more than one answer's, since only one is
-    ///   asked for at a time.
-    /// - Returns: the status once the answer is whole.
+    /// - Parameter bytes: the next input, of which the first `count` are valid. It belongs to one answer at most,
+    ///   because only one is requested at a time.
+    /// - Returns: the status once the answer is complete.
     mutating func take(_ bytes: [UInt8], count: Int) throws(LoadFailure) -> Int? {
         var body = count
         if missing == nil {
@@ -41,12 +41,12 @@ struct AnswerReader {
 /// The head of an answer (RFC 9112 §4 and §6.2).
 struct AnswerHead: Equatable {
     let status: Int
-    /// Of the body, in bytes.
+    /// The length of the body, in bytes.
     let contentLength: Int
-    /// Of the head itself, with the empty line at its end.
+    /// The length of the head itself, with the empty line at its end.
     let byteCount: Int
 
-    /// - Returns: nil while the head is not whole.
+    /// - Returns: nil while the head is incomplete.
     init?(_ bytes: [UInt8], count: Int) throws(LoadFailure) {
         var (status, length, start) = (0, Int?.none, 0)
         var end = 1
@@ -81,7 +81,7 @@ struct AnswerHead: Equatable {
         return status
     }
 
-    /// - Returns: nil where the line is another field.
+    /// - Returns: nil if the line is another field.
     private static func contentLength(_ bytes: [UInt8], _ start: Int, _ end: Int) -> Int? {
         guard end - start > field.count, matches(bytes, start, field) else { return nil }
         var place = start + field.count
@@ -89,7 +89,7 @@ struct AnswerHead: Equatable {
         return number(bytes, place, end)
     }
 
-    /// Letters compare without regard to case.
+    /// Compares letters regardless of case.
     private static func matches(_ bytes: [UInt8], _ start: Int, _ wanted: [UInt8]) -> Bool {
         for index in wanted.indices {
             let byte = bytes[start + index]

@@ -4,15 +4,15 @@ import Glibc
 /// A connection to the service, with at most one request under way.
 struct Connection {
     let socket: Int32
-    /// When the request under way was due, in nanoseconds of ``Clock``.
+    /// The time at which the request under way was due, in nanoseconds of ``Clock``.
     var due: UInt64 = 0
     var isBusy = false
     private(set) var isClosed = false
-    /// What of the request is not sent yet: nothing, unless the socket had no room for it.
+    /// The unsent part of the request: empty unless the socket had no room for it.
     private(set) var unsent = 0..<0
     private var reader = AnswerReader()
 
-    /// Waits where the service's backlog is full.
+    /// Connects, and waits if the service's backlog is full.
     init(path: String) throws(LoadFailure) {
         socket = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         guard socket >= 0 else { throw LoadFailure(call: "socket") }
@@ -28,7 +28,7 @@ struct Connection {
         isClosed = true
     }
 
-    /// - Returns: whether nothing is left to be sent; also where the connection is broken, which reading finds out.
+    /// - Returns: true if nothing is left to be sent, or if the connection is broken, which reading detects.
     mutating func send(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
         unsent = range
         return sendRest(of: bytes)
@@ -56,13 +56,13 @@ struct Connection {
         case nothing, lost
     }
 
-    /// - Parameter buffer: where it may be read to; shared by all connections.
+    /// - Parameter buffer: the memory for reading, shared by all connections.
     mutating func receive(into buffer: inout [UInt8]) throws(LoadFailure) -> Received {
         let count = unsafe buffer.withUnsafeMutableBytes { buffer in
             unsafe recv(socket, buffer.baseAddress, buffer.count, 0)
         }
         if count < 0 { return errno == EAGAIN || errno == EINTR ? .nothing : .lost }
-        // Closed; with nothing under way that is no loss.
+        // Closed; that is no loss with nothing under way.
         if count == 0 { return .lost }
         guard isBusy else { throw LoadFailure("an answer came that was not asked for") }
         return try reader.take(buffer, count: count).map { .answer(status: $0) } ?? .nothing
@@ -78,7 +78,7 @@ enum Clock {
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    /// Seconds of processor time that this process has taken.
+    /// Seconds of processor time of this process.
     static var processor: Double {
         var usage = rusage()
         guard unsafe getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return 0 }

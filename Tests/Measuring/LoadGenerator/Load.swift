@@ -1,10 +1,10 @@
 import Glibc
 
-/// When requests are due.
+/// The times at which requests are due.
 struct Pace {
-    /// Nanoseconds from one request to the next; nil: whenever a connection has its answer.
+    /// Nanoseconds between requests; nil to send whenever a connection has its answer.
     private let interval: Double?
-    /// Nanoseconds after which none is due any more.
+    /// Nanoseconds after which no request is due any more.
     private let length: Double
 
     init(rate: Double?, seconds: Double?) {
@@ -12,16 +12,16 @@ struct Pace {
         length = (seconds ?? .infinity) * 1e9
     }
 
-    /// When request `number` is due; nil: never. All times in nanoseconds since the beginning.
+    /// The time at which request `number` is due; nil for never. All times are nanoseconds since the beginning.
     func due(_ number: Int, now: UInt64) -> UInt64? {
         let due = interval.map { Double(number) * $0 } ?? Double(now)
         return due < length ? UInt64(due) : nil
     }
 }
 
-/// The loop: sends what is due over whatever connection is free, and takes the answers.
+/// The loop: sends due requests over any free connection, and takes the answers.
 struct Load: ~Copyable {
-    /// What has not come after so many nanoseconds will not come. It measures nothing: it only ends a wait that has no end.
+    /// The longest wait for an answer, in nanoseconds. It measures nothing, and only ends a wait without end.
     private static let longestWait: UInt64 = 300_000_000_000
 
     private let requests: RequestList
@@ -36,7 +36,7 @@ struct Load: ~Copyable {
     private var began: UInt64 = 0
     private var measurement = Measurement()
 
-    /// Connects; sends nothing yet.
+    /// Connects, and sends nothing yet.
     init(socket: String, connections count: Int, requests: RequestList, pace: Pace) throws(LoadFailure) {
         let poll = try Poll(capacity: count)
         var connections: [Connection] = []
@@ -60,7 +60,7 @@ struct Load: ~Copyable {
             let now = Clock.now
             let next = try sendDue(now)
             guard underWay > 0 || next != nil else { break }
-            // Where all connections are busy it is an answer that is waited for, whatever is due.
+            // While all connections are busy, the loop waits for an answer, and ignores due requests.
             let limit = idle.isEmpty ? nil : next.map { began + $0 - min(now, began + $0) }
             let count = try poll.wait(nanoseconds: min(limit ?? Self.longestWait, Self.longestWait))
             if count == 0, limit == nil, Clock.now - now >= Self.longestWait {
@@ -73,9 +73,10 @@ struct Load: ~Copyable {
         return measurement
     }
 
-    /// Sends as much as is due and as connections are free.
+    /// Sends as many due requests as there are free connections.
     ///
-    /// - Returns: when the next is due, since the beginning; nil where there is none to come, or no connection for it.
+    /// - Returns: the time at which the next is due, since the beginning; nil if none is to come, or no connection is
+    ///   free.
     private mutating func sendDue(_ now: UInt64) throws(LoadFailure) -> UInt64? {
         while sent < requests.count, measurement.lostConnections < connections.count {
             guard let due = pace.due(sent, now: now - began) else { return nil }
@@ -105,16 +106,16 @@ struct Load: ~Copyable {
             connections[number].isBusy = false
             underWay -= 1
             idle.append(number)
-            // An answer to half a request: what follows would not be understood.
+            // An answer to half a request: the rest would be misunderstood.
             if !connections[number].unsent.isEmpty { drop(number) }
-            // At once, and not when all the others have been read.
+            // At once, and not after all the others have been read.
             _ = try sendDue(last)
         case .lost:
             drop(number)
         }
     }
 
-    /// It is not made anew: that answers are lost is a result, and none that is to be measured further.
+    /// Drops a connection without a new one: lost answers are a result, and end the measurement on it.
     private mutating func drop(_ number: Int) {
         connections[number].close()
         measurement.loseConnection(wasBusy: connections[number].isBusy)

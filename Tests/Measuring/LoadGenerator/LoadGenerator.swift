@@ -1,11 +1,11 @@
 import ArgumentParser
 import Foundation
 
-/// The load of `scripts/bench`: sends requests that were made before, over connections to a Unix socket, and says how long
-/// their answers took. One thread, and little processor time of its own, so that figures are the service's.
+/// The load of `scripts/bench`: sends prepared requests over connections to a Unix socket, and reports the times of
+/// their answers. It uses one thread, and little processor time of its own, so that the figures are the service's.
 ///
-/// `RequestList` has the requests, `Load` is the loop, `Poll` and `Connection` are epoll and sockets, `AnswerReader` is as
-/// much of HTTP as is needed, `Measurement` is what comes out.
+/// `RequestList` has the requests, `Load` is the loop, `Poll` and `Connection` are epoll and sockets, `AnswerReader` is
+/// the necessary part of HTTP, `Measurement` is the result.
 @main
 struct LoadGenerator: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -55,12 +55,12 @@ struct LoadGenerator: ParsableCommand {
     }
 }
 
-/// Why nothing was measured.
+/// The reason why nothing was measured.
 struct LoadFailure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 
-    /// A call that failed, with errno's number.
+    /// A failed call, with errno's number.
     init(call: String, error: Int32 = errno) { self.init("\(call): errno \(error)") }
 }

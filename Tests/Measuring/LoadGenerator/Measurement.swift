@@ -1,8 +1,8 @@
 import Histogram
 
-/// What a load came to.
+/// The result of a load.
 struct Measurement: Encodable {
-    /// In microseconds, to three digits.
+    /// Latencies in microseconds, to three digits.
     struct Latency: Encodable {
         var p50 = 0.0
         var p99 = 0.0
@@ -10,13 +10,13 @@ struct Measurement: Encodable {
         var max = 0.0
     }
 
-    /// Those that were sent.
+    /// The number of sent requests.
     private(set) var requests = 0
-    /// From the first request to the last answer.
+    /// The time from the first request to the last answer.
     private(set) var seconds = 0.0
-    /// How many answers, by status.
+    /// The number of answers, by status.
     private(set) var statuses: [String: Int] = [:]
-    /// Requests that got no answer.
+    /// The number of requests without an answer.
     private(set) var lost = 0
     private(set) var latency = Latency()
     /// Seconds of the load generator's own processor time.
@@ -27,12 +27,12 @@ struct Measurement: Encodable {
     }
 
     private(set) var lostConnections = 0
-    /// From 100 ns to an hour.
+    /// The range from 100 ns to an hour.
     private var histogram = Histogram<UInt64>(
         lowestDiscernibleValue: 100, highestTrackableValue: 3_600_000_000_000, numberOfSignificantValueDigits: .three)
     private var counts = [Int](repeating: 0, count: 1000)
 
-    /// - Parameter nanoseconds: from when the request was due.
+    /// - Parameter nanoseconds: the time since the request was due.
     mutating func count(status: Int, nanoseconds: UInt64) {
         counts[status] += 1
         histogram.record(nanoseconds)
@@ -43,7 +43,7 @@ struct Measurement: Encodable {
         if wasBusy { lost += 1 }
     }
 
-    /// Fills in what is said at the end.
+    /// Fills in the totals at the end.
     mutating func finish(requests: Int, seconds: Double, processor: Double) {
         (self.requests, self.seconds, self.processor) = (requests, seconds, processor)
         for (status, count) in counts.enumerated() where count > 0 { statuses[String(status)] = count }

@@ -6,7 +6,7 @@ import Glibc
     private let descriptor: Int32
     private var events: [epoll_event]
 
-    /// - Parameter capacity: how many events one wait may give.
+    /// - Parameter capacity: the most events of one wait.
     init(capacity: Int) throws(LoadFailure) {
         descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard descriptor >= 0 else { throw LoadFailure(call: "epoll_create1") }
@@ -15,12 +15,12 @@ import Glibc
 
     deinit { close(descriptor) }
 
-    /// Tells of `socket` under this number when there is something to be read.
+    /// Reports `socket` under this number when it is readable.
     func add(_ socket: Int32, number: Int) throws(LoadFailure) {
         try change(EPOLL_CTL_ADD, socket, number, EPOLLIN.rawValue)
     }
 
-    /// Whether it also tells when there is room for more to be written.
+    /// Sets whether the socket is also reported when it is writable.
     func watch(_ socket: Int32, number: Int, forRoom: Bool) throws(LoadFailure) {
         try change(EPOLL_CTL_MOD, socket, number, EPOLLIN.rawValue | (forRoom ? EPOLLOUT.rawValue : 0))
     }
@@ -30,8 +30,8 @@ import Glibc
         guard unsafe epoll_ctl(descriptor, operation, socket, &event) == 0 else { throw LoadFailure(call: "epoll_ctl") }
     }
 
-    /// - Parameter nanoseconds: how long is waited at most.
-    /// - Returns: how many sockets have something to tell.
+    /// - Parameter nanoseconds: the longest wait.
+    /// - Returns: the number of sockets with an event.
     mutating func wait(nanoseconds: UInt64) throws(LoadFailure) -> Int {
         var limit = timespec(tv_sec: Int(nanoseconds / 1_000_000_000), tv_nsec: Int(nanoseconds % 1_000_000_000))
         let count = unsafe epoll_pwait2(descriptor, &events, Int32(events.count), &limit, nil)
@@ -39,7 +39,7 @@ import Glibc
         return max(0, Int(count))
     }
 
-    /// The socket's number of event `index`, and whether there is room to write.
+    /// The socket's number of event `index`, and true if the socket is writable.
     subscript(index: Int) -> (number: Int, hasRoom: Bool) {
         let event = unsafe events[index]
         return unsafe (Int(event.data.u64), event.events & EPOLLOUT.rawValue != 0)

@@ -1,14 +1,14 @@
-/// Requests in the order in which they are to be sent, as one piece of memory.
+/// Requests in the order of sending, in one piece of memory.
 struct RequestList {
     let bytes: [UInt8]
     private let ranges: [Range<Int>]
 
     var count: Int { ranges.count }
 
-    /// Where request `number` stands in ``bytes``.
+    /// The position of request `number` in ``bytes``.
     subscript(number: Int) -> Range<Int> { ranges[number] }
 
-    /// - Parameter bytes: the requests, each behind its length as 4 bytes, the most significant first.
+    /// - Parameter bytes: the requests, each after its length as 4 bytes, the most significant first.
     init(_ bytes: [UInt8]) throws(LoadFailure) {
         self.bytes = bytes
         var ranges: [Range<Int>] = []

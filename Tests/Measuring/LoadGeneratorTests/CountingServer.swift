@@ -4,19 +4,19 @@ import NIOPosix
 import Synchronization
 import TestSupport
 
-/// Answers each request, which it knows by its size, with the status that a test gives its number.
+/// Answers each request, recognised by its size, with the status that a test gives its number.
 final class CountingServer: Sendable {
     private let directory: FreshDirectory
-    /// One thread: whoever keeps it busy keeps everybody waiting.
+    /// One thread, so that a busy request delays all others.
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     private let channel: any Channel
     let path: String
 
     /// - Parameters:
-    ///   - size: of each request, in bytes.
-    ///   - reads: how many bytes it takes at a time.
-    ///   - stall: how long it answers nobody when request `number` comes, counted from 1.
-    ///   - status: what request `number` is answered with; nil closes the connection.
+    ///   - size: the size of each request in bytes.
+    ///   - reads: the number of bytes read at a time.
+    ///   - stall: the time without any answer when request `number` arrives, counted from 1.
+    ///   - status: the status of the answer to request `number`; nil closes the connection.
     init(
         size: Int = 32, reads: Int = 65_536, stall: Duration = .zero, at number: Int = 0,
         status: @escaping @Sendable (Int) -> String?
@@ -42,7 +42,7 @@ final class CountingServer: Sendable {
     }
 }
 
-/// Requests so far.
+/// The number of requests so far.
 private final class Counter: Sendable {
     private let count = Mutex(0)
     private let stall: Duration

@@ -4,7 +4,7 @@ import Testing
 @testable import load_generator
 
 @Suite("The load generator") struct LoadTests {
-    /// As many requests as are wanted, each `size` bytes long.
+    /// `count` requests, each `size` bytes long.
     private func requests(_ count: Int, size: Int = 32) throws -> RequestList {
         let request = [0, 0, UInt8(size >> 8), UInt8(size & 0xFF)] + [UInt8](repeating: UInt8(ascii: "x"), count: size)
         return try RequestList((0..<count).flatMap { _ in request })
@@ -19,7 +19,7 @@ import Testing
         return try load.run()
     }
 
-    @Test("every request is sent once, and answers are counted by their status")
+    @Test("sends every request once, and counts answers by their status")
     func statuses() async throws {
         let server = try await CountingServer { $0 % 10 == 0 ? "503 Service Unavailable" : "200 OK" }
         let measured = try run(server, connections: 7, try requests(100))
@@ -31,19 +31,19 @@ import Testing
         try await server.stop()
     }
 
-    @Test("at a given rate a service that stands still makes all requests late that were due meanwhile, not one alone")
+    @Test("measures all requests due during a stall as late at a given rate, not one alone")
     func omission() async throws {
         // 200 a second: for 0.4 s nothing is answered, and 80 requests are due, of which 50 wait for 0.15 s or more.
         let server = try await CountingServer(stall: .milliseconds(400), at: 100) { _ in "200 OK" }
         let measured = try run(server, try requests(200), rate: 200)
         #expect(measured.statuses == ["200": 200])
         #expect(measured.latency.p99 > 350_000)
-        // Nothing is due before its time.
+        // No request is due before its time.
         #expect(measured.seconds >= 199 / 200)
         try await server.stop()
     }
 
-    @Test("nothing is sent that is due after the load's time")
+    @Test("sends nothing that is due after the load's time")
     func length() async throws {
         let server = try await CountingServer { _ in "200 OK" }
         let measured = try run(server, connections: 4, try requests(1000), rate: 100, seconds: 0.5)
@@ -52,7 +52,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test("a connection that breaks loses its request, and the others go on")
+    @Test("loses the request of a broken connection, and continues on the others")
     func lost() async throws {
         let server = try await CountingServer { $0 == 5 ? nil : "200 OK" }
         let measured = try run(server, connections: 2, try requests(50))
@@ -61,7 +61,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test("a request that a socket has no room for is sent in pieces")
+    @Test("sends a request in parts when the socket has no room for it")
     func large() async throws {
         let size = 60_000
         let server = try await CountingServer(size: size, reads: 4096) { _ in "200 OK" }
@@ -69,7 +69,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test("requests that are not as long as they are said to be are refused")
+    @Test("refuses requests shorter or longer than stated")
     func truncated() {
         #expect(throws: LoadFailure.self) { try RequestList([0, 0, 0, 3, 1, 2]) }
         #expect(throws: LoadFailure.self) { try RequestList([0, 0]) }
@@ -81,11 +81,11 @@ import Testing
     private let answer = Array(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length:  5\r\n\r\nabcde".utf8)
 
-    @Test("an answer is whole once its body is, in whatever pieces it comes")
+    @Test("completes an answer with its body, in any pieces")
     func pieces() throws {
         for size in 1...answer.count {
             var reader = AnswerReader()
-            // Twice: the second must not see anything of the first.
+            // Twice: the second reader must not receive any part of the first answer.
             for _ in 0..<2 {
                 var results: [Int?] = []
                 for start in stride(from: 0, to: answer.count, by: size) {
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test(
-        "what is no answer of a known length is refused",
+        "refuses anything but an answer of known length",
         arguments: [
             "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", "nonsense\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", "HTTP/1.1 20x OK\r\n",

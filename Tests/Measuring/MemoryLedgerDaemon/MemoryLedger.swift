@@ -6,7 +6,7 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// paytokend as it is, with a ledger in memory: what `scripts/bench` compares the durable one with.
+/// The unchanged paytokend with a ledger in memory, with which `scripts/bench` compares the durable one.
 ///
 ///     paytokend-memory-ledger CONFIGURATION
 @main
@@ -21,8 +21,8 @@ struct MemoryLedgerDaemon {
     }
 }
 
-/// A ledger that keeps claims and keys in memory and no record: it decides as the real one does, writes nothing, and
-/// has forgotten everything after a restart. Not for service.
+/// A ledger that keeps claims and keys in memory and no record. It decides as the real one does, writes nothing, and
+/// loses everything at a restart. Not for service.
 final class MemoryLedger: SingleNodeLedger {
     private struct Claim {
         let caller: String
@@ -31,7 +31,7 @@ final class MemoryLedger: SingleNodeLedger {
         let publicKeyHash: PublicKeyHash
         let at: Date
         var repeats = 0
-        /// The last release's.
+        /// The last release's attempt.
         var attempt: AttemptName?
     }
 
@@ -186,7 +186,7 @@ final class MemoryLedger: SingleNodeLedger {
         return nil
     }
 
-    // MARK: No record
+    // MARK: Unrecorded
 
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
         state.withLock { state in

@@ -4,13 +4,14 @@ import Histogram
 import PaymentToken
 import StrictJSON
 
-/// How long the daemon's check of a payment token's signature takes, by itself: `SignatureEvidence` over tokens as they are
-/// minted, on one thread, for so many seconds. The certificates are left out, since the daemon remembers accepted chains.
+/// The duration of the daemon's check of a payment token's signature alone: `SignatureEvidence` over payment tokens as
+/// minted, on one thread, for so many seconds. Certificates are excluded, because the daemon caches accepted chains.
 ///
 ///     verification-price TOKENS SECONDS
 ///
-/// TOKENS has a payment token on each line. Prints verifications a second, the processor time of one, and the times of
-/// single ones at the 50th and 99th of 100, all three in microseconds. Exit status 1 when a signature is found invalid.
+/// TOKENS has a payment token on each line. Prints verifications per second, the processor time of one, and the times
+/// of single ones at the 50th and 99th percentile, all three in microseconds. Exit status 1 if a signature is found
+/// invalid.
 @main
 struct VerificationPrice {
     static func main() {
@@ -36,7 +37,7 @@ struct VerificationPrice {
     private static func measure(_ tokens: [PaymentToken], nanoseconds: UInt64) throws {
         var times = Histogram<UInt64>(
             lowestDiscernibleValue: 10, highestTrackableValue: 60_000_000_000, numberOfSignificantValueDigits: .three)
-        // The first is slower than all others.
+        // The first one is slower than all others.
         _ = try SignatureEvidence(of: tokens[0])
         let (began, spent) = (time(CLOCK_MONOTONIC), time(CLOCK_PROCESS_CPUTIME_ID))
         var (now, count) = (began, 0)

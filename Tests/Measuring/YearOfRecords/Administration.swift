@@ -2,9 +2,10 @@ import AuditChain
 import Crypto
 import Refusals
 
-// What persons do, and the daemon itself, with its records and in the truth. All records of an act are of the same moment.
+// Acts of persons and of the daemon itself, with their records and in the truth. All records of an act have the same
+// time.
 extension Year {
-    /// For what no story puts into a ledger that will be lost.
+    /// The place of an act, which no story puts into a ledger that will be lost.
     func kept(_ place: Truth.Place?) throws -> Truth.Place {
         guard let place else { throw YearFailure("the story loses what it needs") }
         return place
@@ -12,7 +13,7 @@ extension Year {
 
     // MARK: Nodes
 
-    /// The daemon starts. 3 records.
+    /// Starts the daemon. 3 records.
     func begin(_ node: Int, _ now: Int64, _ version: String, isAfterCrash: Bool = false) async throws {
         nodes[node].isDown = false
         let place = try kept(await act(node, now, .start(version: AuditText(version))))
@@ -20,7 +21,7 @@ extension Year {
         try await configure(node, now, isReload: false)
     }
 
-    /// The daemon stops. 1 record.
+    /// Stops the daemon. 1 record.
     func end(_ node: Int, _ now: Int64, _ version: String) async throws {
         let place = try kept(await act(node, now, .stop))
         truth.stops.append(Truth.Life(at: place, version: version))
@@ -28,7 +29,7 @@ extension Year {
         nodes[node].isDown = true
     }
 
-    /// 2 records; 1 where the file is refused.
+    /// Loads a configuration. 2 records; 1 if the file is refused.
     func configure(_ node: Int, _ now: Int64, isReload: Bool, isRefused: Bool = false) async throws {
         let name = "\(seed) configuration \(configuration) of \(nodes[node].name)"
         let file = isRefused ? nil : AuditDigest.of(name.utf8)
@@ -54,7 +55,7 @@ extension Year {
 
     // MARK: Keys
 
-    /// A merchant's next key. 1 record.
+    /// Generates a merchant's next key. 1 record.
     func generate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         let standing = merchants[merchant]
         let key = MerchantKey(
@@ -64,12 +65,12 @@ extension Year {
         key.life.created = Truth.Step(at: place, by: person.rawValue)
     }
 
-    /// The request for the certificate of the merchant's newest key. 1 record.
+    /// Requests the certificate of the merchant's newest key. 1 record.
     func requestCertificate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         try await act(node, now, .csrCreate, by: person, key: newest(merchant))
     }
 
-    /// The certificate of the merchant's newest key comes in: from now on that is the one in use. 1 record.
+    /// Imports the certificate of the merchant's newest key, which is in use from then on. 1 record.
     func activate(_ node: Int, _ now: Int64, _ merchant: Int, by person: Person) async throws {
         let (key, former) = (try newest(merchant), merchants[merchant].current)
         let certificate = AuditDigest.of("certificate of \(key.hash.hex)".utf8)
@@ -90,7 +91,7 @@ extension Year {
         return key
     }
 
-    /// A key's change of state, as it is recorded. 1 record.
+    /// Records a key's change of state. 1 record.
     func change(
         _ node: Int, _ now: Int64, _ key: MerchantKey, to state: AuditKeyState, by person: Person, _ reason: String,
         approval: String? = nil
@@ -116,7 +117,7 @@ extension Year {
 
     // MARK: Second persons
 
-    /// What no approval is asked for again under.
+    /// An identifier that no other approval has.
     func nextApproval() throws -> ApprovalIdentifier {
         guard let identifier = ApprovalIdentifier(bytes: random.bytes(8)) else {
             throw YearFailure("an approval's name has not 8 bytes")
@@ -124,9 +125,9 @@ extension Year {
         return identifier
     }
 
-    /// A person asks for what another one has to approve. 1 record.
+    /// A person requests an operation that another one has to approve. 1 record.
     ///
-    /// - Parameter name: the story's for the request.
+    /// - Parameter name: the story's name for the request.
     func ask(
         _ name: String, _ node: Int, _ now: Int64, _ operation: ApprovalOperation, by person: Person,
         key: MerchantKey? = nil, reason: String, as given: ApprovalIdentifier? = nil
@@ -143,9 +144,9 @@ extension Year {
                 requested: place, by: person.rawValue))
     }
 
-    /// How it ends. 1 record.
+    /// Ends a request. 1 record.
     ///
-    /// - Parameter person: nil where nobody decided in time.
+    /// - Parameter person: nil if it expired without a decision.
     /// - Returns: the approval, in hexadecimal.
     @discardableResult
     func decide(
@@ -168,7 +169,7 @@ extension Year {
         return approval.approval
     }
 
-    /// Who asked tries to approve it alone. 1 record.
+    /// The requester tries to approve it alone. 1 record.
     func decideAlone(_ name: String, _ node: Int, _ now: Int64, by person: Person) async throws {
         let (_, approval) = try pending(name)
         try await record(
@@ -183,9 +184,9 @@ extension Year {
         return (position, truth.approvals[position])
     }
 
-    // MARK: The keys that seal
+    // MARK: Audit keys
 
-    /// What a node knows at first sight of the others'. A record for each of them.
+    /// Records the other nodes' keys that a node trusts on first use. A record for each of them.
     func pinOthers(_ node: Int, _ now: Int64) async throws {
         for other in nodes.indices where other != node {
             guard let pin = KeyPin(firstSight: nodes[other].keys, of: nodes[other].node) else { continue }
@@ -193,7 +194,7 @@ extension Year {
         }
     }
 
-    /// Another key seals: the former one seals its announcement. 3 records.
+    /// Changes the audit key: the former one seals its announcement. 3 records.
     func changeAuditKey(_ name: String, _ node: Int, _ now: Int64, by person: Person, _ reason: String) async throws {
         let key = try Self.key(&random)
         let (from, to) = (nodes[node].keyId, try NodeRecord.checkpointKey(key).keyId)
@@ -210,7 +211,7 @@ extension Year {
         try await seal(node, now)
     }
 
-    /// A node takes another one's new key by the word of the former one. 1 record.
+    /// A node trusts another one's new key because the former one announced it. 1 record.
     func pinNext(_ node: Int, _ now: Int64, of other: Int) async throws {
         let keys = nodes[other].keys
         guard keys.count > 1, let announcement = auditKeyAnnouncement else {

@@ -1,10 +1,10 @@
 import AuditChain
 
-/// The configuration files of the year: the first one, and what each later one changes.
+/// The configuration files of the year: the first one, and the changes of each later one.
 enum Configurations {
     struct Change {
         let name: String
-        /// Nil: the name is new.
+        /// The previous value; nil if the name is new.
         let before: String?
         let after: String
     }
@@ -40,7 +40,7 @@ enum Configurations {
         return values
     }
 
-    /// - Parameter number: 2 or 3; nothing for the first file.
+    /// - Parameter number: 2 or 3; the first file has no changes.
     static func changes(in number: Int) -> [Change] {
         switch number {
         case 2:
@@ -62,7 +62,7 @@ enum Configurations {
         }
     }
 
-    /// What is in force with this file. It fits into one record.
+    /// The recorded values in force with this file, which fit into one record.
     static func events(of number: Int, node: String) -> [AuditEvent] {
         var values = first
         values["ledger.node"] = node

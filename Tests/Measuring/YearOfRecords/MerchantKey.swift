@@ -1,6 +1,6 @@
 import AuditChain
 
-/// A key, as the year's story knows it.
+/// A key in the year's story.
 final class MerchantKey {
     let hash: AuditDigest
     let merchant: String
@@ -8,9 +8,9 @@ final class MerchantKey {
     let algorithm: String
     let protection: AuditProtection
     var state = AuditKeyState.preActivation
-    /// Until when it opens payment tokens after its deactivation, milliseconds since 1970.
+    /// The time until which it opens payment tokens after its deactivation, milliseconds since 1970.
     var cutOff: Int64 = .min
-    /// When its successor was activated, milliseconds since 1970.
+    /// The time at which its successor was activated, milliseconds since 1970.
     var succeededAt: Int64?
     var life: Truth.Key
 
@@ -26,16 +26,17 @@ final class MerchantKey {
     func opens(at now: Int64) -> Bool { state == .active || state == .deactivated && now < cutOff }
 }
 
-/// A merchant with the key that its payment tokens are under, and the one before.
+/// A merchant with the key of its payment tokens, and the previous one.
 struct Merchant {
     let identifier: String
     let algorithm: String
-    /// Of all payments.
+    /// The share of all payments.
     let share: Double
     var current: MerchantKey?
     var former: MerchantKey?
 
-    /// Payment tokens under the former key arrive for hours after a rotation, and a few when it opens nothing any more.
+    /// The share of payment tokens under the former key: they arrive for hours after a rotation, and a few when it
+    /// opens nothing any more.
     func formerShare(at now: Int64) -> Double {
         guard let former, let succeeded = former.succeededAt else { return 0 }
         let hours = Double(now - succeeded) / 3_600_000

@@ -2,31 +2,32 @@ import AuditChain
 import Crypto
 import Foundation
 
-/// One node's record, written as its export has it: records, with a checkpoint behind every 1,000 and where the daemon makes one.
+/// One node's record, written in the form of its export: records, with an audit checkpoint after every 1,000 and where
+/// the daemon makes one.
 final class NodeRecord {
     let name: String
-    /// All that ever sealed, the oldest first.
+    /// All keys that ever sealed, oldest first.
     private(set) var keys: [CheckpointKey] = []
     private(set) var checkpoints = 0
-    /// The latest time that a record has, by whatever clock.
+    /// The latest time of a record, by any clock.
     private(set) var newest = AuditTime.earliest
-    /// What the node's clock is ahead by, in milliseconds.
+    /// The advance of the node's clock, in milliseconds.
     var clockAhead: Int64 = 0
-    /// Serves nothing.
+    /// True while the node serves nothing.
     var isDown = false
-    /// Until when its worker is away, milliseconds since 1970.
+    /// The time until which its worker is away, milliseconds since 1970.
     var workerAwayUntil: Int64 = .min
-    /// Payment tokens are refused by their signing time until the clock is accepted.
+    /// True while payment tokens are refused by their signing time, until the clock is accepted.
     var refusesBySigningTime = false
-    /// Payment tokens signed before this are refused after a restore.
+    /// The signing time before which payment tokens are refused after a restore.
     var servedFrom: Int64 = .min
-    /// What is recorded now will be lost with the ledger; nil: it stays.
+    /// The loss of the ledger with the present records; nil if they remain.
     var loss: Truth.Loss?
 
     private var head: ChainHead
     private var sealed = 0
     private var signing: (key: P256.Signing.PrivateKey, keyId: AuditDigest)
-    /// By which keys checkpoints were signed since ``takeSeals()``.
+    /// The keys of the audit checkpoints since ``takeSeals()``.
     private var seals: [AuditDigest] = []
     private var buffer: [UInt8] = []
     private let file: FileHandle
@@ -49,7 +50,7 @@ final class NodeRecord {
     var sequence: Int { head.sequence }
     var keyId: AuditDigest { signing.keyId }
 
-    /// From now on this key seals.
+    /// Makes this key seal from now on.
     func use(_ key: P256.Signing.PrivateKey) throws {
         let checkpointKey = try Self.checkpointKey(key)
         keys.append(checkpointKey)
@@ -63,7 +64,7 @@ final class NodeRecord {
         return checkpointKey
     }
 
-    /// - Returns: the record's sequence; nil when the ledger that it went into will be lost.
+    /// - Returns: the record's sequence; nil if its ledger will be lost.
     func append(_ record: AuditRecord) async throws -> Int? {
         guard loss == nil else { return nil }
         let line = head.append(record)
@@ -77,7 +78,7 @@ final class NodeRecord {
         return line.sequence
     }
 
-    /// Makes a checkpoint of all that is recorded, unless there is one.
+    /// Makes an audit checkpoint of all records, unless there is one.
     func seal(at time: AuditTime) async throws {
         guard loss == nil, sealed < head.sequence, let checkpoint = head.checkpoint(at: time, keyId: signing.keyId)
         else {
@@ -115,7 +116,7 @@ final class NodeRecord {
     }
 }
 
-/// Why no year was written.
+/// The reason why no year was written.
 struct YearFailure: Error, CustomStringConvertible {
     let description: String
 

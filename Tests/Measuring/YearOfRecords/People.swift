@@ -1,6 +1,6 @@
 import AuditChain
 
-/// Who administers, and who looks.
+/// The administrators, and the auditor.
 enum Person: String, CaseIterable {
     case alice, bob, carol
     /// The auditor.
@@ -20,22 +20,22 @@ enum Person: String, CaseIterable {
     }
 }
 
-/// A program that has payment tokens opened, and when it does.
+/// A program that requests the decryption of payment tokens, with its hours.
 struct PaymentCaller {
     let name: String
     let uid: UInt32
-    /// By the hour of the day, UTC.
+    /// The weights by hour of the day, UTC.
     let hours: [Double]
-    /// From Sunday to Saturday.
+    /// The weights from Sunday to Saturday.
     let weekdays: [Double]
-    /// Whether it asks for signatures of the identity key too.
+    /// True if it also requests signatures of the identity key.
     let opensSessions: Bool
 
     var caller: AuditCaller {
         AuditCaller(name: AuditText(name), uid: uid, gid: 1000, pid: Int32(uid) * 3, comm: AuditText("node"))
     }
 
-    /// How much it asks for in an hour, against the other hours of the week and the other callers.
+    /// The weight of its requests in an hour, relative to the other hours of the week and the other callers.
     func weight(weekday: Int, hour: Int) -> Double { hours[hour] * weekdays[weekday] }
 
     /// Low at night, high on Fridays.
@@ -58,7 +58,7 @@ struct PaymentCaller {
         settlementBatch,
     ]
 
-    /// At 03:00, and at no other time but when somebody misuses it.
+    /// Active at 03:00 only, except when it is misused.
     static let settlementBatch = PaymentCaller(
         name: "settlement-batch", uid: 1010,
         hours: [

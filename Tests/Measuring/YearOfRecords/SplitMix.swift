@@ -1,6 +1,7 @@
 import AuditChain
 
-/// Random, and the same for the same seed: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators").
+/// A random generator with the same values for the same seed: SplitMix64 (Steele, Lea, Flood, "Fast splittable
+/// pseudorandom number generators").
 struct SplitMix {
     private var state: UInt64
 
@@ -14,10 +15,11 @@ struct SplitMix {
         return value ^ (value >> 31)
     }
 
-    /// From 0, and less than 1.
+    /// A value from 0, and less than 1.
     mutating func unit() -> Double { Double(next() >> 11) / 9_007_199_254_740_992 }
 
-    /// From 0, and less than `bound`, which is positive. For small bounds the bias of the remainder is of no account.
+    /// A value from 0, and less than `bound`, which is positive. For small bounds the bias of the remainder is
+    /// negligible.
     mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
 
     mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(truncatingIfNeeded: next() >> 32) } }
@@ -32,7 +34,7 @@ struct SplitMix {
         return AuditDigest(bytes: bytes) ?? .zero
     }
 
-    /// A position, each as likely as its weight; the last one where no weight is positive.
+    /// A position, each with the probability of its weight; the last one if no weight is positive.
     mutating func choice(_ weights: [Double]) -> Int {
         var left = unit() * weights.reduce(0, +)
         for (position, weight) in weights.enumerated() {

@@ -1,13 +1,13 @@
 import AuditChain
 
-/// What takes place in the year whatever the number of records: at which day, counted from 0, and time.
+/// The events of the year that do not depend on the number of records: each with its day, counted from 0, and time.
 struct Story {
     static let version = "1.4.0"
     static let laterVersion = "1.5.0"
 
     private(set) var acts: [Act] = []
     let start: Int64
-    /// Whether there are so many records that daily ones do not displace the others.
+    /// True if there are so many records that daily events do not displace the others.
     let isDaily: Bool
 
     init(of year: Year) {
@@ -21,7 +21,7 @@ struct Story {
 
     /// - Parameters:
     ///   - time: `09:00`, or `09:00:30`.
-    ///   - records: how many it leaves.
+    ///   - records: the number of records of the event.
     mutating func on(
         _ day: Int, _ time: String, records: Int, _ perform: @escaping (Year, Int64) async throws -> Void
     ) {
@@ -60,7 +60,7 @@ struct Story {
         tellIdentity()
     }
 
-    /// The one key that comes in by a file, which nobody does alone.
+    /// The only key imported from a file, which needs two persons.
     private mutating func tellIdentity() {
         on(0, "03:00", records: 1) { year, now in
             let key = MerchantKey(
@@ -139,6 +139,6 @@ struct Story {
         }
     }
 
-    /// The day of the copy that replaces the ledger that is lost.
+    /// The day of the copy that replaces the lost ledger.
     static let copy = 155
 }

@@ -1,7 +1,7 @@
 import AuditChain
 import Refusals
 
-// What becomes of the merchants' keys.
+// The life of the merchants' keys.
 extension Story {
     mutating func tellKeys() {
         tellRotation(of: 0, from: 60, by: .carol)
@@ -28,7 +28,7 @@ extension Story {
             key.cutOff = now + Year.day
             try await year.change(0, now, key, to: .deactivated, by: person, "rotation")
         }
-        // Payment tokens that were on their way, before the cut-off and after it.
+        // Payment tokens under way, before the cut-off and after it.
         for (node, day, time) in [
             (0, day + 3, "13:00"), (1, day + 3, "18:30"), (2, day + 4, "08:15"), (1, day + 4, "11:40"),
         ] {
@@ -39,7 +39,7 @@ extension Story {
         }
     }
 
-    /// A key is set aside for a day; the first request to take it back is rejected.
+    /// A key is suspended for a day; the first request to resume it is rejected.
     private mutating func tellSuspension() {
         func key(_ year: Year) throws -> MerchantKey {
             guard let key = year.merchants[3].current else { throw YearFailure("there is no key to suspend") }
@@ -65,7 +65,7 @@ extension Story {
         }
     }
 
-    /// Somebody uses a key past the daemon; it is suspended at once, and compromised with the second person.
+    /// An insider uses a key without the daemon; it is suspended at once, and compromised with the second person.
     private mutating func tellCompromise() {
         let merchant = 1
         func key(_ year: Year) throws -> MerchantKey {
@@ -88,14 +88,14 @@ extension Story {
             try await year.change(
                 0, now, key(year), to: .compromised, by: .bob, "uses that are not in the record", approval: approval)
         }
-        // A payment token under the key that is given up.
+        // A payment token under the compromised key.
         on(215, "16:50", records: 1) { year, now in try await year.payment(1, now, 0, key(year)) }
         on(215, "16:55", records: 1) { year, now in try await year.generate(0, now, merchant, by: .carol) }
         on(215, "17:00", records: 1) { year, now in try await year.requestCertificate(0, now, merchant, by: .carol) }
         on(216, "09:00", records: 1) { year, now in try await year.activate(0, now, merchant, by: .carol) }
     }
 
-    /// The first rotation's old key: one request is withdrawn, one lapses, and the third one is carried out.
+    /// The first rotation's old key: one request is withdrawn, one expires, and the third one is carried out.
     private mutating func tellDestruction() {
         func key(_ year: Year) throws -> MerchantKey {
             guard let key = year.merchants[0].former else { throw YearFailure("there is no key to destroy") }
@@ -132,7 +132,7 @@ extension Story {
         }
     }
 
-    /// Replays on one day; and the caller of the night has payment tokens opened in the afternoon.
+    /// Replays on one day; and the night caller has payment tokens opened in the afternoon.
     private mutating func tellUncommonUse() {
         for number in 0..<12 {
             on(240, "13:\(10 + number * 3)", records: 1) { year, now in try await year.replay(number % 3, now) }

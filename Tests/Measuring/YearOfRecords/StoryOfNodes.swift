@@ -1,7 +1,7 @@
 import AuditChain
 import Refusals
 
-// What befalls the nodes: configuration, crashes, an upgrade, clocks, a lost ledger, another audit key.
+// Events of the nodes: configuration, crashes, an upgrade, clocks, a lost ledger, another audit key.
 extension Story {
     mutating func tellNodes() {
         tellConfiguration()
@@ -53,7 +53,7 @@ extension Story {
         }
     }
 
-    /// A node's clock is set three hours ahead, and back; until that is accepted it refuses by signing times.
+    /// A node's clock is set three hours ahead, and back; until the acceptance it refuses by signing times.
     private mutating func tellClock() {
         let node = 1
         func refused(_ day: Int, _ time: String) {
@@ -100,8 +100,8 @@ extension Story {
         }
     }
 
-    /// A ledger is lost and a copy of five days before takes its place: what came between is gone, and sequences go on from the
-    /// copy.
+    /// A ledger is lost, and a copy of five days before replaces it. The records in between are gone, and sequences
+    /// continue from the copy.
     private mutating func tellLoss() {
         let (node, day) = (2, Self.copy + 5)
         on(day, "02:30", records: 0) { year, now in
@@ -112,7 +112,7 @@ extension Story {
             guard let loss = year.nodes[node].loss else { throw YearFailure("no ledger was lost") }
             year.truth.losses.append(loss)
             year.nodes[node].loss = nil
-            // What it had released nobody knows any more.
+            // Its releases are unknown now.
             year.recent.removeAll()
             try await year.begin(node, now, Self.laterVersion, isAfterCrash: true)
             // Until the restore is accepted.
@@ -124,7 +124,7 @@ extension Story {
         }
         on(day, "04:25", records: 2) { year, now in
             let loss = year.truth.losses[0]
-            // The token remembers the last checkpoint of the ledger that was lost, and that sealed all.
+            // The HSM token remembers the lost ledger's last audit checkpoint, which sealed everything.
             let (ledger, token) = (year.nodes[node].sequence, loss.copyEndsAt + loss.records)
             let servedFrom = AuditTime(milliseconds: now + 5 * 60_000)
             let approval = try await year.decide("restore", node, now, .approve, by: .bob)

@@ -1,8 +1,8 @@
 import AuditChain
 import Foundation
 
-/// The log that the HSM which all three nodes use keeps of its keys: each use when it takes place, whoever asked for it, and
-/// whatever becomes of its record.
+/// The log of key uses in the HSM that all three nodes share: each use at its time, by any requester, with or without a
+/// record.
 final class TokenLog {
     private let file: FileHandle
     private var buffer: [UInt8] = []

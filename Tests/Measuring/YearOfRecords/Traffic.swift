@@ -1,15 +1,15 @@
 import AuditChain
 import Refusals
 
-// What payment callers ask for, hour by hour.
+// The requests of payment callers, hour by hour.
 extension Year {
-    /// Nothing is asked for before the first keys are there.
+    /// The hour before which nothing is requested, because the first keys are not there.
     private static let opening = 6
 
-    /// When somebody sends payment tokens that were released already, in hours since the start.
+    /// The hours since the start in which a caller replays payment tokens.
     static let burst = 240 * 24 + 13..<240 * 24 + 15
 
-    /// How much is asked for in an hour since the start, against the other hours.
+    /// The weight of the requests in an hour since the start, relative to the other hours.
     func weight(hour: Int) -> Double {
         guard hour >= Self.opening else { return 0 }
         let weight = callerWeights(at: start + Int64(hour) * Self.hour).reduce(0, +)
@@ -23,7 +23,7 @@ extension Year {
         return PaymentCaller.all.map { $0.weight(weekday: weekday, hour: Int(hours % 24)) }
     }
 
-    /// One record of a payment caller's.
+    /// Makes one record of a payment caller.
     func arrival(at now: Int64) async throws {
         let serving = nodes.indices.filter { !nodes[$0].isDown }
         let node = serving[random.below(serving.count)]
@@ -42,14 +42,14 @@ extension Year {
         }
     }
 
-    /// Refusals before a request was read whole, within one minute.
+    /// Records refusals before a request was read completely, within one minute.
     private func summary(_ node: Int, _ now: Int64) async throws {
         let codes: [RefusalCode] = [.forbidden, .notFound, .methodNotAllowed, .requestTooLarge, .requestTimeout]
         var counts = [codes[random.below(codes.count)]: 1 + random.below(40)]
         counts[.forbidden, default: 0] += random.below(3)
         let since = AuditTime(milliseconds: (now / 60_000 - 1) * 60_000 + nodes[node].clockAhead)
         guard let summary = RefusalSummary(since: since, counts: counts) else { return }
-        // A peer that no rule matches, or a caller that is allowed something else.
+        // A peer that no rule matches, or a caller with another role.
         let caller =
             random.unit() < 0.5
             ? AuditCaller(name: nil, uid: 4000 + UInt32(random.below(3)), gid: 4000)
@@ -83,7 +83,7 @@ extension Year {
         }
     }
 
-    /// A reason to refuse by chance; nil most of the time.
+    /// A random reason for a refusal; nil most of the time.
     private func chance() -> RefusalCode? {
         let chances: [(RefusalCode, Double)] = [
             (.signingTimeOutsideWindow, 0.0015), (.unknownPublicKeyHash, 0.0012), (.signatureInvalid, 0.001),
@@ -100,7 +100,7 @@ extension Year {
         return nil
     }
 
-    /// A payment token under a key: released, unless there is a reason to refuse it.
+    /// Releases a payment token under a key, unless there is a reason to refuse it.
     func payment(
         _ node: Int, _ now: Int64, _ callerNumber: Int, _ key: MerchantKey, refused: RefusalCode? = nil
     ) async throws {
@@ -108,7 +108,7 @@ extension Year {
         let (reference, transaction) = (random.digest(), random.digest())
         let event = AuditEvent.decrypt(reference: reference)
         let standing = nodes[node]
-        // In the order in which the daemon looks.
+        // In the order of the daemon's checks.
         let code: RefusalCode? =
             if refused == .malformedToken || refused == .signatureInvalid || refused == .certificateUntrusted {
                 refused
@@ -137,7 +137,7 @@ extension Year {
             _ = try await use(
                 node, now, event, .refused(code ?? .internalError), caller, key: key.hash, transaction: transaction)
         case .amountMismatch?, .currencyMismatch?:
-            // Found in what was decrypted.
+            // Found in the decrypted data.
             _ = try await use(
                 node, now, event, .refused(code ?? .internalError), caller, merchant: key.merchant, key: key.hash,
                 transaction: transaction, protection: key.protection, usesToken: true)
@@ -159,7 +159,7 @@ extension Year {
         }
     }
 
-    /// The same caller has the same transaction again; another release where none can be had.
+    /// The same caller repeats a transaction; another release if none can be repeated.
     private func again(_ node: Int, _ now: Int64, _ caller: Int) async throws {
         let standing = nodes[node]
         guard !standing.refusesBySigningTime, now >= standing.servedFrom, now >= standing.workerAwayUntil,
@@ -177,7 +177,7 @@ extension Year {
         totals.countSuperseded(key: release.key.hash, caller: PaymentCaller.all[caller].name)
     }
 
-    /// Somebody sends a payment token that was released already, for another order.
+    /// A caller sends a payment token that was already released, for another order.
     func replay(_ node: Int, _ now: Int64) async throws {
         let caller = PaymentCaller.all[1]
         let reference = random.digest()

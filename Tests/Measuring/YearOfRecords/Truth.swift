@@ -1,9 +1,9 @@
 import AuditChain
 import Refusals
 
-/// What really happened in the year, counted while it is decided and before it is recorded.
+/// The actual events of the year, counted when they are decided and before they are recorded.
 struct Truth: Encodable {
-    /// Where something stands in the record, and its time there.
+    /// The position of an event in the record, and its time there.
     struct Place: Encodable {
         let node: String
         let sequence: Int
@@ -13,10 +13,10 @@ struct Truth: Encodable {
     /// A step in a key's life.
     struct Step: Encodable {
         let at: Place
-        /// Nil: the daemon itself.
+        /// The person; nil for the daemon itself.
         var by: String?
         var approval: String?
-        /// The key that took its place.
+        /// The key that replaced it.
         var successor: String?
     }
 
@@ -27,37 +27,37 @@ struct Truth: Encodable {
         let algorithm: String
         var created: Step?
         var activated: Step?
-        /// Its successor was activated. From then on wallets use that one.
+        /// The activation of its successor. From then on wallets use that one.
         var succeeded: Step?
-        /// Its deactivation after that: it opens what wallets had under way, until its cut-off.
+        /// Its deactivation after that: it opens the wallets' pending payment tokens until its cut-off.
         var superseded: Step?
         var suspended: [Step] = []
         var resumed: [Step] = []
         var deactivated: Step?
         var compromised: Step?
         var destroyed: Step?
-        /// On the other nodes.
+        /// The destruction of its objects on the other nodes.
         var objectsDestroyed: [Step] = []
         var releasesAfterSuccession = 0
         var releasesAfterSupersession = 0
         var repeatsAfterSupersession = 0
-        /// Uses that went past the daemon, to the HSM. No record has them.
+        /// Uses in the HSM without the daemon, which have no record.
         var unrecordedUses = 0
         /// Uses whose records were lost with a ledger.
         var lostUses = 0
     }
 
-    /// What one caller did with one key, by `decrypt` and `tls_signature`.
+    /// One caller's uses of one key, by `decrypt` and `tls_signature`.
     struct Use: Encodable {
-        /// Nil where a refusal came before the key was known.
+        /// Nil for a refusal before the key was known.
         let publicKeyHash: String?
         let caller: String
         var released = 0
         var repeated = 0
         var signatures = 0
-        /// Those of `released` and `repeated` that were under a superseded key.
+        /// Those of `released` and `repeated` under a superseded key.
         var afterSuperseded = 0
-        /// Of event `decrypt` and `tls_signature` by code.
+        /// Refusals of event `decrypt` and `tls_signature` by code.
         var refusals: [String: Int] = [:]
         /// Those of `refusals` that are `transaction_replayed`.
         var replays = 0
@@ -74,7 +74,7 @@ struct Truth: Encodable {
     struct Event: Encodable {
         let event: String
         let outcome: String
-        /// Nil: the daemon itself, or a peer that no rule matched.
+        /// Nil for the daemon itself, or a peer that no rule matched.
         let caller: String?
         var records = 0
     }
@@ -91,10 +91,10 @@ struct Truth: Encodable {
         var decidedBy: String?
     }
 
-    /// What a ledger had that was lost.
+    /// The content of a lost ledger.
     struct Loss: Encodable {
         let node: String
-        /// The last record that the copy has.
+        /// The last record in the copy.
         let copyEndsAt: Int
         let copiedAt: String
         var lostAt = ""
@@ -125,13 +125,13 @@ struct Truth: Encodable {
     struct Life: Encodable {
         let at: Place
         let version: String
-        /// Of a start: a start stands before it, and no stop since.
+        /// True for a start that follows another one without a stop.
         var isAfterCrash = false
     }
 
     struct Configuration: Encodable {
         let at: Place
-        /// Nil: refused.
+        /// Nil if it was refused.
         let fileSha256: String?
         let isReload: Bool
     }
@@ -139,7 +139,7 @@ struct Truth: Encodable {
     struct ConfigurationChange: Encodable {
         let at: Place
         let name: String
-        /// Nil: the name is new.
+        /// Nil if the name is new.
         let before: String?
         let after: String
     }
@@ -176,10 +176,10 @@ struct Truth: Encodable {
     /// Every record, by event, outcome and caller.
     var events: [Event] = []
     var refusalSummaries = Summaries()
-    /// Of `transaction_replayed`, within the hours of the burst.
+    /// The `transaction_replayed` refusals within the hours of the burst.
     var burstReplays = 0
     var approvals: [Approval] = []
-    /// How many ended by approve, reject, withdraw and expire.
+    /// The number that ended by approve, reject, withdraw and expire.
     var approvalsByDecision: [String: Int] = [:]
     var restores: [Restore] = []
     var losses: [Loss] = []
@@ -199,7 +199,7 @@ struct Truth: Encodable {
     }
 }
 
-/// The totals, while they are counted.
+/// The totals during the count.
 struct Totals {
     private struct UseName: Hashable {
         let key: AuditDigest?
@@ -237,7 +237,7 @@ struct Totals {
         events[EventName(event: event, outcome: outcome.text, caller: caller), default: 0] += 1
     }
 
-    /// In an order that does not depend on the process.
+    /// The uses in an order that does not depend on the process.
     var allUses: [Truth.Use] {
         uses.values.sorted { ($0.publicKeyHash ?? "", $0.caller) < ($1.publicKeyHash ?? "", $1.caller) }
     }

@@ -3,12 +3,12 @@ import Crypto
 import Foundation
 import Refusals
 
-/// A year of three nodes, as it is lived: what is decided is counted and recorded.
+/// A year of three nodes in progress: decisions are counted and recorded.
 final class Year {
     static let hour: Int64 = 3_600_000
     static let day = 24 * hour
     static let days = 365
-    /// As the configuration names it.
+    /// The HSM token's name in the configuration.
     static let hsmToken = AuditText("primary")
 
     let wanted: Int
@@ -18,20 +18,20 @@ final class Year {
     var truth: Truth
     var totals = Totals()
     let nodes: [NodeRecord]
-    /// All that ever were, in the order of their making.
+    /// All keys ever, in the order of their making.
     var keys: [MerchantKey] = []
     var merchants: [Merchant]
     var identity: MerchantKey?
     let tokenLog: TokenLog
-    /// How many records the acts leave that are still to come.
+    /// The number of records of the remaining acts.
     var actRecordsLeft = 0
-    /// Released lately, for repeats and replays.
+    /// Recent releases, for repeats and replays.
     var recent: [Release] = []
-    /// The approvals that wait, by the story's name for them: where they stand in the truth.
+    /// The pending approvals, by the story's name: their position in the truth.
     var approvals: [String: Int] = [:]
-    /// Where a node's former audit key has its successor sealed.
+    /// The record in which a node's former audit key announces its successor.
     var auditKeyAnnouncement: Truth.Place?
-    /// Of the configuration file in force.
+    /// The number of the configuration file in force.
     var configuration = 1
     private var nextRecent = 0
 
@@ -67,7 +67,7 @@ final class Year {
         ]
     }
 
-    /// A key of the seed's. Each 32 bytes are one but with a probability of 2^-32.
+    /// A key from the seed. Each 32 bytes are a key but for a probability of 2^-32.
     static func key(_ random: inout SplitMix) throws -> P256.Signing.PrivateKey {
         try P256.Signing.PrivateKey(rawRepresentation: random.bytes(32))
     }
@@ -76,13 +76,13 @@ final class Year {
 
     private var written: Int { nodes.reduce(0) { $0 + $1.sequence } }
 
-    /// What is asked for between the acts, in all that is left of the year.
+    /// The number of requests between the acts, in the rest of the year.
     private var left: Int { max(0, wanted - written - actRecordsLeft) }
 
     // MARK: The run
 
-    /// Lives the year hour by hour. What is left of the records is spread anew each hour, so their number is exact at the end
-    /// whatever was lost meanwhile.
+    /// Runs the year hour by hour. The remaining records are distributed again each hour, so their number is exact at
+    /// the end, despite losses.
     func live(_ story: [Act]) async throws {
         var acts = story.sorted { ($0.time, $0.number) < ($1.time, $1.number) }[...]
         actRecordsLeft = acts.reduce(0) { $0 + $1.records }
@@ -138,9 +138,9 @@ final class Year {
 
     func text(_ time: Int64) -> String { AuditTime(milliseconds: time).text }
 
-    /// Records on a node what took place, at its clock's time.
+    /// Records an event on a node, at its clock's time.
     ///
-    /// - Returns: where it stands; nil when it will be lost.
+    /// - Returns: its position; nil if it will be lost.
     @discardableResult
     func record(
         _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome = .ok, caller: AuditCaller? = nil,
@@ -155,7 +155,7 @@ final class Year {
                 publicKeyHash: key, transactionId: transaction, protection: protection,
                 hsmToken: usesToken ? Self.hsmToken : nil))
         if let key, event.name == .csrCreate || usesToken && [.decrypt, .tlsSignature].contains(event.name) {
-            // The HSM does its work before anything is recorded, and whatever becomes of the record.
+            // The HSM works before anything is recorded, and with any fate of the record.
             try tokenLog.use(key, event.name == .decrypt ? "derive" : "sign", at: now)
             if sequence == nil { self.key(key)?.life.lostUses += 1 }
         }
@@ -168,20 +168,20 @@ final class Year {
         return Truth.Place(node: node.name, sequence: sequence, time: time.text)
     }
 
-    /// Checkpoints that were signed since.
+    /// Counts the audit checkpoints signed since the last call.
     func noteSeals(of node: NodeRecord, _ now: Int64) throws {
         for keyId in node.takeSeals() { try tokenLog.use(keyId, "sign", at: now) }
     }
 
     private func key(_ hash: AuditDigest) -> MerchantKey? { keys.first { $0.hash == hash } }
 
-    /// Somebody uses a key past the daemon.
+    /// An insider uses a key without the daemon.
     func useUnrecorded(_ key: MerchantKey, _ count: Int, _ now: Int64) throws {
         key.life.unrecordedUses += count
         for number in 0..<count { try tokenLog.use(key.hash, "derive", at: now + Int64(number) * 1000) }
     }
 
-    /// What a person did, or the daemon itself, perhaps to a key.
+    /// Records an act of a person, or of the daemon itself, possibly on a key.
     @discardableResult
     func act(
         _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome = .ok, by person: Person? = nil,
@@ -192,7 +192,7 @@ final class Year {
             usesToken: usesToken)
     }
 
-    /// What a payment caller asked for, with the key that was known by then.
+    /// Records a payment caller's request, with the key that was known by then.
     func use(
         _ node: Int, _ now: Int64, _ event: AuditEvent, _ outcome: AuditOutcome, _ caller: PaymentCaller,
         merchant: String? = nil, key: AuditDigest? = nil, transaction: AuditDigest? = nil,
@@ -225,13 +225,13 @@ final class Year {
     }
 }
 
-/// Something that takes place at a fixed time, whatever number of records is asked for.
+/// An event at a fixed time, for any number of records.
 struct Act {
     /// Milliseconds since 1970.
     let time: Int64
-    /// Of acts at the same time the lower is first.
+    /// The order of acts at the same time, lower first.
     let number: Int
-    /// How many records it leaves.
+    /// The number of its records.
     let records: Int
     let perform: (Year, Int64) async throws -> Void
 }

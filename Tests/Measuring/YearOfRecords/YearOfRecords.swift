@@ -2,10 +2,10 @@ import ArgumentParser
 import AuditChain
 import Foundation
 
-/// Writes a simulated year of the key-usage record of three nodes, as an export of all of them, and what really happened in it.
+/// Writes a simulated year of the audit record of three nodes, as an export of all of them, and its actual events.
 ///
-/// What a report says of the record can so be compared with what took place. The same seed gives the same year, but for the
-/// checkpoints' signatures.
+/// A report about the record can so be compared with the actual events. The same seed gives the same year, except for
+/// the audit checkpoints' signatures.
 @main
 struct YearOfRecords: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -48,7 +48,7 @@ struct YearOfRecords: AsyncParsableCommand {
         try (encoder.encode(year.truth) + [0x0A]).write(to: directory.appending(path: "truth.json"))
     }
 
-    /// One node's lines after the other's, a mebibyte at a time.
+    /// Joins the nodes' lines, one node after the other, a mebibyte at a time.
     private func join(_ parts: [URL], into export: URL) throws {
         guard FileManager.default.createFile(atPath: export.path, contents: nil) else {
             throw YearFailure("\(export.path) cannot be written")

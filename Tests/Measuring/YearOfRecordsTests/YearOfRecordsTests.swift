@@ -4,7 +4,7 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@Suite("paytokend-year: a simulated year of the key-usage record")
+@Suite("paytokend-year: a simulated year of the audit record")
 struct YearOfRecordsTests {
     /// A year's directory, as the program has written it.
     private struct Written {
@@ -33,13 +33,13 @@ struct YearOfRecordsTests {
             ["node-1", "node-2", "node-3"].map { "\($0)=" + directory.path("year/keys/\($0).pem") }
         }
 
-        /// A member of the truth, deeper with each name.
+        /// A member of the truth, one level deeper with each name.
         func truth(_ names: String...) -> JSONValue? { names.reduce(truth) { $0?[$1] } }
     }
 
     private static let script = ProjectFiles.path("scripts/verify-audit")
 
-    @Test("Both verifiers find every node's record intact, by the given keys and by the pinned ones")
+    @Test("Both verifiers find every node's record intact, by the given keys and by those trusted on first use")
     func intact() async throws {
         let year = try await Written(["--records", "3600"])
         let ours = try await Program.run(
@@ -54,14 +54,14 @@ struct YearOfRecordsTests {
             theirs.output.split(separator: "\n").map { $0.prefix(19) } == [
                 "intact: node node-1", "intact: node node-2", "intact: node node-3",
             ])
-        // Node 2's later key by the word of its former one, which node 1 has pinned.
+        // Node 2's later key through its former one, which node 1 trusts on first use.
         let pinned = try await Program.run(
             Self.script, [year.export, year.keys[0], "--node", "all", "--pinned-by", "node-1"])
         #expect(pinned.status == 0, "\(pinned)")
         #expect(pinned.output.contains("key pinned by node node-1"))
     }
 
-    @Test("The number of records is the one that was asked for, and checkpoints are at most 1,000 records apart")
+    @Test("Writes the requested number of records, with audit checkpoints at most 1,000 records apart")
     func number() async throws {
         let year = try await Written(["--records", "9999"])
         #expect(try year.entries.count == 9999)
@@ -74,7 +74,7 @@ struct YearOfRecordsTests {
         #expect(unsealed == 0)
     }
 
-    @Test("The truth's sequences, events and totals by key and caller are those of the records")
+    @Test("States the sequences, events and totals by key and caller of the records as the truth")
     func truth() async throws {
         let year = try await Written(["--records", "6000", "--seed", "7"])
         let entries = try year.entries
@@ -121,7 +121,7 @@ struct YearOfRecordsTests {
         #expect(told == uses)
     }
 
-    @Test("What the story promises is in the records, where the truth says")
+    @Test("Records the story's events at the positions that the truth states")
     func story() async throws {
         let year = try await Written(["--records", "600"])
         let entries = try year.entries
@@ -153,7 +153,7 @@ struct YearOfRecordsTests {
                 #expect(entry.details["approval"]?.stringValue == step["approval"]?.stringValue)
             }
         }
-        // The insider's uses are in the truth alone.
+        // Only the truth contains the insider's uses.
         #expect(keys.map { $0["unrecordedUses"]?.numberValue?.int ?? 0 }.filter { $0 > 0 } == [37, 5])
         #expect(
             Set(year.truth("approvalsByDecision")?.objectValue?.members.map(\.name) ?? []) == [
@@ -169,7 +169,7 @@ struct YearOfRecordsTests {
         }
     }
 
-    @Test("What a reload changed is the difference between the values recorded then and before")
+    @Test("Records the difference to the previous values as a reload's change")
     func configuration() async throws {
         let year = try await Written(["--records", "400"])
         var values: [String: [String: String]] = [:]
@@ -197,7 +197,9 @@ struct YearOfRecordsTests {
         #expect(changed.sorted() == told.sorted())
     }
 
-    @Test("The same seed gives the same records, but for signatures, and the same truth; another seed another year")
+    @Test(
+        "Writes the same records, except signatures, and the same truth for the same seed, and another year for another"
+    )
     func seeds() async throws {
         let first = try await Written(["--records", "400", "--seed", "3"])
         let again = try await Written(["--records", "400", "--seed", "3"])
@@ -207,7 +209,7 @@ struct YearOfRecordsTests {
         #expect(try first.entries != other.entries)
     }
 
-    @Test("It writes over nothing")
+    @Test("Overwrites nothing")
     func existing() async throws {
         let directory = try FreshDirectory()
         let result = try await Program.run(Program.built("paytokend-year"), ["--out", directory.path])
@@ -217,6 +219,6 @@ struct YearOfRecordsTests {
 }
 
 extension JSONValue {
-    /// A member of an object; nil where this is something else or has none.
+    /// A member of an object; nil if this is something else or lacks it.
     fileprivate subscript(name: String) -> JSONValue? { objectValue?[name] }
 }

@@ -3,9 +3,10 @@ import StrictJSON
 import TestSupport
 import Testing
 
-/// The page of a simulated year, beside what really happened in it: its generator counts while it decides, and reads no record.
+/// The page of a simulated year, compared with its actual events: the generator counts when it decides, and reads no
+/// record.
 @Suite struct YearReportTests {
-    @Test("every total of the page is what happened")
+    @Test("states the actual events in every total of the page")
     func truth() async throws {
         let directory = try FreshDirectory()
         let year = directory.path("year")
@@ -42,8 +43,8 @@ import Testing
         try await expectRecounted(page, in: directory)
     }
 
-    /// The insider's uses, and those whose records were lost, are what the HSM has beyond the record, key by key; less what may have
-    /// been caused by requests that got no answer.
+    /// Expects the insider's uses, and those whose records were lost, as the HSM's surplus over the record, key by key.
+    /// Uses by requests without an answer may reduce it.
     private func expectUnrecordedFound(_ totals: Counts, _ truth: Counts, _ page: String) throws {
         let perhaps: Set = ["decryption_failed", "hsm_unavailable", "internal_error", "deadline_exceeded"]
         var slack: [String: Int] = [:]
@@ -68,11 +69,11 @@ import Testing
             let found = try #require(counted[hash])
             counted[hash] = nil
             #expect(found.counted - found.least == beyond, "\(hash)")
-            // Its arrival may have used it twice.
+            // Its import may have used it twice.
             #expect(found.most - found.least == (slack[hash] ?? 0) + 2, "\(hash)")
             unexplained += max(0, beyond - (found.most - found.least))
         }
-        // Checkpoints' keys are what is left, and each signature is in the record.
+        // Audit keys remain, and each signature is in the record.
         #expect(!counted.isEmpty)
         for (key, found) in counted { #expect(found.counted == found.least && found.least == found.most, "\(key)") }
         #expect(unexplained > 0)
@@ -81,7 +82,7 @@ import Testing
 
     private static let verifier = ProjectFiles.path("scripts/verify-audit")
 
-    /// scripts/verify-audit --report confirms the page, and no page that says anything else.
+    /// Expects scripts/verify-audit --report to confirm the page, and to reject any other content.
     private func expectRecounted(_ page: String, in directory: FreshDirectory) async throws {
         let year = directory.path("year")
         func check(_ page: String, _ name: String) async throws -> ProgramResult {
@@ -170,13 +171,13 @@ private struct Counts {
 
     static func number(_ object: JSONObject, _ name: String) -> Int { object[name]?.numberValue?.int ?? 0 }
 
-    /// As the truth has it: `{"at":{"node":…,"sequence":…}}`.
+    /// A position in the truth's form: `{"at":{"node":…,"sequence":…}}`.
     static func place(_ value: JSONValue?) -> String? {
         guard let at = value?.objectValue?["at"]?.objectValue else { return nil }
         return "\(at["node"]?.stringValue ?? "") \(number(at, "sequence"))"
     }
 
-    /// As a page has it: `["node-1",17]`.
+    /// A position in a page's form: `["node-1",17]`.
     static func pair(_ value: JSONValue?) -> String? {
         guard let place = value?.arrayValue, place.count == 2, let node = place[0].stringValue,
             let sequence = place[1].numberValue?.int
@@ -207,7 +208,7 @@ private struct Counts {
         return events
     }
 
-    /// By key and caller.
+    /// The uses by key and caller.
     func uses(key: String, signed: String, refused: String) -> [String: [String: Int]] {
         objects("uses").reduce(into: [:]) { uses, use in
             var counts = Self.numbers(use[refused])

@@ -1,1 +1,1 @@
-/* Nothing calls it by name: it is preloaded. */
+/* No declarations: the library is preloaded. */

@@ -5,47 +5,48 @@ public import NIOSSL
 import StrictJSON
 import X509
 
-/// Plays Apple's host for merchant sessions: TLS that demands a merchant's certificate, and whatever answer a test wants.
+/// A simulated host of Apple for merchant sessions: TLS that requires a merchant's certificate, and any answer that a
+/// test chooses.
 public final class SimulatedApple: Sendable {
-    /// What came with a request.
+    /// A received request.
     public struct Request: Sendable {
         public let method: String
         public let target: String
-        /// Names in lower case.
+        /// The header fields, with names in lower case.
         public let headers: [String: String]
         public let body: [UInt8]
         /// The server name of TLS.
         public let serverName: String?
         /// The subject's UID of the client's certificate.
         public let merchantIdentifier: String?
-        /// Which connection it came on, from 1.
+        /// The number of the connection, from 1.
         public let connection: Int
 
         /// A string member of the body.
         public func string(_ name: String) -> String? {
             (try? JSONValue(parsing: body))?.objectValue?[name]?.stringValue
         }
-        /// The names of the body's members, in their order.
+        /// The names of the body's members, in order.
         public var members: [String] { (try? JSONValue(parsing: body))?.objectValue?.members.map(\.name) ?? [] }
     }
 
-    /// How a request is answered.
+    /// The answer to a request.
     public enum Behaviour: Sendable {
-        /// A session, when the certificate's UID and the body's merchantIdentifier are the same; else 417.
+        /// A session if the certificate's UID equals the body's merchantIdentifier; otherwise 417.
         case session
         /// A whole answer of this status, with these header fields and body.
         case answer(Int, [String] = [], String = "{}")
-        /// These bytes, and nothing more; the connection stays open.
+        /// Exactly these bytes; the connection stays open.
         case raw(String)
         /// These bytes, and the end of the connection.
         case cutShort(String)
-        /// These bytes, and then these others again and again for as long as they are taken.
+        /// These bytes, and then the others repeatedly while the client reads.
         case endless(String, String)
-        /// Nothing at all; the connection stays open.
+        /// No bytes; the connection stays open.
         case silence
     }
 
-    /// Byte for byte what ``Behaviour/session`` answers; not how anybody else would write JSON.
+    /// The bytes of ``Behaviour/session``, in a JSON form that no other writer would produce.
     public static let session =
         "{ \"epochTimestamp\":1,\n\t\"merchantSessionIdentifier\": \"SSH\\u0041\", \"x\":1.0e0 }\n"
 
@@ -54,13 +55,13 @@ public final class SimulatedApple: Sendable {
     private let connections = Shared<[any Channel]>([])
 
     public var requests: [Request] { received.current }
-    /// How many connections there have been.
+    /// The number of connections so far.
     public var connectionCount: Int { connections.current.count }
     public let port: Int
 
     /// - Parameters:
-    ///   - signatureAlgorithms: by which the client may sign; nil for the usual.
-    ///   - behaviours: of the requests, in their order; the last one is everybody's after.
+    ///   - signatureAlgorithms: the client's permitted algorithms; nil for the usual ones.
+    ///   - behaviours: one for each request in order; the last one repeats.
     public init(
         _ behaviours: [Behaviour] = [.session], certificate: AppleCertificate = .right,
         versions: ClosedRange<Int> = 2...3, signatureAlgorithms: [SignatureAlgorithm]? = nil
@@ -97,19 +98,19 @@ public final class SimulatedApple: Sendable {
 
     deinit { channel.close(promise: nil) }
 
-    /// As `sessions.test_server` has it.
+    /// The address in the form of `sessions.test_server`.
     public var address: String { "127.0.0.1:\(port)" }
 
-    /// Listens no more.
+    /// Stops listening.
     public func stop() async throws { try await channel.close().get() }
 
-    /// Ends all connections, as a server does that has been idle for long enough.
+    /// Ends all connections, as a server does after idle time.
     public func endConnections() async throws {
         for connection in connections.current { try? await connection.close().get() }
     }
 }
 
-/// Takes the server name out of the ClientHello (RFC 6066 §3), where the tests expect it to stand.
+/// Reads the server name from the ClientHello (RFC 6066 §3), at the position that the tests expect.
 private final class ServerNameReader: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -215,7 +216,7 @@ private final class SimulatedAppleConnection: ChannelInboundHandler {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let many = String(repeating: text, count: 1 + 4096 / text.utf8.count)
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: many))).whenSuccess {
-            // With a pause: both ends may share an event loop, and the other one needs its time to read.
+            // With a pause: both ends may share an event loop, and the other end needs time to read.
             bound.value.1.eventLoop.scheduleTask(in: .milliseconds(1)) {
                 let (connection, context) = bound.value
                 connection.repeatWriting(text, context)

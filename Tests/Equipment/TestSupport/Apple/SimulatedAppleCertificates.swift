@@ -1,16 +1,16 @@
 import Foundation
 import TokenForge
 
-/// The certificate that a simulated Apple shows.
+/// The certificate that a simulated Apple presents.
 public enum AppleCertificate: String, Sendable, CaseIterable {
-    /// For the production host, ECDSA.
+    /// A certificate of the production host, ECDSA.
     case right
-    /// For the production host, RSA.
+    /// A certificate of the production host, RSA.
     case rightRSA
     case expired
-    /// It names another host.
+    /// A certificate of another host.
     case another
-    /// For the production host, but issued by a root that nobody trusts.
+    /// A certificate of the production host, issued by an untrusted root.
     case untrusted
 }
 

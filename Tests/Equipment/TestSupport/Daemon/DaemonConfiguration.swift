@@ -1,20 +1,20 @@
 import Foundation
 
-/// What a test's daemon is configured with; the rest are the defaults.
+/// The configuration of a test's daemon; all other settings have their defaults.
 public struct DaemonConfiguration: Sendable {
     /// Lines under `listener:`, each `name: value`.
     public var listener: [String] = []
     /// The PKCS#11 library; nil is SoftHSM itself.
     public var module: String?
-    /// More of every token's environment.
+    /// Additions to every HSM token's environment.
     public var environment: [String: String] = [:]
     /// Lines under `approvals:`.
     public var approvals = ["people: 1"]
-    /// Lines under the first token, `primary`.
+    /// Lines under the first HSM token, `primary`.
     public var hsmToken: [String] = []
-    /// Names of further tokens; each has a directory and a SoftHSM configuration of its own.
+    /// Names of further HSM tokens, each with its own directory and SoftHSM configuration.
     public var furtherHSMTokens: [String] = []
-    /// Entries of the test's own instead of `primary` and the further tokens.
+    /// The test's own entries instead of `primary` and the further HSM tokens.
     public var hsmTokens: [TokenEntry] = []
     /// `verification.signing_time_window`.
     public var signingTimeWindow = "5m"
@@ -22,20 +22,20 @@ public struct DaemonConfiguration: Sendable {
     public var roots: [String]?
     /// SHA-256 fingerprints under `trust.distrusted`, hexadecimal.
     public var distrusted: [String] = []
-    /// Lines under `ledger:` beside the URL.
+    /// Lines under `ledger:` in addition to the URL.
     public var ledger: [String] = []
-    /// The database that the ledger is in; nil: a file. Each rule of `access` gets a name then.
+    /// The ledger's database; nil for a file. With a database each rule of `access` gets a name.
     public var database: DaemonDatabase?
-    /// The whole `access:` list, each rule one YAML flow mapping; empty leaves it out.
+    /// The whole `access:` list, each rule one YAML flow mapping; empty omits it.
     public var access: [String] = []
     /// `log.level`.
     public var logLevel = "debug"
 
     public init() {}
 
-    /// The names of all tokens.
+    /// The names of all HSM tokens.
     public var hsmTokenNames: [String] { hsmTokens.isEmpty ? ["primary"] + furtherHSMTokens : hsmTokens.map(\.name) }
-    /// Those that the harness makes: SoftHSM's.
+    /// The HSM tokens that the harness makes, of SoftHSM.
     var ownHSMTokens: [String] { hsmTokens.isEmpty ? hsmTokenNames : [] }
 
     /// The YAML. Paths are relative to the file's directory.
@@ -72,7 +72,7 @@ public struct DaemonConfiguration: Sendable {
 }
 
 extension DaemonConfiguration {
-    /// The rules, or those that there are without any, each with a name.
+    /// The rules, or the implicit ones without any, each with a name.
     private var namedAccess: [String] {
         let roles = "roles: [decrypt, session, monitor, audit, admin]"
         let rules =
@@ -83,12 +83,12 @@ extension DaemonConfiguration {
     }
 }
 
-/// One entry of the configuration's `tokens` for a token that a test brings itself.
+/// One entry of the configuration's `tokens` for a test's own HSM token.
 public struct TokenEntry: Sendable {
     public let name: String
-    /// The entry as it stands in the file, from its dash on.
+    /// The entry's text in the file, from its dash on.
     let yaml: String
-    /// Its directory must outlive the daemon.
+    /// The HSM token; its directory must outlive the daemon.
     private let hsmToken: any WorkersToken
 
     /// - Parameter lines: further settings, each `name: value`.
@@ -107,7 +107,7 @@ public struct TokenEntry: Sendable {
             ] + lines.map { "    \($0)" }).joined(separator: "\n")
     }
 
-    /// The only entry of one of hsm-config's files, with other texts in the place of some of its own.
+    /// The only entry of one of hsm-config's files, with some of its texts replaced.
     public init(sample file: String, _ hsmToken: any WorkersToken, _ replacements: [(text: String, by: String)]) throws
     {
         var text = try String(contentsOf: ProjectFiles.url("hsm-config/\(file)"), encoding: .utf8)

@@ -2,18 +2,18 @@ import Foundation
 import Synchronization
 
 extension StorageEngine {
-    /// A database of a daemon's own; nil for a file.
+    /// A new database for a daemon; nil for a file.
     func database() async throws -> DaemonDatabase? {
         self == .postgresql ? try await DaemonDatabase() : nil
     }
 }
 
-/// What tests share, made when the first of them wants it, once for each kind of ledger.
+/// A value shared by tests, made at its first use, once for each kind of ledger.
 public final class OncePerLedger<Value: Sendable>: Sendable {
     private let make: @Sendable () async throws -> Value
     private let made = Mutex<[StorageEngine: Task<Value, any Error>]>([:])
 
-    /// - Parameter make: daemons that are made in it have the ledger of the test that wants it.
+    /// - Parameter make: makes daemons with the ledger of the test that requests it.
     public init(_ make: @escaping @Sendable () async throws -> Value) {
         self.make = make
     }
@@ -23,7 +23,7 @@ public final class OncePerLedger<Value: Sendable>: Sendable {
             let ledger = StorageEngine.current
             let task = made.withLock { made in
                 if let known = made[ledger] { return known }
-                // With the tests' own local values, the kind of ledger among them.
+                // With the tests' task-local values, including the kind of ledger.
                 let task = Task { try await make() }
                 made[ledger] = task
                 return task
@@ -33,7 +33,7 @@ public final class OncePerLedger<Value: Sendable>: Sendable {
     }
 }
 
-/// A database in which `paytokenctl ledger create` has been at work.
+/// A database set up by `paytokenctl ledger create`.
 public struct DaemonDatabase: Sendable {
     public let server: PostgreSQLServer
     public let name: String
@@ -44,17 +44,17 @@ public struct DaemonDatabase: Sendable {
     public static let daemon = "paytokend"
     private static let template = "ledger_template"
 
-    /// Where the daemon finds it: the server's socket, unless a test chooses another way.
+    /// The daemon's URL of it: the server's socket, unless a test chooses another way.
     public var url: String
 
     private static let shared = Task { try await prepared(PostgreSQLServer()) }
 
-    /// On a server that all tests share.
+    /// Makes a database on a server that all tests share.
     public init() async throws {
         try await self.init(on: Self.shared.value)
     }
 
-    /// On a server that ``prepared(_:)`` has been given.
+    /// Makes a database on a server that ``prepared(_:)`` has set up.
     public init(on server: PostgreSQLServer) async throws {
         self.server = server
         let name = "d\(UInt64.random(in: .min ... .max))"
@@ -66,7 +66,7 @@ public struct DaemonDatabase: Sendable {
         }
     }
 
-    /// Roles, and a database with the tables, of which the others are copies.
+    /// Creates the roles, and a database with the tables, of which the others are copies.
     public static func prepared(_ server: PostgreSQLServer) async throws -> PostgreSQLServer {
         for role in [owner, daemon] { try await server.sql("CREATE ROLE \(role) LOGIN") }
         try await server.sql("CREATE DATABASE \(template) OWNER \(owner)")
@@ -77,7 +77,8 @@ public struct DaemonDatabase: Sendable {
         return server
     }
 
-    /// Runs SQL in the ledger's schema, as the server's superuser or somebody else, and gives what it writes, a row a line.
+    /// Runs SQL in the ledger's schema, as the server's superuser or another role, and returns its output, a row a
+    /// line.
     @discardableResult
     public func sql(_ sql: String, as user: String = PostgreSQLServer.superuser) async throws -> String {
         try await server.sql("SET search_path = paytokend; " + sql, in: name, as: user)

@@ -2,22 +2,22 @@ import Foundation
 import Synchronization
 public import TokenForge
 
-/// paytokend with its worker, a fresh SoftHSM token and a ledger, all in a directory of its own; the real programs,
-/// over their real sockets.
+/// paytokend with its worker, a fresh SoftHSM token and a ledger in one directory: the real programs, over their real
+/// sockets.
 public final class DaemonHarness: Sendable {
     public let directory: FreshDirectory
     public let socket: String
     public let adminSocket: String
     /// The configuration file.
     public let configurationFile: String
-    /// Where its ledger is, unless in a file.
+    /// The ledger's database; nil for a file.
     public let database: DaemonDatabase?
     private let running: Mutex<RunningProgram?> = Mutex(nil)
 
     public static let pin = TokenDirectory.pin
     public static let securityOfficerPIN = TokenDirectory.securityOfficerPIN
 
-    /// Writes the configuration and initialises the token; nothing runs yet.
+    /// Writes the configuration and initialises the HSM token; nothing runs yet.
     public init(
         prepared configuration: DaemonConfiguration, initializesToken: Bool = true
     ) async throws {
@@ -42,14 +42,14 @@ public final class DaemonHarness: Sendable {
         for hsmToken in configuration.ownHSMTokens { try await initializeHSMToken(hsmToken) }
     }
 
-    /// Where a token's objects lie, inside the directory.
+    /// The directory of an HSM token's objects, inside the harness's directory.
     public static func store(of hsmToken: String) -> String { hsmToken == "primary" ? "tokens" : "tokens-\(hsmToken)" }
 
     private static func softHSMConfiguration(of hsmToken: String) -> String {
         hsmToken == "primary" ? "softhsm2.conf" : "softhsm2-\(hsmToken).conf"
     }
 
-    /// `paytokenctl token init`.
+    /// Runs `paytokenctl token init`.
     public func initializeHSMToken(_ hsmToken: String = "primary") async throws {
         let made = try await Program.run(
             Program.built("paytokenctl"),
@@ -95,15 +95,15 @@ public final class DaemonHarness: Sendable {
         }
     }
 
-    /// Starts the daemon and waits until it is ready, or only until it serves.
+    /// Starts the daemon, and waits until it is ready, or only until it serves.
     ///
-    /// - Parameter starter: a program with its arguments that becomes the daemon, prlimit say.
+    /// - Parameter starter: a program with its arguments that becomes the daemon, such as prlimit.
     public func start(
         _ arguments: [String] = [], environment: [String: String] = [:], as identity: PeerIdentity? = nil,
         through starter: [String] = [], untilReady: Bool = true
     ) async throws {
         let command = starter + [try Program.built("paytokend"), "--config", configurationFile] + arguments
-        // Where a ledger on a server leaves what is this host's own.
+        // The directory for this host's own state when the ledger is on a server.
         let environment = environment.merging(["STATE_DIRECTORY": directory.path]) { chosen, _ in chosen }
         let program =
             if let identity {
@@ -116,7 +116,7 @@ public final class DaemonHarness: Sendable {
         try await waitUntil(untilReady ? "/readyz" : "/healthz")
     }
 
-    /// Gives the directory and all in it to another account, which the daemon is then started as.
+    /// Gives the directory and its content to another account, under which the daemon then runs.
     public func give(to identity: PeerIdentity) async throws {
         let given = try await Program.run(
             Program.installed("chown"), ["-R", "\(identity.uid):\(identity.gid)", directory.path], environment: [:])
@@ -142,7 +142,7 @@ public final class DaemonHarness: Sendable {
     /// The processes of the workers.
     public func workers() throws -> [Int32] { try children().filter { $0.state != "Z" }.map(\.pid).sorted() }
 
-    /// The worker's process: the daemon's living child, the younger one while one takes over from the other.
+    /// The worker's process: the daemon's living child, the younger one during a handover.
     public func worker() throws -> Int32 {
         guard let worker = try children().filter({ $0.state != "Z" }).map(\.pid).max() else {
             throw HarnessFailure(description: "the daemon has no worker process")
@@ -150,7 +150,7 @@ public final class DaemonHarness: Sendable {
         return worker
     }
 
-    /// How many of the daemon's children have ended without being waited for.
+    /// The number of the daemon's children that have ended without being reaped.
     public func zombies() throws -> Int { try children().filter { $0.state == "Z" }.count }
 
     private func children() throws -> [(pid: Int32, state: Substring)] {
@@ -165,7 +165,7 @@ public final class DaemonHarness: Sendable {
         }
     }
 
-    /// SIGTERM, and how it ended.
+    /// Sends SIGTERM, and returns the result.
     public func stop(within seconds: Double = 40) async throws -> ProgramResult {
         let program = try daemon
         program.signal(SIGTERM)
@@ -194,14 +194,14 @@ public final class DaemonHarness: Sendable {
         try await Curl.request(path, socket: adminSocket, body: body)
     }
 
-    /// The values of a metric, one for each of its lines that has all those labels.
+    /// The values of a metric, one for each line that has all those labels.
     public func metric(_ name: String, _ labels: String...) async throws -> [Double] {
         try await admin("/metrics").metric(name, labels)
     }
 
-    /// `paytokenctl` against this daemon.
+    /// Runs `paytokenctl` against this daemon.
     ///
-    /// - Parameter identity: whom it runs as; only root can be somebody else.
+    /// - Parameter identity: the account that runs it; only root can choose another one.
     public func paytokenctl(
         _ arguments: [String], input: [UInt8] = [], as identity: PeerIdentity? = nil
     ) async throws -> ProgramResult {
@@ -213,7 +213,7 @@ public final class DaemonHarness: Sendable {
         return try await Program.run(path, arguments, environment: environment, input: input)
     }
 
-    /// `paytokenctl key import` of a merchant's key and certificate.
+    /// Runs `paytokenctl key import` for a merchant's key and certificate.
     public func importMerchant(_ merchant: ForgedMerchant, _ arguments: [String] = []) async throws -> ProgramResult {
         let files = try FreshDirectory()
         try merchant.write(to: files.url, prefix: "m")
@@ -222,7 +222,7 @@ public final class DaemonHarness: Sendable {
                 + arguments)
     }
 
-    /// The bytes of every regular file in the directory, by path: ledger, log, token store.
+    /// The bytes of every regular file in the directory, by path: ledger, log, HSM token store.
     public func files() throws -> [(path: String, bytes: [UInt8])] {
         guard
             let walk = FileManager.default.enumerator(
@@ -237,14 +237,14 @@ public final class DaemonHarness: Sendable {
     }
 }
 
-/// The harness could not do what a test needs.
+/// A failure of the harness to do what a test needs.
 public struct HarnessFailure: Error, CustomStringConvertible {
     public let description: String
 
     public init(description: String) { self.description = description }
 }
 
-/// One daemon with an EC and an RSA merchant for all tests that only send requests: starting one takes a while.
+/// One daemon with an EC and an RSA merchant for all tests that only send requests, because a start takes a while.
 public enum SharedDaemon {
     private static let started = OncePerLedger {
         var configuration = DaemonConfiguration()
@@ -253,7 +253,7 @@ public enum SharedDaemon {
             configuration, merchants: [SharedForge.ecMerchant, SharedForge.rsaMerchant])
     }
 
-    /// The one with the kind of ledger that tests have now.
+    /// The daemon with the current kind of ledger.
     public static var harness: DaemonHarness {
         get async throws { try await started.value }
     }

@@ -2,22 +2,22 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Stands between a client and a PostgreSQL server, on a Unix socket of its own, and does what networks do.
+/// A proxy between a client and a PostgreSQL server, on its own Unix socket, that simulates network faults.
 public final class PostgreSQLProxy: Sendable {
-    /// What it does to the bytes that come by.
+    /// The fault applied to the traffic.
     public indirect enum Fault: Sendable, Equatable {
         case none
-        /// The next commit takes place, and its answer gets lost with the connection.
+        /// The next commit takes place, and its answer is lost with the connection.
         case loseAcknowledgement(then: Fault)
-        /// The connection breaks before the next commit comes to the server.
+        /// The connection breaks before the next commit reaches the server.
         case loseCommit(then: Fault)
-        /// The next commit gets stuck on its way to the server.
+        /// The next commit is stuck on its way to the server.
         case holdCommit(then: Fault)
-        /// Nothing passes any more, in either direction, and nobody hears of it.
+        /// Nothing passes in either direction, and no end receives an error.
         case silence
-        /// Nobody gets through; connections are closed at once.
+        /// Connections are closed at once.
         case refuse
-        /// Clients are told other numbers of the server's processes, as connection poolers do.
+        /// Clients receive other numbers of the server's processes, as from connection poolers.
         case pool
     }
 
@@ -35,7 +35,7 @@ public final class PostgreSQLProxy: Sendable {
     private let state = Mutex(State())
     private let delay: TimeAmount
 
-    /// - Parameter milliseconds: by so much later everything arrives, in each direction.
+    /// - Parameter milliseconds: the delay in each direction.
     public init(to server: PostgreSQLServer, delay milliseconds: Int64 = 0) async throws {
         directory = try FreshDirectory()
         delay = .milliseconds(milliseconds)
@@ -60,10 +60,10 @@ public final class PostgreSQLProxy: Sendable {
         set { state.withLock { $0.fault = newValue } }
     }
 
-    /// How many connections it has cut.
+    /// The number of connections that it has cut.
     public var cuts: Int { state.withLock { $0.cuts } }
 
-    /// Where a program finds a database behind it.
+    /// The URL of a database through the proxy.
     public func url(_ database: String, user: String) -> String {
         "postgresql://\(user)@/\(database)?host=\(directory.path)&port=\(PostgreSQLServer.port)"
     }
@@ -88,9 +88,9 @@ public final class PostgreSQLProxy: Sendable {
             .flatMap { client.setOption(.autoRead, value: true) }
     }
 
-    /// - Parameter bytes: the newest, with the last few before them.
     fileprivate var isPooler: Bool { fault == .pool }
 
+    /// - Parameter bytes: the newest bytes, after the last few before them.
     fileprivate func verdict(on bytes: [UInt8], _ direction: Direction) -> Verdict {
         state.withLock { state in
             switch (state.fault, direction) {
@@ -110,7 +110,7 @@ public final class PostgreSQLProxy: Sendable {
     }
 }
 
-/// Passes on what comes from one end, as far as the proxy permits.
+/// Passes on what arrives from one end, as far as the proxy permits.
 private final class Relay: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = ByteBuffer
 

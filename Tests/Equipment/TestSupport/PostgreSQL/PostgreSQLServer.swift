@@ -1,33 +1,33 @@
 import Foundation
 import Synchronization
 
-/// A PostgreSQL server of the tests' own, in a fresh directory on a Unix socket, as another user where the tests run as root, since
-/// it refuses to run as root.
+/// The tests' own PostgreSQL server, in a fresh directory on a Unix socket. It refuses to run as root, so it runs as
+/// another user when the tests run as root.
 public final class PostgreSQLServer: Sendable {
-    /// Holds the socket and the data; whoever runs the server owns it.
+    /// Contains the socket and the data; the account that runs the server owns it.
     public let directory: FreshDirectory
     public let data: String
     private let account: ServerAccount
     private let settings: [String]
     private let process = Mutex<RunningProgram?>(nil)
-    /// What it wrote to standard error, its log, before it was stopped.
+    /// The output on standard error, its log, before it was stopped.
     private let said = Mutex<[UInt8]>([])
 
-    /// The port that names the socket, and of TCP, which is off unless a setting turns it on.
+    /// The port that names the socket, and of TCP, which is off unless a setting enables it.
     public let port: Int
 
-    /// The port where nothing else is asked for.
+    /// The default port.
     public static let port = 5432
 
     /// The role that initdb made.
     public static let superuser = "postgres"
 
-    /// Makes a server and starts it; it is ready when this returns.
+    /// Makes a server and starts it; it is ready on return.
     ///
     /// - Parameters:
-    ///   - settings: of postgresql.conf, `name=value`, beside those for speed.
-    ///   - isDurable: whether it syncs its log: with this off, as ever but where a test is about that, a power cut loses data.
-    ///   - standbyOf: the server whose standby it is, made from a copy of its data.
+    ///   - settings: additional settings of postgresql.conf, `name=value`.
+    ///   - isDurable: true to sync its log. The default is false except in tests about it; a power cut then loses data.
+    ///   - standbyOf: the primary of this standby, which starts from a copy of its data.
     public init(
         settings: [String] = [], port: Int = PostgreSQLServer.port, isDurable: Bool = false,
         standbyOf primary: PostgreSQLServer? = nil
@@ -60,7 +60,7 @@ public final class PostgreSQLServer: Sendable {
         try await start()
     }
 
-    /// Starts it again after ``stop(_:)`` or ``crash()``.
+    /// Starts the server again after ``stop(_:)`` or ``crash()``.
     public func start() async throws {
         let (path, arguments) = account.command(
             try ServerAccount.program("postgres"), ["-D", data] + settings.flatMap { ["-c", $0] })
@@ -75,11 +75,11 @@ public final class PostgreSQLServer: Sendable {
         }
     }
 
-    /// How a server is stopped.
+    /// The way to stop a server.
     public enum Stop: Sendable {
-        /// Sessions are ended, and transactions rolled back.
+        /// Ends sessions, and rolls transactions back.
         case fast
-        /// Without a checkpoint, as after a crash of its own.
+        /// Ends the server without a WAL checkpoint, as after its own crash.
         case immediate
     }
 
@@ -92,10 +92,10 @@ public final class PostgreSQLServer: Sendable {
         process.withLock { $0 = nil }
     }
 
-    /// All its processes stand still, or go on.
+    /// Sends all its processes a signal to stop or continue.
     public func signalAll(_ number: Int32) async throws {
         guard let program = process.withLock({ $0 }) else { return }
-        // Those that stand still start no others: the parent first.
+        // The parent first: stopped, it starts no others.
         kill(program.processIdentifier, number)
         let children = try String(
             contentsOfFile: "/proc/\(program.processIdentifier)/task/\(program.processIdentifier)/children",
@@ -103,30 +103,30 @@ public final class PostgreSQLServer: Sendable {
         for child in children.split(separator: " ").compactMap({ Int32($0) }) { kill(child, number) }
     }
 
-    /// Where a program finds a database of it.
+    /// The URL of one of its databases.
     public func url(_ database: String, user: String) -> String {
         "postgresql://\(user)@/\(database)?host=\(directory.path)&port=\(port)"
     }
 
-    /// A server on a free port of this host's, too.
+    /// Makes a server that also listens on a free TCP port of this host.
     public static func onTCP() async throws -> PostgreSQLServer {
         try await PostgreSQLServer(
             settings: ["listen_addresses=127.0.0.1"], port: 20_000 + Int.random(in: 0..<20_000))
     }
 
-    /// Where a program finds a database of it by TCP.
+    /// The URL of one of its databases by TCP.
     public func url(host: String, _ database: String, user: String) -> String {
         "postgresql://\(user)@\(host):\(port)/\(database)"
     }
 
-    /// Runs SQL as its superuser beside what else is done, in a session of its own.
+    /// Runs SQL as its superuser in a concurrent session.
     public func session(_ sql: String, in database: String) throws -> RunningProgram {
         try RunningProgram(
             try ServerAccount.program("psql"),
             ["-X", "-q", "-d", url(database, user: Self.superuser), "-c", sql])
     }
 
-    /// Runs SQL as its superuser, or as another role, and gives what it writes, a row a line.
+    /// Runs SQL as its superuser, or as another role, and returns its output, a row a line.
     @discardableResult
     public func sql(_ sql: String, in database: String = "postgres", as user: String = superuser) async throws -> String
     {
@@ -138,7 +138,7 @@ public final class PostgreSQLServer: Sendable {
         return result.output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// What pg_dump writes of a database.
+    /// The output of pg_dump for a database.
     public func dump(_ database: String) async throws -> [UInt8] {
         let result = try await Program.run(
             try ServerAccount.program("pg_dump"), ["-d", url(database, user: Self.superuser)], waitsForTurn: false)
@@ -146,21 +146,21 @@ public final class PostgreSQLServer: Sendable {
         return result.outputBytes
     }
 
-    /// What pg_dump writes of a schema's tables, indexes, functions and triggers, without their owners and rights.
+    /// The output of pg_dump for a schema's tables, indexes, functions and triggers, without owners and rights.
     public func definitions(of schema: String, in database: String) async throws -> String {
         let result = try await Program.run(
             try ServerAccount.program("pg_dump"),
             ["-s", "-n", schema, "--no-owner", "--no-privileges", "-d", url(database, user: Self.superuser)],
             waitsForTurn: false)
         guard result.status == 0 else { throw HarnessFailure(description: "pg_dump: \(result.error)") }
-        // Newer ones begin and end with a word that is another each time.
+        // Newer versions begin and end with a word that changes each time.
         return result.output.split(separator: "\n").filter { !$0.hasPrefix("\\") }.joined(separator: "\n")
     }
 
-    /// The files in its data directory, and its log, that contain one of the texts: `base/5/1259`, `log`. It is stopped first, which
-    /// writes what only its memory had, and no file goes while it is searched.
+    /// The files in its data directory, and its log, that contain one of the texts: `base/5/1259`, `log`. The server is
+    /// stopped first, which writes what only its memory had and keeps files from disappearing during the search.
     ///
-    /// - Parameter texts: bytes of any kind but line feeds, which grep takes for the end of a text.
+    /// - Parameter texts: bytes of any kind except line feeds, which grep takes for the end of a text.
     public func stopAndSearch(for texts: [[UInt8]]) async throws -> [String] {
         precondition(!texts.isEmpty && texts.allSatisfy { !$0.isEmpty && !$0.contains(0x0a) })
         try await stop()
@@ -180,7 +180,7 @@ public final class PostgreSQLServer: Sendable {
         }
     }
 
-    /// From now on a line of pg_hba.conf before all others decides.
+    /// Makes a line of pg_hba.conf decide before all others from now on.
     public func require(_ line: String) async throws {
         let path = data + "/pg_hba.conf"
         let before = try String(contentsOfFile: path, encoding: .utf8)
@@ -191,7 +191,7 @@ public final class PostgreSQLServer: Sendable {
         try await start()
     }
 
-    /// From its next start on, which is now, it has TLS with this certificate.
+    /// Restarts the server with TLS and this certificate.
     public func use(_ certificate: ServerCertificate, of certificates: ServerCertificates) async throws {
         for (source, name) in [
             (certificates.certificate(certificate), "server.crt"), (certificates.key(certificate), "server.key"),
@@ -206,7 +206,7 @@ public final class PostgreSQLServer: Sendable {
         try await start()
     }
 
-    /// Makes it take writes, as the new primary.
+    /// Makes it accept writes, as the new primary.
     public func promote() async throws {
         try await sql("SELECT pg_promote(true, 60)")
     }
@@ -219,16 +219,17 @@ public final class PostgreSQLServer: Sendable {
 
     deinit {
         guard let program = process.withLock({ $0 }) else { return }
-        // Immediately: nothing of it is needed any more. Its shared memory goes with it, and then its directory can go.
+        // Immediately, because the server is not needed any more. Its shared memory goes with it, and then its directory
+        // can go.
         program.signal(SIGQUIT)
         ProcessState.waitForEnd(of: program.processIdentifier)
         ExitCleanup.remove(server: program.processIdentifier)
     }
 }
 
-/// The account under which PostgreSQL's programs run: another one than root's.
+/// The account under which PostgreSQL's programs run, which must not be root.
 private struct ServerAccount: Sendable {
-    /// Nil: this process's own.
+    /// The account's identifiers; nil for this process's own.
     let identifiers: (user: UInt32, group: UInt32)?
 
     static func find() throws -> ServerAccount {
@@ -268,7 +269,7 @@ private struct ServerAccount: Sendable {
             ofItemAtPath: path)
     }
 
-    /// The newest of those that are installed: Debian keeps them out of PATH.
+    /// The newest installed program: Debian keeps them out of PATH.
     static func program(_ name: String) throws -> String {
         let root = "/usr/lib/postgresql"
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []

@@ -1,8 +1,8 @@
-/// What a server on localhost may show.
+/// The certificates that a server on localhost may present.
 public enum ServerCertificate: String, Sendable, CaseIterable {
     case right
     case expired
-    /// It names another host.
+    /// A certificate of another host.
     case another
 }
 

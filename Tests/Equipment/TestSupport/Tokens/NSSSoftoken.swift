@@ -2,8 +2,8 @@ import Foundation
 public import PKCS11
 import Synchronization
 
-/// NSS's softoken within this process, without a database and without a PIN. One initialisation a process, as with
-/// every library, and all test targets run in one.
+/// NSS's softoken within this process, without a database and without a PIN. A library permits one initialisation per
+/// process, and all test targets run in one.
 public enum NSSSoftoken {
     public static let libraryPath = "/usr/lib/x86_64-linux-gnu/libsoftokn3.so"
 
@@ -21,7 +21,7 @@ public enum NSSSoftoken {
 
     private static let lock = Mutex(())
 
-    /// A session for one test at a time: all sessions see each other's objects, and tests count them.
+    /// Opens a session for one test at a time, because all sessions see each other's objects, and tests count them.
     public static func alone(_ body: (inout Session) throws -> Void) throws {
         try lock.withLock { _ in
             guard let slot = try module().slots().first else { throw HarnessFailure(description: "NSS shows no slot") }
@@ -31,7 +31,7 @@ public enum NSSSoftoken {
     }
 }
 
-/// An NSS softoken of a test's own for programs: a fresh database with its PIN.
+/// A test's own NSS softoken for programs: a fresh database with its PIN.
 public final class NSSTokenDirectory: WorkersToken {
     public static let pin = "48151623421"
 
@@ -50,7 +50,7 @@ public final class NSSTokenDirectory: WorkersToken {
     public var pinFile: String { directory.path("pin") }
     public let initializationString: String
 
-    /// - Parameter flags: NSS's own, such as `readOnly`.
+    /// - Parameter flags: NSS's own flags, such as `readOnly`.
     public init(flags: String = "") async throws {
         directory = try FreshDirectory()
         try directory.write(Self.pin + "\n", to: "pin")

@@ -3,16 +3,16 @@ public import PKCS11
 import SecretMemory
 import Synchronization
 
-/// The test process's one SoftHSM, in a directory of its own. SoftHSM takes one configuration a process, and all test
-/// targets run in one process: whoever needs a token in the process gets a fresh one here. Tests that start programs
-/// give each program a configuration of its own instead.
+/// The test process's only SoftHSM, in its own directory. SoftHSM takes one configuration per process, and all test
+/// targets run in one process, so tests in the process get fresh HSM tokens here. Tests that start programs give each
+/// program its own configuration instead.
 public final class SoftHSM: Sendable {
-    /// Loads the library at the first use. Fails where SoftHSM is not installed.
+    /// Loads the library at the first use. Fails if SoftHSM is not installed.
     public static func shared() throws -> SoftHSM { try instance.get() }
 
     private static let instance = Result { try SoftHSM() }
 
-    /// Where the distributions put it, unless the environment names another file.
+    /// The distributions' path, unless the environment names another file.
     public static let libraryPath: String =
         ProcessInfo.processInfo.environment["PAYTOKEND_TEST_SOFTHSM"] ?? [
             "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
@@ -39,8 +39,8 @@ public final class SoftHSM: Sendable {
         module = try Module(path: Self.libraryPath)
     }
 
-    /// A token that no other test has, with its user logged in for as long as the value lives.
-    /// - Parameter label: unlike every other test's where nil.
+    /// Makes an HSM token for one test, with its user logged in while the value lives.
+    /// - Parameter label: unique if nil.
     public func freshToken(label: String? = nil) throws -> SoftHSMToken {
         try initialization.withLock { count in
             count += 1
@@ -49,18 +49,18 @@ public final class SoftHSM: Sendable {
     }
 }
 
-/// One token with its user logged in.
+/// One HSM token with its user logged in.
 public final class SoftHSMToken: Sendable {
     public static let userPIN = Array("1234-user".utf8)
     public static let securityOfficerPIN = Array("5678-officer".utf8)
 
     public let slot: Slot
     public let label: String
-    /// Keeps the login: it ends with the process's last session with the token.
+    /// Keeps the login, which ends with the process's last session with the HSM token.
     private let anchor: Mutex<Session>
 
     init(_ module: Module, label: String) throws {
-        // SoftHSM always has one slot more, with a token to be initialised.
+        // SoftHSM always has one more slot, with an HSM token to be initialised.
         let free = try module.slots().first { try !$0.tokenInfo().flags.contains(.tokenInitialized) }
         guard let slot = free else { throw SoftHSMFailure.noFreeSlot }
         let officer = SecretBytes(copying: Self.securityOfficerPIN)
@@ -76,7 +76,7 @@ public final class SoftHSMToken: Sendable {
         anchor = Mutex(session)
     }
 
-    /// A read-write session.
+    /// Opens a read-write session.
     public func openSession() throws -> Session {
         try slot.openSession(readWrite: true)
     }

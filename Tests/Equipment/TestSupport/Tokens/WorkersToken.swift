@@ -1,18 +1,18 @@
 import Foundation
 
-/// A token of a test's own that a worker process opens: which library, and how it finds the token.
+/// A test's own HSM token that a worker process opens: its library, and its address.
 public protocol WorkersToken: Sendable {
-    /// What a program needs to see this token and no other.
+    /// The environment in which a program sees only this HSM token.
     var environment: [String: String] { get }
     var libraryPath: String { get }
-    /// RFC 7512.
+    /// The RFC 7512 URI.
     var uri: String { get }
     var pinFile: String { get }
-    /// Library-specific; empty for none.
+    /// The library-specific initialisation string; empty for none.
     var initializationString: String { get }
 }
 
-/// A SoftHSM of a test's own for programs: configuration, PIN files and one initialised token in a fresh directory. The
+/// A test's own SoftHSM for programs: configuration, PIN files and one initialised HSM token in a fresh directory. The
 /// test process itself does not load the library.
 public final class TokenDirectory: WorkersToken {
     public static let label = "paytokend"
@@ -20,7 +20,7 @@ public final class TokenDirectory: WorkersToken {
     public static let securityOfficerPIN = "31415926535"
 
     public let directory: FreshDirectory
-    /// What a program needs to see this token and no other.
+    /// The environment in which a program sees only this HSM token.
     public let environment: [String: String]
     public var pinFile: String { directory.path("pin") }
     public let libraryPath = SoftHSM.libraryPath
@@ -28,7 +28,7 @@ public final class TokenDirectory: WorkersToken {
     public let initializationString = ""
     public var securityOfficerPINFile: String { directory.path("so-pin") }
 
-    /// - Parameter initialized: whether the token is initialised, by the program that is under test.
+    /// - Parameter initialized: true to initialise the HSM token with the program under test.
     public init(initialized: Bool = true) async throws {
         directory = try FreshDirectory()
         try directory.makeDirectory("tokens")
@@ -54,10 +54,10 @@ public final class TokenDirectory: WorkersToken {
     }
 }
 
-/// A token behind the scripted PKCS#11 module: the same token, with the faults that a test wants. The script may change
-/// while a worker uses the token.
+/// An HSM token through the scripted PKCS#11 module: the same HSM token, with the faults of a test. The script may
+/// change while a worker uses the HSM token.
 public final class ScriptedToken: WorkersToken {
-    /// Its directory must outlive this one's use.
+    /// The real HSM token; its directory must outlive this one's use.
     private let hsmToken: any WorkersToken
     private let directory: FreshDirectory
 
@@ -70,15 +70,15 @@ public final class ScriptedToken: WorkersToken {
     private var script: String { directory.path("script") }
     private var log: String { directory.path("log") }
 
-    /// One call as the module saw it.
+    /// One call as the module received it.
     public struct Call: Sendable, Equatable {
         public let function: String
-        /// What it returned: a CKR.
+        /// The return value: a CKR.
         public let value: UInt
         public let process: Int32
     }
 
-    /// - Parameter instructions: as ScriptedPKCS11.h says; `module` and `log` are there already.
+    /// - Parameter instructions: as in ScriptedPKCS11.h; `module` and `log` are added.
     public init(_ hsmToken: any WorkersToken, _ instructions: String...) throws {
         self.hsmToken = hsmToken
         directory = try FreshDirectory()
@@ -87,11 +87,11 @@ public final class ScriptedToken: WorkersToken {
         try play(instructions)
     }
 
-    /// Replaces the script. Calls that begin after this obey the new one, and are counted anew.
+    /// Replaces the script. Later calls obey the new one, and are counted from 1 again.
     public func play(_ instructions: String...) throws { try play(instructions) }
 
     public func play(_ instructions: [String]) throws {
-        // What was to happen once may happen once more.
+        // One-time faults may happen once more.
         for name in try FileManager.default.contentsOfDirectory(atPath: directory.path) where name.contains(".fired-") {
             try FileManager.default.removeItem(atPath: directory.path(name))
         }
@@ -99,7 +99,7 @@ public final class ScriptedToken: WorkersToken {
         try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script), options: .atomic)
     }
 
-    /// Whether a fault that happens once has begun, since the script was replaced.
+    /// True if a one-time fault has begun since the script was replaced.
     public var hasFired: Bool {
         (try? FileManager.default.contentsOfDirectory(atPath: directory.path))?.contains { $0.contains(".fired-") }
             == true

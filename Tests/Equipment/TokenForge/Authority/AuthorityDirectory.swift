@@ -1,7 +1,7 @@
 public import Foundation
 import X509
 
-/// An authority kept in a directory, so that tokens can be minted under one root by several commands.
+/// An authority stored in a directory, so that several commands can mint payment tokens under one root.
 ///
 /// Five pairs of files, `root`, `intermediate`, `leaf-ec`, `leaf-rsa` and `developer-relations`: NAME.pem is the
 /// certificate, NAME.key.pem the private key (PKCS#8, mode 0600).
@@ -10,7 +10,7 @@ extension ForgeAuthority {
 
     private var members: [CertifiedKey] { [root, intermediate, leafEC, leafRSA, developerRelations] }
 
-    /// Writes the files; `directory` is made with mode 0700 when it is missing.
+    /// Writes the files; makes a missing `directory` with mode 0700.
     public func write(to directory: URL) throws {
         try FileManager.default.createDirectory(
             at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -20,7 +20,7 @@ extension ForgeAuthority {
         }
     }
 
-    /// The authority that ``write(to:)`` wrote.
+    /// Reads the authority that ``write(to:)`` wrote.
     public init(directory: URL) throws {
         func read(_ name: String, _ subject: (ForgeKey) -> Name, _ issuer: Name) throws -> CertifiedKey {
             let key = try ForgeKey(pem: Self.text(directory.appending(path: "\(name).key.pem")))
@@ -52,7 +52,7 @@ extension ForgeAuthority {
 
 /// Files that only their owner may read.
 public enum SecretFile {
-    /// Writes `bytes` into a file of mode 0600, which it has before the first byte is in it.
+    /// Writes `bytes` into a file that has mode 0600 before the first byte.
     public static func write(_ bytes: [UInt8], to file: URL) throws {
         try? FileManager.default.removeItem(at: file)
         guard

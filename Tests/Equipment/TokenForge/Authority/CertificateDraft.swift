@@ -1,7 +1,7 @@
 import Crypto
 public import Foundation
 
-/// A distinguished name as its attributes in order, one to a relative distinguished name.
+/// A distinguished name as its attributes in order, one in each relative distinguished name.
 struct Name: Sendable, Equatable {
     var attributes: [(type: String, value: String)]
 
@@ -15,7 +15,7 @@ struct Name: Sendable, Equatable {
         ]
     }
 
-    /// Country is a PrintableString, everything else a UTF8String, of any length: real common names exceed 64.
+    /// Country is a PrintableString, everything else a UTF8String of any length: real common names exceed 64.
     var encoded: [UInt8] {
         DEREncoder.sequence(
             of: attributes.map { attribute in
@@ -40,14 +40,14 @@ struct KeyUsageBits: OptionSet, Sendable {
     static let keyCertSign = KeyUsageBits(rawValue: 0x0400)
     static let cRLSign = KeyUsageBits(rawValue: 0x0200)
 
-    /// A named-bit list: one octet is enough here, trailing zero bits are cut (X.690 §11.2.2).
+    /// A named-bit list: one octet suffices, without trailing zero bits (X.690 §11.2.2).
     var encoded: [UInt8] {
         let octet = UInt8(rawValue >> 8)
         return DEREncoder.bitString([octet], unusedBits: UInt8(octet == 0 ? 0 : octet.trailingZeroBitCount))
     }
 }
 
-/// One extension: identifier, criticality, and the DER that goes into its OCTET STRING.
+/// One extension: identifier, criticality, and the DER in its OCTET STRING.
 struct CertificateExtension: Sendable {
     var identifier: String
     var critical = false
@@ -89,7 +89,7 @@ struct CertificateDraft {
     }
 }
 
-/// A certificate together with its private key and what a signer identifier needs of it.
+/// A certificate with its private key and the fields for a signer identifier.
 public struct CertifiedKey: Sendable {
     public let key: ForgeKey
     /// The certificate in DER.
@@ -127,7 +127,7 @@ public struct CertifiedKey: Sendable {
     public var certificatePEM: String { ForgePEM.text(certificate, label: "CERTIFICATE") }
 }
 
-/// The extensions that Apple's certificates carry, as values.
+/// The extensions of Apple's certificates, as values.
 extension CertificateExtension {
     static func basicConstraints(isCA: Bool, pathLength: UInt8? = nil) -> CertificateExtension {
         let length = pathLength.map { DEREncoder.integer($0) } ?? []
@@ -148,7 +148,7 @@ extension CertificateExtension {
             identifier: OID.authorityKeyIdentifier, value: DEREncoder.sequence(DEREncoder.element(0x80, identifier)))
     }
 
-    /// A marker: only its presence counts, the value is NULL.
+    /// A marker, whose presence alone counts; the value is NULL.
     static func marker(_ identifier: String) -> CertificateExtension {
         CertificateExtension(identifier: identifier, value: DEREncoder.null)
     }
@@ -159,7 +159,7 @@ extension CertificateExtension {
             value: DEREncoder.sequence(DEREncoder.objectIdentifier(purpose)))
     }
 
-    /// An OCSP responder's address. The host is in `.invalid` (RFC 6761), so that nobody can ask it.
+    /// An OCSP responder's address. The host is in `.invalid` (RFC 6761), so that no program can reach it.
     static func authorityInformationAccess(_ path: String) -> CertificateExtension {
         CertificateExtension(
             identifier: OID.authorityInformationAccess,

@@ -2,23 +2,23 @@ public import Foundation
 
 /// Apple's certification authorities in miniature, under a root made for the run.
 ///
-/// The shape is the real one: a P-384 root, a P-256 intermediate with marker 1.2.840.113635.100.6.2.14, one leaf with
-/// a P-256 and one with an RSA-2048 key, both with marker 1.2.840.113635.100.6.29, and beside them the authority that
-/// issues merchants' certificates. The names are not Apple's, so that nobody takes one for the other.
+/// The structure is the real one: a P-384 root, a P-256 intermediate with marker 1.2.840.113635.100.6.2.14, one leaf
+/// with a P-256 and one with an RSA-2048 key, both with marker 1.2.840.113635.100.6.29, and the authority that issues
+/// merchants' certificates. The names are not Apple's, so that the two cannot be confused.
 public struct ForgeAuthority: Sendable {
     /// "Forge Root CA - G3", P-384, self-signed.
     public let root: CertifiedKey
     /// "Forge Application Integration CA - G3", P-256.
     public let intermediate: CertifiedKey
-    /// Signs EC_v1 tokens, P-256.
+    /// Signs EC_v1 payment tokens, P-256.
     public let leafEC: CertifiedKey
-    /// Signs RSA_v1 tokens, RSA-2048, itself signed with ECDSA by the intermediate.
+    /// Signs RSA_v1 payment tokens, RSA-2048, itself signed with ECDSA by the intermediate.
     public let leafRSA: CertifiedKey
     /// "Forge Worldwide Developer Relations CA - G2", P-256: issues merchants' certificates.
     public let developerRelations: CertifiedKey
 
-    /// New keys and certificates. The authorities are valid from ten years before `now`, the leaves from four years
-    /// before to one year after, so that tokens of the past can be minted too.
+    /// Makes new keys and certificates. The authorities are valid from ten years before `now`, the leaves from four
+    /// years before to one year after, so that payment tokens of the past can be minted too.
     public init(now: Date = Date()) throws {
         let rootKey = try ForgeKey(generating: .p384)
         root = try CertifiedKey(Self.rootDraft(key: rootKey, now: now), key: rootKey, signedBy: rootKey)
@@ -56,10 +56,10 @@ public struct ForgeAuthority: Sendable {
         self.developerRelations = developerRelations
     }
 
-    /// The leaf that signs tokens of `version`: the RSA one for `RSA_…`, else the EC one.
+    /// The leaf that signs payment tokens of `version`: the RSA one for `RSA_…`, otherwise the EC one.
     public func leaf(version: String) -> CertifiedKey { version.hasPrefix("RSA") ? leafRSA : leafEC }
 
-    /// The leaf of `version` certified anew, under the same key, with `profile`.
+    /// The leaf of `version`, certified again under the same key with `profile`.
     func leaf(version: String, profile: LeafProfile) throws -> CertifiedKey {
         let key = leaf(version: version).key
         let issuer = profile.issuedByRoot ? root : intermediate
@@ -69,7 +69,7 @@ public struct ForgeAuthority: Sendable {
             signedBy: signingKey)
     }
 
-    /// The intermediate certified anew, under the same key, with `profile`.
+    /// The intermediate, certified again under the same key with `profile`.
     func intermediate(profile: IntermediateProfile) throws -> CertifiedKey {
         try CertifiedKey(
             Self.intermediateDraft(profile, key: intermediate.key, root: root.key), key: intermediate.key,
@@ -77,7 +77,7 @@ public struct ForgeAuthority: Sendable {
     }
 }
 
-/// What a leaf certificate may have differently.
+/// Deviations of a leaf certificate.
 struct LeafProfile {
     var notBefore: Date
     var notAfter: Date
@@ -94,7 +94,7 @@ struct LeafProfile {
     }
 }
 
-/// What an intermediate certificate may have differently.
+/// Deviations of an intermediate certificate.
 struct IntermediateProfile {
     var notBefore: Date
     var notAfter: Date

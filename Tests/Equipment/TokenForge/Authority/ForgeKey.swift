@@ -2,18 +2,18 @@ public import Crypto
 public import CryptoExtras
 import Foundation
 
-/// The kind of a key pair.
+/// The type of a key pair.
 public enum ForgeKeyType: String, Sendable, CaseIterable {
     case p256, p384, rsa2048
 }
 
-/// A private key that signs certificates or tokens, or that a merchant decrypts with.
+/// A private key that signs certificates or payment tokens, or with which a merchant decrypts.
 public enum ForgeKey: Sendable {
     case p256(P256.Signing.PrivateKey)
     case p384(P384.Signing.PrivateKey)
     case rsa(_RSA.Signing.PrivateKey)
 
-    /// A new key pair.
+    /// Generates a new key pair.
     public init(generating type: ForgeKeyType) throws {
         switch type {
         case .p256: self = .p256(P256.Signing.PrivateKey())
@@ -22,7 +22,7 @@ public enum ForgeKey: Sendable {
         }
     }
 
-    /// A key from PEM text (PKCS#8, SEC 1 or PKCS#1).
+    /// Reads a key from PEM text (PKCS#8, SEC 1 or PKCS#1).
     public init(pem: String) throws(ForgeFailure) {
         if let key = try? P256.Signing.PrivateKey(pemRepresentation: pem) {
             self = .p256(key)
@@ -56,13 +56,13 @@ public enum ForgeKey: Sendable {
     /// The private key as PKCS#8 PEM.
     public var pem: String { ForgePEM.text(pkcs8, label: "PRIVATE KEY") }
 
-    /// SHA-1 of the public key's bits, as subjectKeyIdentifier wants it (RFC 5280 §4.2.1.2).
+    /// SHA-1 of the public key's bits, for subjectKeyIdentifier (RFC 5280 §4.2.1.2).
     var keyIdentifier: [UInt8] { SubjectPublicKey.keyIdentifier(of: subjectPublicKeyInfo) }
 
     /// A signature over SHA-256 of `message`: ECDSA in DER, or RSA PKCS#1 v1.5.
     func signature(of message: [UInt8]) throws -> [UInt8] { try signature(for: SHA256.hash(data: message)) }
 
-    /// The same over SHA-1, which must be refused.
+    /// A signature over SHA-1 of `message`, which must be refused.
     func signatureWithSHA1(of message: [UInt8]) throws -> [UInt8] {
         try signature(for: Insecure.SHA1.hash(data: message))
     }
@@ -84,14 +84,14 @@ public enum ForgeKey: Sendable {
     }
 }
 
-/// What can be told from a SubjectPublicKeyInfo's bytes alone.
+/// Values derived from a SubjectPublicKeyInfo's bytes alone.
 enum SubjectPublicKey {
     /// SHA-1 of the BIT STRING's content without its unused-bits octet.
     static func keyIdentifier(of subjectPublicKeyInfo: [UInt8]) -> [UInt8] {
         Array(Insecure.SHA1.hash(data: bits(of: subjectPublicKeyInfo)))
     }
 
-    /// The second element of the outer SEQUENCE: skip the outer header and the AlgorithmIdentifier.
+    /// The second element of the outer SEQUENCE, after the outer header and the AlgorithmIdentifier.
     private static func bits(of subjectPublicKeyInfo: [UInt8]) -> [UInt8] {
         let outer = content(subjectPublicKeyInfo[...])
         let algorithm = content(outer)

@@ -4,7 +4,7 @@ public import Foundation
 import SwiftASN1
 import X509
 
-/// Whom a token is encrypted to: the merchant's identifier and public key.
+/// The recipient of a payment token: the merchant's identifier and public key.
 public struct Merchant: Sendable {
     public let identifier: String
     /// SubjectPublicKeyInfo in DER, P-256 or RSA.
@@ -15,7 +15,7 @@ public struct Merchant: Sendable {
         self.subjectPublicKeyInfo = subjectPublicKeyInfo
     }
 
-    /// From a Payment Processing certificate (DER): the identifier is the subject's UID, unless one is given.
+    /// Reads a Payment Processing certificate (DER): the identifier is the subject's UID, unless one is given.
     public init(certificate der: [UInt8], identifier: String? = nil) throws(ForgeFailure) {
         guard let certificate = try? Certificate(derEncoded: der) else {
             throw .certificate("not an X.509 certificate")
@@ -30,23 +30,23 @@ public struct Merchant: Sendable {
         self.init(identifier: identifier, subjectPublicKeyInfo: serializer.serializedBytes)
     }
 
-    /// SHA-256 of ``subjectPublicKeyInfo`` (32 bytes), the token's publicKeyHash.
+    /// SHA-256 of ``subjectPublicKeyInfo`` (32 bytes), the payment token's publicKeyHash.
     public var publicKeyHash: [UInt8] { Array(SHA256.hash(data: subjectPublicKeyInfo)) }
 
-    /// Whether the key is P-256, the kind that EC_v1 needs.
+    /// True if the key is P-256, which EC_v1 requires.
     public var isEllipticCurve: Bool {
         (try? P256.KeyAgreement.PublicKey(derRepresentation: subjectPublicKeyInfo)) != nil
     }
 }
 
-/// A merchant with its private key and certificate, as an import wants it.
+/// A merchant with its private key and certificate, for an import.
 public struct ForgedMerchant: Sendable {
     public let merchant: Merchant
     public let key: ForgeKey
     /// The certificate in DER.
     public let certificate: [UInt8]
 
-    /// A new key pair of `type` (`p256` or `rsa2048`), certified by `authority`.
+    /// Makes a new key pair of `type` (`p256` or `rsa2048`), certified by `authority`.
     public init(
         authority: ForgeAuthority, type: ForgeKeyType, profile: MerchantCertificateProfile, key: ForgeKey? = nil
     ) throws {
@@ -67,12 +67,12 @@ public struct ForgedMerchant: Sendable {
     }
 }
 
-/// What Apple certifies for a merchant.
+/// The kinds of Apple's certificates for a merchant.
 public enum ForgedCertificateKind: String, Sendable, CaseIterable {
-    /// The key that tokens are encrypted to: key usage keyEncipherment and keyAgreement.
+    /// The key that payment tokens are encrypted to: key usage keyEncipherment and keyAgreement.
     case paymentProcessing = "payment-processing"
-    /// The key that merchants' servers identify themselves with to Apple: digitalSignature, clientAuth. Importing
-    /// this one for decryption is the commonest mistake.
+    /// The key with which merchants' servers authenticate to Apple: digitalSignature, clientAuth. Importing this one
+    /// for decryption is the most common mistake.
     case merchantIdentity = "merchant-identity"
 
     var commonNamePrefix: String {
@@ -83,18 +83,18 @@ public enum ForgedCertificateKind: String, Sendable, CaseIterable {
     }
 }
 
-/// What a merchant's certificate is to say.
+/// The content of a merchant's certificate.
 public struct MerchantCertificateProfile: Sendable {
     public var kind: ForgedCertificateKind = .paymentProcessing
     public var merchantIdentifier: String
-    /// From; 25 months before `notAfter` unless set.
+    /// The start of validity; 25 months before `notAfter` by default.
     public var notBefore: Date
     public var notAfter: Date
-    /// Leaves out the subject's UID.
+    /// Omits the subject's UID.
     public var omitsUserID = false
-    /// Leaves out extension 1.2.840.113635.100.6.32.
+    /// Omits extension 1.2.840.113635.100.6.32.
     public var omitsExtension = false
-    /// The identifier whose hash the extension carries, if another than the subject's.
+    /// The identifier whose hash the extension carries, if different from the subject's.
     public var extensionMerchantIdentifier: String?
 
     /// Valid from yesterday for 25 months; with `expired`, the 25 months ended yesterday.
@@ -143,8 +143,8 @@ extension ForgeAuthority {
         ).signed(by: developerRelations.key)
     }
 
-    /// A merchant's certificate in DER for a PKCS#10 request (DER), whose signature is checked; the subject that it
-    /// asks for is ignored, as Apple's portal does.
+    /// A merchant's certificate in DER for a PKCS#10 request (DER), whose signature is checked; the requested subject
+    /// is ignored, as in Apple's portal.
     public func merchantCertificate(
         certificateSigningRequest: [UInt8], profile: MerchantCertificateProfile
     ) throws -> [UInt8] {

@@ -2,7 +2,7 @@ import Foundation
 
 /// Writes ASN.1 by the distinguished encoding rules, and by the indefinite-length form of the basic ones (X.690).
 ///
-/// Written out here on purpose: what mints must not share the reader or writer of what it tests.
+/// Written separately on purpose: minting must not share the reader or writer of the tested code.
 enum DEREncoder {
     /// Tag, definite length in its shortest form, content (X.690 §8.1).
     static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
@@ -36,7 +36,7 @@ enum DEREncoder {
         element(0x31, sorted(parts).flatMap { $0 })
     }
 
-    /// The order that a SET OF demands; a shorter encoding compares as if padded with zeros.
+    /// The order that a SET OF requires; a shorter encoding compares as if padded with zeros.
     static func sorted(_ parts: [[UInt8]]) -> [[UInt8]] {
         parts.sorted { $0.lexicographicallyPrecedes($1) }
     }
@@ -115,7 +115,7 @@ enum DEREncoder {
     }()
 }
 
-/// The object identifiers that tokens and certificates carry, in dotted form.
+/// The object identifiers of payment tokens and certificates, in dotted form.
 enum OID {
     // Names (X.520; userId is RFC 4519's 0.9.2342.19200300.100.1.1).
     static let commonName = "2.5.4.3"

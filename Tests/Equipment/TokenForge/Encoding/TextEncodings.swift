@@ -22,9 +22,9 @@ public enum ForgePEM {
         return Data(base64Encoded: String(body)).map(Array.init)
     }
 
-    /// The DER bytes of a file that is either DER already or PEM with `label`.
+    /// The DER bytes of a file in DER, or in PEM with `label`.
     ///
-    /// - Parameter what: such as `certificate`, for the failure's words.
+    /// - Parameter what: such as `certificate`, for the failure's text.
     public static func file(_ path: String, label: String, _ what: String) throws -> [UInt8] {
         guard let der = bytes(of: try Data(contentsOf: URL(filePath: path)), label: label)
         else { throw ForgeFailure.file(path: path, reason: "holds no \(what) in PEM or DER") }
@@ -44,7 +44,7 @@ enum HexCase {
     static func lower(_ byte: UInt8) -> String { (byte < 16 ? "0" : "") + String(byte, radix: 16) }
 }
 
-/// JSON text (RFC 8259) for the few shapes that a token has.
+/// JSON text (RFC 8259) for the few structures of a payment token.
 public enum JSONText {
     /// A string with its quotes.
     public static func string(_ text: String) -> String {

@@ -1,6 +1,6 @@
-/// One thing that is wrong with a payment token, or unusual: the attacks and accidents that a verifier has to tell apart.
+/// One fault of a payment token, or one unusual form: the attacks and accidents that a verifier must distinguish.
 ///
-/// Everything else about the payment token is right, and what is signed is signed properly, so that exactly one check
+/// Everything else about the payment token is right, and the signature covers what it should, so that exactly one check
 /// fails. Raw values are the names for `token-forge mint --deviation`.
 public enum Deviation: String, CaseIterable, Sendable, Hashable {
     // The CMS message.
@@ -36,7 +36,7 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
     case flippedSignature = "flipped-signature"
     case signatureByOtherKey = "signature-by-other-key"
 
-    // Signed content changed afterwards.
+    // Signed content that was changed afterwards.
     case otherContent = "other-content"
     case dataChanged = "data-changed"
     case keyMaterialChanged = "key-material-changed"
@@ -64,7 +64,7 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
     case markersSwapped = "markers-swapped"
     case leafMarkerOnIntermediate = "leaf-marker-on-intermediate"
 
-    // The key and what it opens.
+    // The key and its plaintext.
     case unknownPublicKeyHash = "unknown-public-key-hash"
     case pointOffCurve = "point-off-curve"
     case pointCompressed = "point-compressed"
@@ -102,7 +102,7 @@ public enum Deviation: String, CaseIterable, Sendable, Hashable {
 }
 
 extension Deviation {
-    /// What is different, in a line.
+    /// The difference, in a line.
     public var summary: String {
         switch self {
         case .notCMS: "the signature is not CMS at all"
@@ -191,7 +191,7 @@ extension Deviation {
         }
     }
 
-    /// The code with which it must be refused; nil where the payment token stays good.
+    /// The code with which it must be refused; nil if the payment token stays good.
     public var refusal: String? {
         switch self {
         case .unknownMembers: nil
@@ -225,7 +225,7 @@ extension Deviation {
         }
     }
 
-    /// Whether it applies to a payment token of `version`.
+    /// Returns true if it applies to a payment token of `version`.
     public func applies(to version: String) -> Bool {
         switch self {
         case .pointOffCurve, .pointCompressed, .pointAtInfinity, .otherMerchantIdentifier: version == "EC_v1"

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 
-/// Signs a token's content as a detached CMS message, with the recipe's deviations.
+/// Signs a payment token's content as a detached CMS message, with the recipe's deviations.
 struct MessageSigner {
     let authority: ForgeAuthority
     let recipe: TokenRecipe
@@ -12,7 +12,7 @@ struct MessageSigner {
         let chain = try SigningChain(authority: authority, recipe: recipe)
         let digestAlgorithm = SignedDataDraft.algorithm(
             recipe.has(.digestSHA1) ? OID.sha1 : OID.sha256, null: recipe.wire.digestParametersNull)
-        // With its own content in the message, that is what the digest covers.
+        // The digest covers the message's own content if there is one.
         let signedBytes = recipe.has(.encapsulatedContent) ? Array("another content".utf8) : content
         var signers: [SignerInfoDraft] = []
         if !recipe.has(.noSigner) {
@@ -86,7 +86,7 @@ struct MessageSigner {
         let type = DEREncoder.objectIdentifier(recipe.has(.wrongContentType) ? OID.signedData : OID.data)
         let right = digest(content)
         let wrong = digest(content + [1])
-        // Stands behind the right one in a SET OF, so that a reader who takes the first is fooled every time.
+        // Follows the right one in a SET OF, so that a reader of the first is deceived every time.
         let second = DEREncoder.octetString([UInt8](repeating: 0xff, count: 32))
         func attribute(_ time: Date) -> [UInt8] {
             SignedDataDraft.attribute(
@@ -138,7 +138,7 @@ struct MessageSigner {
     }
 }
 
-/// The certificates that one token's message carries, with the recipe's deviations.
+/// The certificates in one payment token's message, with the recipe's deviations.
 struct SigningChain {
     /// The certificate of the genuine signer.
     let leaf: CertifiedKey
@@ -208,7 +208,7 @@ struct SigningChain {
         return profile
     }
 
-    /// A certificate that claims everything a leaf has, issued by nobody but itself.
+    /// A self-signed certificate with all of a leaf's attributes.
     private static func selfMade(like leaf: CertifiedKey, _ recipe: TokenRecipe) throws -> CertifiedKey {
         let key = try ForgeKey(generating: recipe.isRSA ? .rsa2048 : .p256)
         let profile = LeafProfile(now: recipe.signingTime)

@@ -1,9 +1,10 @@
 import Foundation
 
-/// The dictionaries that tokens carry encrypted ("Payment token format reference", Payment Data Keys), as JSON bytes.
+/// The dictionaries that payment tokens carry encrypted ("Payment token format reference", Payment Data Keys), as JSON
+/// bytes.
 ///
-/// Account numbers and cryptograms are made up. The account numbers begin with 4 or 5 and satisfy Luhn, so that code
-/// that looks for leaked ones recognises them.
+/// Account numbers and cryptograms are fictitious. The account numbers begin with 4 or 5 and satisfy Luhn, so that code
+/// that searches for leaked ones recognises them.
 public struct PayloadRecipe: Sendable {
     public enum Kind: String, Sendable, CaseIterable {
         case threeDSecure = "3DSecure"
@@ -17,7 +18,7 @@ public struct PayloadRecipe: Sendable {
     public var expirationDate = "291231"
     /// `currencyCode`: ISO 4217 numeric, three digits.
     public var currencyCode = "840"
-    /// `transactionAmount` exactly as it is to stand in the JSON.
+    /// `transactionAmount` exactly as in the JSON.
     public var amount = "1099"
     public var cardholderName: String?
     public var deviceManufacturerIdentifier = "040010030273"
@@ -39,7 +40,7 @@ public struct PayloadRecipe: Sendable {
         cryptogram = (0..<(kind == .emv ? 120 : 20)).map { _ in UInt8.random(in: .min ... .max) }
     }
 
-    /// What no program may print: the account number and the cryptogram as it stands in the JSON.
+    /// The texts that no program may print: the account number and the cryptogram as in the JSON.
     public var secrets: [String] {
         [accountNumber, Data(cryptogram).base64EncodedString()] + (encryptedPINData.map { [$0] } ?? [])
             + authenticationResponses.map(\.authenticationData)

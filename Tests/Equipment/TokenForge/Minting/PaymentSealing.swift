@@ -2,9 +2,9 @@ import Crypto
 import CryptoExtras
 import Foundation
 
-/// What the Secure Element does to the payment data: the inverse of "Restoring the symmetric key".
+/// The Secure Element's encryption of the payment data: the inverse of "Restoring the symmetric key".
 enum PaymentSealing {
-    /// Key material as it goes into the header, and ciphertext ‖ tag.
+    /// The header's key material, and ciphertext ‖ tag.
     struct Sealed {
         var keyMaterial: [UInt8]
         var data: [UInt8]
@@ -15,8 +15,8 @@ enum PaymentSealing {
 
     /// EC_v1: ephemeral ECDH on P-256, the one-step KDF with SHA-256, AES-256-GCM.
     ///
-    /// - Parameter leadingZero: tries ephemeral keys until Z begins with a zero byte, as one in 256 does; programs
-    ///   that drop it fail.
+    /// - Parameter leadingZero: tries ephemeral keys until Z begins with a zero byte, as one in 256 does; programs that
+    ///   drop the byte fail.
     static func ecV1(
         _ plaintext: [UInt8], merchant: Merchant, merchantIdentifier: String, leadingZero: Bool = false
     ) throws -> Sealed {
@@ -70,7 +70,7 @@ enum PaymentSealing {
             DEREncoder.bitString(point))
     }
 
-    /// Z, all 32 bytes. swift-crypto shows them through a pointer only.
+    /// All 32 bytes of Z, which swift-crypto reveals by a pointer only.
     private static func sharedBytes(
         _ ephemeral: P256.KeyAgreement.PrivateKey, _ merchant: P256.KeyAgreement.PublicKey
     ) throws -> [UInt8] {

@@ -9,7 +9,7 @@ struct RSAOAEP {
     var digest: Digest = .sha256
     var maskDigest: Digest = .sha256
     var label: [UInt8] = []
-    /// The first octet of the encoded message; anything but 0 is an error for whoever opens it.
+    /// The first octet of the encoded message; anything but 0 is an error for the decryptor.
     var firstOctet: UInt8 = 0
 
     /// `message` encrypted to the RSA key in `subjectPublicKeyInfo`; as many bytes as its modulus.
@@ -52,8 +52,8 @@ struct RSAOAEP {
     }
 }
 
-/// The RSA public-key operation itself (RFC 8017 §5.1.1) on 32-bit limbs. Nothing secret goes through it that has to
-/// stay so: it is neither fast nor constant in time.
+/// The RSA public-key operation itself (RFC 8017 §5.1.1) on 32-bit limbs. It handles no lasting secret: it is neither
+/// fast nor constant in time.
 enum RawRSA {
     /// base^exponent mod modulus, as long as the modulus. All big-endian; base below modulus.
     static func power(_ base: [UInt8], modulus: [UInt8], exponent: Data) -> [UInt8] {
@@ -79,8 +79,8 @@ enum RawRSA {
         }
     }
 
-    /// one · other mod n: interleaved multiplication, 32 bits of `other` at a time, each step reduced by
-    /// one bit at a time.
+    /// one · other mod n: interleaved multiplication, 32 bits of `other` at a time, each step reduced by one bit at a
+    /// time.
     private static func product(_ one: [UInt32], _ other: [UInt32], _ n: [UInt32]) -> [UInt32] {
         var sum = [UInt32](repeating: 0, count: n.count + 1)
         for limb in other.reversed() {

@@ -3,7 +3,7 @@ struct SignerInfoDraft {
     var version: UInt8 = 1
     var identifier: [UInt8]
     var digestAlgorithm: [UInt8]
-    /// Encoded attributes; nil leaves the field out.
+    /// Encoded attributes; nil omits the field.
     var signedAttributes: [[UInt8]]?
     var signatureAlgorithm: [UInt8]
     var signature: [UInt8]
@@ -25,8 +25,8 @@ struct SignedDataDraft {
     var revocationLists: [[UInt8]] = []
     var signerInfos: [SignerInfoDraft]
 
-    /// With `indefiniteLengths` the five levels that real tokens have so: ContentInfo, its [0], SignedData,
-    /// encapContentInfo and certificates. signerInfos is definite in both forms.
+    /// The encoding. `indefiniteLengths` makes the five levels of real payment tokens indefinite: ContentInfo, its [0],
+    /// SignedData, encapContentInfo and certificates. signerInfos is definite in both forms.
     func encoded(indefiniteLengths: Bool) -> [UInt8] {
         func level(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
             indefiniteLengths ? DEREncoder.indefinite(tag, content) : DEREncoder.element(tag, content)
@@ -52,12 +52,12 @@ struct SignedDataDraft {
     }
 }
 
-/// Certificates as Apple's portal and other programs hand them out several at once.
+/// Bundles of several certificates, as from Apple's portal and other programs.
 public enum ForgedCertificateBundle {
     /// PKCS#7 SignedData without a signer (RFC 5652 §5.1), DER or with indefinite lengths at the levels that streaming
     /// writers leave open.
     ///
-    /// - Parameter certificates: DER, in the order in which they are to stand there.
+    /// - Parameter certificates: DER, in the order of the bundle.
     public static func pkcs7(_ certificates: [[UInt8]], indefiniteLengths: Bool = false) -> [UInt8] {
         SignedDataDraft(digestAlgorithms: [], certificates: certificates, signerInfos: [])
             .encoded(indefiniteLengths: indefiniteLengths)

@@ -1,12 +1,13 @@
 import Foundation
 
-/// The JSON dictionaries of a token, written member by member so that duplicates and odd spellings are possible.
+/// The JSON dictionaries of a payment token, written member by member so that duplicates and odd notations are
+/// possible.
 struct TokenJSON {
     let recipe: TokenRecipe
     let parts: TokenParts
     let signature: [UInt8]
 
-    /// The `paymentData` dictionary, in the order of Apple's recent tokens.
+    /// The `paymentData` dictionary, in the order of Apple's recent payment tokens.
     var paymentData: String {
         var members = [member("data", base64(parts.data)), member("signature", signatureText)]
         if !recipe.has(.headerMissing) { members.append("\"header\":{\(header.joined(separator: ","))}") }

@@ -1,14 +1,14 @@
 public import Foundation
 
-/// What a payment token is to be made of.
+/// The content of a payment token.
 public struct TokenRecipe: Sendable {
-    /// The version as it stands in the token; `RSA…` makes an RSA_v1 token, anything else an EC_v1 one.
+    /// The version in the payment token; `RSA…` makes an RSA_v1 payment token, anything else an EC_v1 one.
     public var version: String
-    /// To whom it is encrypted.
+    /// The recipient.
     public var merchant: Merchant
     /// The bytes that are encrypted.
     public var payload: [UInt8]
-    /// The request's applicationData before hashing; nil leaves the header out.
+    /// The request's applicationData before hashing; nil omits the header field.
     public var applicationData: [UInt8]?
     /// signingTime; the encoding has whole seconds.
     public var signingTime: Date
@@ -19,7 +19,7 @@ public struct TokenRecipe: Sendable {
     /// EC_v1: makes the ECDH shared secret begin with a zero byte.
     public var leadingZeroSharedSecret = false
 
-    /// A payment token with nothing wrong, in the version that fits the merchant's key, signed at `signingTime`.
+    /// A payment token without deviations, in the version for the merchant's key, signed at `signingTime`.
     public init(
         merchant: Merchant, payload: [UInt8] = PayloadRecipe().json, applicationData: [UInt8]? = nil,
         signingTime: Date = Date(), wire: WireForm = .since2023, deviations: Set<Deviation> = []
@@ -38,26 +38,26 @@ public struct TokenRecipe: Sendable {
     func has(_ deviation: Deviation) -> Bool { deviations.contains(deviation) }
 }
 
-/// How a genuine signature is written: the forms that Apple's tokens had over the years, all of them to be accepted.
+/// The encoding of a genuine signature: the forms of Apple's payment tokens over the years, all to be accepted.
 public struct WireForm: Sendable, Equatable {
-    /// BER with indefinite lengths at five levels, as every real token; or DER throughout.
+    /// True for BER with indefinite lengths at five levels, as in every real payment token; false for DER throughout.
     public var indefiniteLengths = true
-    /// SHA-256's AlgorithmIdentifier carries NULL (until 2021) or no parameters (from 2023).
+    /// True if SHA-256's AlgorithmIdentifier carries NULL (until 2021), false without parameters (from 2023).
     public var digestParametersNull = true
-    /// The signed attribute cmsAlgorithmProtection (RFC 6211), there since about 2019.
+    /// True for the signed attribute cmsAlgorithmProtection (RFC 6211), present since about 2019.
     public var algorithmProtection = true
-    /// RSA_v1 only: the signature algorithm is called rsaEncryption instead of sha256WithRSAEncryption.
+    /// RSA_v1 only: names the signature algorithm rsaEncryption instead of sha256WithRSAEncryption.
     public var rsaEncryptionAlgorithm = false
-    /// The issuer's certificate stands before the signer's.
+    /// Places the issuer's certificate before the signer's.
     public var issuerFirst = false
-    /// Base64 and hexadecimal in the JSON: base64 without its padding.
+    /// Writes the JSON's base64 without padding.
     public var unpaddedBase64 = false
-    /// transactionId, applicationData and transactionIdentifier in upper-case hexadecimal.
+    /// Writes transactionId, applicationData and transactionIdentifier in upper-case hexadecimal.
     public var upperCaseHex = false
 
     public init() {}
 
-    /// As signed from 2014 on.
+    /// The form of signatures from 2014 on.
     public static var since2014: WireForm {
         var form = WireForm()
         form.algorithmProtection = false
@@ -65,10 +65,10 @@ public struct WireForm: Sendable, Equatable {
         return form
     }
 
-    /// As signed about 2019 to 2021.
+    /// The form of signatures of about 2019 to 2021.
     public static var since2019: WireForm { WireForm() }
 
-    /// As signed from 2023 on.
+    /// The form of signatures from 2023 on.
     public static var since2023: WireForm {
         var form = WireForm()
         form.digestParametersNull = false

@@ -154,7 +154,7 @@ struct ActivatedGatewayTests {
         #expect(ended.error.contains(", and listener.address is \(configured.prefix { $0 != "P" && $0 != "g" })"))
     }
 
-    /// Without TLS the gateway serves only a loopback address; an inherited socket does not change that.
+    /// The gateway without TLS serves only a loopback address, which an inherited socket does not change.
     @Test("refuses the wildcard address in place of a loopback address, even with the same port")
     func everyAddress() async throws {
         try write(address: "127.0.0.1:PORT")
