@@ -120,7 +120,7 @@ struct SignatureShareTests {
         #expect(order.names == ["many", "many", "few", "many"])
     }
 
-    @Test("refuses one signature more than may wait at once, without taking another's place")
+    @Test("refuses one signature more than may wait, without taking another's place")
     func full() async throws {
         let (share, gate) = (SignatureShare(sessions: 2, capacity: 6), Gate())
         let (refused, made) = await withTaskGroup(of: WorkerFailure.Kind?.self) { group in

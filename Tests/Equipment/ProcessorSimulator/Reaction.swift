@@ -1,6 +1,5 @@
 import NIOHTTP1
 
-/// A whole request.
 struct SimulatorRequest: Sendable {
     var head: HTTPRequestHead
     var body: [UInt8] = []

@@ -50,7 +50,6 @@ extension Submission {
     }
 }
 
-/// A request's members during parsing.
 private struct Members {
     private let object: JSONObject
 

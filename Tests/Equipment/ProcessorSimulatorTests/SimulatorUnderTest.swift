@@ -54,7 +54,6 @@ struct SimulatorUnderTest {
 
 /// A body for `POST /authorizations`, member by member, so that each can be wrong.
 struct SubmissionRequest {
-    /// The members and their JSON.
     var members: [(name: String, json: String)]
 
     static let payment = String(repeating: "0a", count: 32)

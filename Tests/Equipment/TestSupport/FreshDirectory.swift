@@ -24,7 +24,6 @@ public final class FreshDirectory: Sendable {
         try? FileManager.default.removeItem(at: url)
     }
 
-    /// The path of `name` inside.
     public func path(_ name: String) -> String { url.appending(path: name, directoryHint: .notDirectory).path }
 
     /// Writes a file inside, and returns its path.

@@ -5,7 +5,6 @@ import Synchronization
 
 /// A client that sends arbitrary bytes at chosen times, as no HTTP client would, and reads the answers.
 public final class RawConnection: Sendable {
-    /// An answer as received.
     public struct Answer: Sendable, Equatable {
         public let status: Int
         /// The header fields, with names in lower case.
@@ -120,7 +119,6 @@ public final class RawConnection: Sendable {
 
     public func startReading() async throws { try await channel.setOption(.autoRead, value: true).get() }
 
-    /// Announces the end of sending.
     public func finishSending() async throws { try await channel.close(mode: .output).get() }
 
     public func close() async { try? await channel.close().get() }

@@ -69,7 +69,6 @@ final class WithinProcess: Sendable {
     }
 }
 
-/// The answers of all sessions.
 private final class Tally: Sendable {
     /// Signalled by each session's thread when it makes no more calls.
     let left = DispatchSemaphore(value: 0)
@@ -108,7 +107,6 @@ private final class Handover<Element>: @unchecked Sendable {
         condition.unlock()
     }
 
-    /// Blocks until there are elements.
     func take() -> [Element] {
         condition.lock()
         defer { condition.unlock() }

@@ -10,7 +10,6 @@ struct Measurement: Encodable {
         var max = 0.0
     }
 
-    /// The number of sent requests.
     private(set) var requests = 0
     /// The time from the first request to the last answer.
     private(set) var seconds = 0.0

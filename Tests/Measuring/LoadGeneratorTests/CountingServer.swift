@@ -42,7 +42,6 @@ final class CountingServer: Sendable {
     }
 }
 
-/// The number of requests so far.
 private final class Counter: Sendable {
     private let count = Mutex(0)
     private let stall: Duration

@@ -4,7 +4,6 @@ import Testing
 @testable import load_generator
 
 @Suite("The load generator") struct LoadTests {
-    /// `count` requests, each `size` bytes long.
     private func requests(_ count: Int, size: Int = 32) throws -> RequestList {
         let request = [0, 0, UInt8(size >> 8), UInt8(size & 0xFF)] + [UInt8](repeating: UInt8(ascii: "x"), count: size)
         return try RequestList((0..<count).flatMap { _ in request })

@@ -71,7 +71,7 @@ struct RotationGuidanceTests {
         #expect(next.contains("no proof") && next.contains("paytokenctl rotate import FILE"))
     }
 
-    @Test("warns against activating a new key with a fault, and against retiring its old identity key")
+    @Test("warns against activating a new key with a fault, and against retiring the old identity key")
     func fault() {
         let away = Self.key(fault: "No token shows it.")
         let processing = Self.guidance("activation", new: away).next

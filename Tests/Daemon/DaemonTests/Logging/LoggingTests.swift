@@ -39,7 +39,6 @@ struct LoggingTests {
             _ = fcntl(writeEnd, F_SETFL, 0)
         }
 
-        /// Reads the pipe's current content.
         func read() -> String {
             var text: [UInt8] = []
             var buffer = [UInt8](repeating: 0, count: 65_536)

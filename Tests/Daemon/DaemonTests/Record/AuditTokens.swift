@@ -42,7 +42,6 @@ final class SoftwareAuditToken: AuditHSMToken {
     var heads: [[UInt8]] { state.withLock { $0.heads.map(\.line) } }
     var keyCount: Int { state.withLock { $0.keys.count } }
     var signatures: Int { state.withLock { $0.signatures } }
-    /// The number of failed calls.
     var failures: Int { state.withLock { $0.failures } }
 
     func replaceHeads(_ heads: [(node: String, line: [UInt8])]) { state.withLock { $0.heads = heads } }

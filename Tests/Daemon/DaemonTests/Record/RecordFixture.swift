@@ -45,7 +45,6 @@ struct RecordFixture {
             ledger: ledger, tally: RefusalTally(clock: clock), faults: faults, clock: clock)
     }
 
-    /// Appends `count` records.
     func append(_ count: Int = 1, at time: Date = noon) async throws {
         for _ in 0..<count { try await recorder.append(AuditRecord(time: AuditTime(time), event: .verify)) }
     }

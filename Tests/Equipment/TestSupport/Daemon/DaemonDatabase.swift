@@ -40,7 +40,6 @@ public struct DaemonDatabase: Sendable {
 
     /// The role that owns the tables.
     public static let owner = "ledger_owner"
-    /// The daemon's role.
     public static let daemon = "paytokend"
     private static let template = "ledger_template"
 

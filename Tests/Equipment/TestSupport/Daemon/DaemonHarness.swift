@@ -8,7 +8,6 @@ public final class DaemonHarness: Sendable {
     public let directory: FreshDirectory
     public let socket: String
     public let adminSocket: String
-    /// The configuration file.
     public let configurationFile: String
     /// The ledger's database; nil for a file.
     public let database: DaemonDatabase?
@@ -85,7 +84,6 @@ public final class DaemonHarness: Sendable {
             to: "paytokend.yaml")
     }
 
-    /// The daemon's process.
     public var daemon: RunningProgram {
         get throws {
             guard let program = running.withLock({ $0 }) else {
@@ -139,7 +137,6 @@ public final class DaemonHarness: Sendable {
         }
     }
 
-    /// The processes of the workers.
     public func workers() throws -> [Int32] { try children().filter { $0.state != "Z" }.map(\.pid).sorted() }
 
     /// The worker's process: the daemon's living child, the younger one during a handover.

@@ -76,7 +76,6 @@ public final class SoftHSMToken: Sendable {
         anchor = Mutex(session)
     }
 
-    /// Opens a read-write session.
     public func openSession() throws -> Session {
         try slot.openSession(readWrite: true)
     }

@@ -2,7 +2,6 @@ public import Crypto
 public import CryptoExtras
 import Foundation
 
-/// The type of a key pair.
 public enum ForgeKeyType: String, Sendable, CaseIterable {
     case p256, p384, rsa2048
 }
@@ -13,7 +12,6 @@ public enum ForgeKey: Sendable {
     case p384(P384.Signing.PrivateKey)
     case rsa(_RSA.Signing.PrivateKey)
 
-    /// Generates a new key pair.
     public init(generating type: ForgeKeyType) throws {
         switch type {
         case .p256: self = .p256(P256.Signing.PrivateKey())

@@ -28,7 +28,7 @@ extension TLSTests {
     }
 
     @Test(
-        "admits a client whose session outlives its cached certificate after a full handshake",
+        "requires a full handshake of a client whose session outlives its cached certificate",
         arguments: ["-tls1_2", "-tls1_3"])
     func outlived(version: String) async throws {
         try await gateway().use { gateway in
