@@ -61,7 +61,7 @@ import WorkerProtocol
         #expect(await call.value.kind == .loginRefused)
     }
 
-    @Test("counts calls that a worker holds beyond its sessions as waiting, and starts their HSM token time later")
+    @Test("counts calls that a worker has beyond its sessions as waiting, and starts their HSM token time later")
     func waitingWithWorker() async throws {
         let (waits, calls) = (Shared(0), Shared([Double]()))
         let events = WorkerEvents(

@@ -26,7 +26,7 @@ import WorkerProtocol
             #expect(failure.kind == .hsmTokenUnavailable)
             reaches.append(failure.reach)
         }
-        // The window held two calls; the order of the tasks decides which of the four.
+        // The window contained two calls; the order of the tasks decides which of the four.
         let held = reaches.filter { $0 == .endedWorker }.count
         #expect((1...2).contains(held) && reaches.filter { $0 == .queue }.count == 3 - held)
         // The call without another HSM token waits for the next worker.
@@ -217,7 +217,7 @@ import WorkerProtocol
         #expect(remembers([UInt8](repeating: 199, count: 40)))
     }
 
-    @Test("does not repeat an import that a worker held when it ended, and says so")
+    @Test("does not repeat an import that a worker had when it ended, and says so")
     func importNotRepeated() async throws {
         let (queue, worker) = (CallQueue.forTest(), FakeWorker(1))
         queue.add(worker.connected)

@@ -49,8 +49,8 @@ bool script_refuses(const char *function, unsigned long type);
 /// Writes the call into the log, if the script has one.
 void script_log(const char *function, CK_RV value);
 
-/// Writes a use of a key with this CKA_ID into the HSM token's log of uses, if the script has one and the identifier is
-/// a publicKeyHash of 32 bytes.
+/// Writes a use of a key with this CKA_ID into the HSM token's log of uses, if the script has one. Ignores an identifier
+/// that is not a publicKeyHash of 32 bytes.
 void script_use(const char *operation, const unsigned char *identifier, unsigned long size);
 
 /// Returns true if the script has such a log.

@@ -2,8 +2,8 @@ import TestSupport
 import Testing
 import WorkerProtocol
 
-/// Indistinguishable failures: for a wrong RSA padding, a wrong tag and a wrapped key of a wrong size, the HSM token
-/// receives the same calls in the same order, whichever values it returns.
+/// Indistinguishable failures: a wrong RSA padding, a wrong tag and a wrapped key of a wrong size. The HSM token
+/// receives the same calls in the same order for each of them, whichever values it returns.
 @Suite struct EqualFailuresTests {
     /// A way to restore RSA_v1's key, on an HSM token with these return values for a wrong padding and a wrong tag.
     struct Habit: CustomTestStringConvertible, Sendable {

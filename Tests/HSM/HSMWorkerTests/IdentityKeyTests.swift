@@ -142,7 +142,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("holds identity keys, and no processing key of the type, on an HSM token without a tier for RSA_v1")
+    @Test("supports identity keys, and no processing key of the type, on an HSM token without a tier for RSA_v1")
     func withoutTier() async throws {
         let hsmToken = try await TokenDirectory()
         let worker = try WorkerUnderTest(hsmToken)
@@ -155,7 +155,7 @@ import WorkerProtocol
         #expect(try await worker.importKey(SharedForge.rsaMerchant, description).failureKind == .notSupported)
     }
 
-    @Test("holds no identity keys on an HSM token that makes no RSA signatures, and explains why")
+    @Test("supports no identity keys on an HSM token that makes no RSA signatures, and explains why")
     func withoutSignatures() async throws {
         let hsmToken = try ScriptedToken(try await TokenDirectory(), "fault C_SignInit always return=0x70")
         let worker = try WorkerUnderTest(hsmToken)

@@ -22,7 +22,7 @@ struct AsyncLockTests {
         #expect(inside.most == 1 && inside.total == 50)
     }
 
-    @Test("is refused while it is held, until its lease is deallocated or released")
+    @Test("refuses a lease while locked, until the lease is deallocated or the lock is freed")
     func refused() async {
         let lock = AsyncLock()
         var lease = lock.lease()

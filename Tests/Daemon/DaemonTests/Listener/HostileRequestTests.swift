@@ -373,7 +373,7 @@ struct HostileRequestTests {
         Issue.record("the machine paused for 16 s and more between two requests")
     }
 
-    @Test("releases everything of a peer that leaves during its answer")
+    @Test("frees all resources of a peer that leaves during its answer")
     func survivesDeparture() async throws {
         try await ListenerFixture().use { fixture in
             for number in 1...10 {

@@ -377,7 +377,7 @@ import WorkerProtocol
         }
     }
 
-    @Test("adopts a planned key only if the HSM token holds nothing else: other keys belong to another ledger")
+    @Test("adopts a planned key only if the HSM token contains nothing else: other keys belong to another ledger")
     func plannedAmongOthers() async throws {
         try await served()
         try FileManager.default.removeItem(atPath: path)

@@ -14,7 +14,7 @@ struct FirstOpeningTests {
         Begun { [opening, isServed] in await opening.pass { isServed.current } }
     }
 
-    @Test("holds a request until its key is there, although other HSM tokens are still opening")
+    @Test("delays a request until its key is there, although other HSM tokens are still opening")
     func served() async throws {
         let task = opening.start(longest: .seconds(600)) { [isOver] in isOver.current }
         let first = request()

@@ -72,7 +72,7 @@ struct ClientDirectoryTests {
         #expect(odd.client(for: .bearer(sha256: []), certificate: nil, at: Date())?.name == "odd")
     }
 
-    @Test("recognises a pinned certificate by its hash, from any issuer")
+    @Test("recognises a certificate by its configured hash, from any issuer")
     func pinned() {
         #expect(client(.made(sha256: Self.digest(7))) == "pinned")
         #expect(client(.made(sha256: Self.digest(8))) == nil)

@@ -132,7 +132,7 @@ struct TLSTests {
             ["s_client", "-connect", "127.0.0.1:\(try gateway.port)", "-tls1_2", "-cipher", cipher] + arguments)
     }
 
-    @Test("recognises a pinned certificate from any issuer, and no other one")
+    @Test("recognises a certificate with a configured hash from any issuer, and no other one")
     func pinned() async throws {
         try await gateway().use { gateway in
             #expect(try await curl(gateway, certificate("other")).output == "pinned 0\n200")

@@ -195,8 +195,8 @@ import TokenForge
     }
 }
 
-/// A host's record with one record changed, all hashes recomputed, and every audit checkpoint signed with another key, by the
-/// auditor's document alone and without our code.
+/// A host's record with one record changed, all hashes recomputed, and every audit checkpoint signed with another key.
+/// It follows the auditor's document alone, without our code.
 private struct Forgery {
     private let node: String
     private let records: [(sequence: Int, line: String)]
