@@ -67,7 +67,7 @@ struct ClockAcceptanceTests {
         }
     }
 
-    @Test("reports a clock before the forgotten claims with a code, the time of the end, and a measure")
+    @Test("reports a clock before the forgotten claims with its own code and end time, and measures the difference")
     func forgotten() async throws {
         let (fixture, acceptance) = try await daemon(at: Self.noon)
         #expect(try await acceptance.ledgerClock.compare().reasons.isEmpty)
