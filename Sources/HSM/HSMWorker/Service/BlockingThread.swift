@@ -1,7 +1,8 @@
 import CLinux
 import Glibc
 
-/// A thread of its own for what blocks as long as a token takes: libdispatch has only a few for all.
+/// A thread of its own for calls that block as long as an HSM token takes: libdispatch has only a few threads for all
+/// work.
 enum BlockingThread {
     private final class Body: Sendable {
         let run: @Sendable () -> Void
@@ -11,15 +12,16 @@ enum BlockingThread {
         }
     }
 
-    /// Room for what PKCS#11 libraries keep on the stack.
+    /// Enough for the stack frames of PKCS#11 libraries.
     private static let stackByteCount = 1024 * 1024
 
-    /// The thread ends when `body` returns. Ends the process when the system has no more threads: the daemon starts a worker anew.
-    /// - Parameter name: for ps and debuggers, at most 15 bytes.
+    /// Starts a thread that ends when `body` returns. Ends the process when the system has no more threads; the daemon
+    /// then starts another worker.
+    /// - Parameter name: The name for ps and debuggers, at most 15 bytes.
     static func start(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let context = unsafe Unmanaged.passRetained(
             Body {
-                // Of the calling thread, which is the process's name only in its first one.
+                // Names the calling thread; only in the first thread is that the process's name.
                 unsafe paytokend_set_process_name(name)
                 body()
             })

@@ -2,13 +2,13 @@ import CLinux
 import Glibc
 import WorkerProtocol
 
-/// What a process that holds a PIN and symmetric keys does first.
+/// The first steps of a process that holds a PIN and symmetric keys.
 public enum ProcessHardening {
-    /// - Parameter name: What ps shows; run through its descriptor, a program would be called by a number.
+    /// - Parameter name: The name that ps shows; run through its descriptor, the program would be called by a number.
     /// - Returns: Sentences about what the system refused.
     public static func apply(name: String) -> [String] {
         unsafe paytokend_set_process_name(name)
-        // A write to a daemon that has ended, or by a library to its HSM, shall fail and not end the process.
+        // A write to a daemon that has ended, or by a library to its HSM, must fail without ending the process.
         _ = signal(SIGPIPE, SIG_IGN)
         var problems: [String] = []
         let privileges = paytokend_forbid_new_privileges()
@@ -20,10 +20,10 @@ public enum ProcessHardening {
         return problems
     }
 
-    /// How many descriptors this process may have open. The daemon allows itself 65,536 for its connections, which a
-    /// vendor's library must not inherit: some libraries close every possible descriptor in a loop or keep descriptors in
-    /// an fd_set (select(2), 1,024 bits), and one that leaks them is to fail here and be replaced. 256 sessions with a
-    /// network HSM fit, beside files and other sockets.
+    /// The number of descriptors that this process may have open. The daemon allows itself 65,536 for its connections,
+    /// which a vendor's library must not inherit. Some libraries close every possible descriptor in a loop, or keep
+    /// descriptors in an fd_set (select(2), 1,024 bits). One that leaks descriptors must fail here and be replaced.
+    /// 256 sessions with a network HSM fit, with files and other sockets.
     public static let descriptorLimit = 1024
 
     private static func limitDescriptors() -> Int32 {
@@ -35,13 +35,13 @@ public enum ProcessHardening {
         return unsafe setrlimit(resource, &own) == 0 ? 0 : errno
     }
 
-    /// Whether a descriptor is a socket.
+    /// Returns true if a descriptor is a socket.
     public static func isSocket(_ descriptor: Int32) -> Bool {
         var status = stat()
         return unsafe fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
     }
 
-    /// Closes what was inherited besides the standard descriptors.
+    /// Closes inherited descriptors other than the standard ones.
     public static func closeInherited() {
         paytokend_close_from(3)
     }
@@ -49,9 +49,9 @@ public enum ProcessHardening {
 
 /// System calls that this process, its threads and every program that it starts can no longer make.
 enum SystemCallFilter {
-    /// To be called before the library is loaded, so that none of its code runs without the filter. A library that needs a
-    /// denied call fails with an error of its own when it is opened.
-    /// - Parameter names: of ``HSMTokenOpening/deniedSystemCalls``; none means no filter.
+    /// Applies the filter, before the library is loaded, so that none of its code runs without it. A library that
+    /// needs a denied call fails with an error of its own when it is opened.
+    /// - Parameter names: Names of ``HSMTokenOpening/deniedSystemCalls``; no names mean no filter.
     static func apply(denying names: [String]) throws(WorkerFailure) {
         guard !names.isEmpty else { return }
         let copies: [UnsafeMutablePointer<CChar>?] = unsafe names.map { unsafe strdup($0) }

@@ -2,16 +2,16 @@ import Glibc
 import Synchronization
 import WorkerProtocol
 
-/// The requests that come over the stream, in their order. One thread at a time reads them; ``RequestQueue`` sees to that.
+/// The requests that come over the stream, in order. One thread at a time reads them; ``RequestQueue`` ensures that.
 final class RequestInput: Sendable {
     private struct State {
         var decoder = FrameDecoder(maximumLength: FieldBound.requestFrame)
-        /// The stream has ended, or broken the protocol.
+        /// True once the stream has ended or broken the protocol.
         var hasEnded = false
         var isViolated = false
     }
 
-    /// POLLRDHUP of poll(2), which Glibc's headers have for programs in C with _GNU_SOURCE only.
+    /// POLLRDHUP of poll(2). Glibc's headers define it only for C programs with _GNU_SOURCE.
     private static let otherEndHasClosed: Int16 = 0x2000
 
     private let descriptor: Int32
@@ -23,7 +23,7 @@ final class RequestInput: Sendable {
         self.stream = stream
     }
 
-    /// Blocks for the first request; nil where the stream ends before it.
+    /// Blocks for the first request; nil if the stream ends before it.
     func first() -> RequestQueue.Entry? {
         state.withLock { state in
             while !state.hasEnded {
@@ -34,7 +34,7 @@ final class RequestInput: Sendable {
         }
     }
 
-    /// Blocks for at least one further request, and gives all that have come with it; nil at the end of the stream.
+    /// Blocks for at least one further request, and returns all that have come with it; nil at the end of the stream.
     func batch() -> [RequestQueue.Entry]? {
         state.withLock { state in
             while !state.hasEnded {
@@ -53,19 +53,20 @@ final class RequestInput: Sendable {
         }
     }
 
-    /// Tells the other end what was wrong, and ends the stream.
+    /// Sends the other end the fault, and ends the stream.
     func reject(_ message: String, _ identifier: UInt64) {
         state.withLock { reject(message, identifier, &$0) }
     }
 
-    /// Blocks until the other end has closed the stream, or it has been ended here. The sessions may all be within the
-    /// library by then, and none of them reads.
+    /// Blocks until the other end has closed the stream, or this end has ended it. All sessions may be in the library
+    /// by then, and none of them reads.
     func awaitEnd() {
         var watched = pollfd(fd: descriptor, events: Self.otherEndHasClosed, revents: 0)
         while unsafe poll(&watched, 1, -1) < 0, errno == EINTR {}
     }
 
-    /// Whether the stream ended between two frames, and none of them was wrong. To be asked at the end: reads what is left.
+    /// Returns true if the stream ended between two frames and no frame was wrong. Reads what is left, so it is called
+    /// at the end.
     func wasWellFormed() -> Bool {
         state.withLock { state in
             while !state.hasEnded {
@@ -103,7 +104,7 @@ final class RequestInput: Sendable {
     private func violate(_ state: inout State) {
         state.hasEnded = true
         state.isViolated = true
-        // So that `awaitEnd` returns.
+        // Makes `awaitEnd` return.
         _ = shutdown(descriptor, Int32(SHUT_RDWR))
     }
 }
@@ -127,7 +128,7 @@ final class FrameStream: Sendable {
         BlockingDescriptor.read(atMost: 64 * 1024, from: descriptor)
     }
 
-    /// Sends an answer. One thread at a time writes, including what the others answer in the meantime.
+    /// Sends an answer. One thread at a time writes, including the others' answers in the meantime.
     func send(_ answer: WorkerAnswer, for identifier: UInt64) {
         let frame: [UInt8]
         do throws(FrameError) {
@@ -144,7 +145,7 @@ final class FrameStream: Sendable {
             return !outbox.isWriting
         }
         guard writes else { return }
-        // A broken stream is left to the reader to notice.
+        // The reader notices a broken stream.
         while let batch = nextBatch() { BlockingDescriptor.write(batch, to: descriptor) }
     }
 
@@ -160,10 +161,10 @@ final class FrameStream: Sendable {
     }
 }
 
-/// Reads and writes of whole pieces, which block. With what FoundationEssentials lacks: all of Foundation, with its ICU, would be
-/// most of the program, in the process that holds the PIN.
+/// Blocking reads and writes of whole pieces, which FoundationEssentials lacks. All of Foundation, with its ICU, would
+/// be most of the program, in the process that holds the PIN.
 package enum BlockingDescriptor {
-    /// One read(2): nil at the end, and when the descriptor broke.
+    /// Makes one read(2): nil at the end, and when the descriptor broke.
     static func read(atMost count: Int, from descriptor: Int32) -> [UInt8]? {
         let piece = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initializedCount in
             var got: Int

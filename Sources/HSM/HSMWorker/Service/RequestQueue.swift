@@ -3,9 +3,9 @@ import WorkerProtocol
 
 /// Requests on their way to the session threads.
 ///
-/// There is no thread that only reads. A session thread with nothing to do reads the stream itself while the others sleep,
-/// and begins with the first request that has come: handing it to another thread would cost two thread switches a request,
-/// on cores that a computing library needs. As long as all sessions work nobody reads, and the daemon's socket fills up.
+/// No thread only reads. An idle session thread reads the stream itself while the others sleep, and begins with the
+/// first request that has come. Handing it to another thread would cost two thread switches a request, on cores that a
+/// computing library needs. While all sessions work, no thread reads, and the daemon's socket fills up.
 final class RequestQueue: @unchecked Sendable {
     typealias Entry = (identifier: UInt64, request: WorkerRequest)
 
@@ -18,7 +18,7 @@ final class RequestQueue: @unchecked Sendable {
     private let condition = Condition()
     private let read: () -> [Entry]?
 
-    /// - Parameter read: Blocks for further requests; nil when none will come. Called by one thread at a time.
+    /// - Parameter read: Blocks for further requests; nil when none will come. One thread at a time calls it.
     init(read: @escaping () -> [Entry]?) {
         self.read = read
     }
@@ -61,16 +61,16 @@ final class RequestQueue: @unchecked Sendable {
             requests.removeAll(keepingCapacity: true)
             first = 0
         }
-        // The next request, or the reading, is another thread's.
+        // The next request, or the reading, goes to another thread.
         if waiting > 0, first < requests.count || !isReading { condition.signal() }
         return next
     }
 }
 
-/// A mutex with a condition variable, pthread_cond_init(3): what Foundation calls NSCondition.
+/// A mutex with a condition variable, pthread_cond_init(3). Foundation calls it NSCondition.
 @safe
 final class Condition: @unchecked Sendable {
-    // At one address for as long as this object lives: waiting threads are known by it.
+    // Kept at one address for as long as this object lives: the system identifies waiting threads by it.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
@@ -96,17 +96,18 @@ final class Condition: @unchecked Sendable {
         unsafe pthread_mutex_unlock(mutex)
     }
 
-    /// Unlocks, waits for a signal, and locks again. May return without one: called in a loop that looks at what is waited for.
+    /// Unlocks, waits for a signal, and locks again. May return without a signal, so the caller checks its condition
+    /// in a loop.
     func wait() {
         unsafe pthread_cond_wait(condition, mutex)
     }
 
-    /// Wakes one of those that wait.
+    /// Wakes one waiting thread.
     func signal() {
         unsafe pthread_cond_signal(condition)
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     func broadcast() {
         unsafe pthread_cond_broadcast(condition)
     }

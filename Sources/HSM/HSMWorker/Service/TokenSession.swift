@@ -3,14 +3,16 @@ import SecretMemory
 import Synchronization
 import WorkerProtocol
 
-/// One PKCS#11 session with the open token, and the requests that are answered in it. Used by one thread at a time.
+/// One PKCS#11 session with the open HSM token, and the requests that are answered in it. One thread at a time uses
+/// it.
 ///
-/// While its PKCS#11 session is lost, or could not be opened because the token has no room for it, it leaves the work to
+/// While its PKCS#11 session is lost, or could not be opened for want of room in the HSM token, it leaves the work to
 /// the others and keeps trying to open one.
 final class TokenSession: Sendable {
-    // `Session` cannot be copied, and a thread's closure cannot own it: the Mutex holds it. No thread ever waits for it.
+    // `Session` cannot be copied, and a thread's closure cannot own it, so the Mutex holds it. No thread ever waits
+    // for it.
     private let session: Mutex<Session>
-    /// Whether this one is among the token's ``OpenToken/openSessions``.
+    /// True while this session is counted in ``OpenToken/openSessions``.
     private let isCounted = Mutex(false)
     private let hsmToken: OpenToken
 
@@ -22,7 +24,7 @@ final class TokenSession: Sendable {
         session = Mutex(Session(closedIn: hsmToken.slot.withLock { $0 }))
     }
 
-    /// Opens the session; waits within the deadline while the token has no room for it.
+    /// Opens the session; waits within the deadline while the HSM token has no room for it.
     func open(_ deadline: inout CallDeadline) throws(CallError) {
         defer { updateCount() }
         try session.withLock { (session) throws(CallError) in
@@ -30,8 +32,9 @@ final class TokenSession: Sendable {
         }
     }
 
-    /// Returns when this session is open, so that only threads with a session take requests from the queue. When none of
-    /// the worker's sessions is open it returns too: requests must be answered then as well, be it with the reason.
+    /// Returns when this session is open, so that only threads with a session take requests from the queue. It also
+    /// returns when none of the worker's sessions is open: requests must be answered then as well, if only with the
+    /// reason.
     func waitForSession() {
         var pause = Self.shortestPause
         while true {
@@ -55,20 +58,20 @@ final class TokenSession: Sendable {
         hsmToken.openSessions.add(change, ordering: .relaxed)
     }
 
-    /// How much of this process's secret memory is not locked, in bytes, as the daemon is told.
+    /// The number of bytes of this process's secret memory that are not locked, for the daemon.
     static var unlockedSecrets: UInt32 {
         min(UInt32(clamping: SecretBytes.unlockedByteCount), FieldBound.unlockedSecrets)
     }
 
     // MARK: Requests
 
-    /// Blocks for as long as the token takes.
+    /// Blocks for as long as the HSM token takes.
     func answer(_ request: WorkerRequest) -> WorkerAnswer {
         session.withLock { session in
             var deadline = CallDeadline(callTimeout: hsmToken.opening.callTimeout)
             do throws(WorkerFailure) {
-                // For a key's use the session is not checked first, which would cost each of them two calls into the library:
-                // where it is lost, the use fails with an error that says so and is repeated.
+                // A key's use does not check the session first, which would cost two calls into the library each time.
+                // If the session is lost, the use fails with an error that says so and is repeated.
                 if case .decrypt(let input) = request {
                     let (plaintext, tier) = try hsmToken.decrypt(input, in: &session, &deadline)
                     return .plaintext(plaintext, tier: tier, unlockedSecrets: Self.unlockedSecrets)
@@ -141,7 +144,7 @@ final class TokenSession: Sendable {
             try hsmToken.remember(head, in: &session)
             return .done
         case .probe:
-            // `restore` has just asked the token about the session.
+            // `restore` has just asked the HSM token about the session.
             return .done
         }
     }

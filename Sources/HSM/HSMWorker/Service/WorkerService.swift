@@ -2,14 +2,15 @@ import PKCS11
 import Synchronization
 package import WorkerProtocol
 
-/// The open token with its sessions, and a thread for each of them.
+/// The open HSM token with its sessions, and a thread for each of them.
 ///
-/// ``WorkerService`` has the threads read a socket. The measurement of what the process boundary costs uses it without one.
+/// ``WorkerService`` has the threads read a socket. The program that measures the cost of the process boundary uses it
+/// without one.
 package final class ServedToken: Sendable {
     private let hsmToken: OpenToken
     private let sessions: [TokenSession]
 
-    /// Opens the token and its sessions. Blocks for as long as the library likes.
+    /// Opens the HSM token and its sessions. Blocks for as long as the library takes.
     package init(_ opening: HSMTokenOpening) throws(WorkerFailure) {
         let hsmToken = try OpenToken.open(opening)
         self.hsmToken = hsmToken
@@ -17,8 +18,8 @@ package final class ServedToken: Sendable {
         try openSessions()
     }
 
-    /// While a worker takes over from another, the token may have room for some of the sessions only: the first must be
-    /// opened now, and the threads of the others open theirs when there is room.
+    /// Opens the sessions. While a worker takes over from another, the HSM token may have room for some of them only.
+    /// The first must be opened now; the threads of the others open theirs when there is room.
     private func openSessions() throws(WorkerFailure) {
         var deadline = CallDeadline(callTimeout: hsmToken.opening.callTimeout)
         for (number, session) in sessions.enumerated() {
@@ -29,12 +30,12 @@ package final class ServedToken: Sendable {
                 throw WorkerFailure(
                     .hsmTokenUnavailable, "\(error) for session \(number + 1) of \(hsmToken.opening.sessions).")
             }
-            // Only the first is waited for.
+            // Only the first session is waited for.
             deadline = CallDeadline(callTimeout: 0)
         }
     }
 
-    /// What the token is and can do, with the sessions that are open now.
+    /// A description of the HSM token, with the number of sessions that are open now.
     var description: HSMTokenDescription {
         var description = hsmToken.description
         description.sessions = UInt16(clamping: hsmToken.openSessions.load(ordering: .relaxed))
@@ -44,9 +45,9 @@ package final class ServedToken: Sendable {
 
     /// Starts a thread for each session. They end with the process, or when no more requests come.
     /// - Parameters:
-    ///   - read: blocks for further requests with their identifiers; nil when none will come. Called by one thread at a
-    ///     time.
-    ///   - answered: called by these threads with a request's identifier and its answer.
+    ///   - read: Blocks for further requests with their identifiers; nil when none will come. One thread at a time
+    ///     calls it.
+    ///   - answered: Receives a request's identifier and its answer, in these threads.
     package func startThreads(
         reading read: @escaping () -> [(identifier: UInt64, request: WorkerRequest)]?,
         answered: @escaping @Sendable (UInt64, WorkerAnswer) -> Void
@@ -64,20 +65,22 @@ package final class ServedToken: Sendable {
     }
 }
 
-/// Serves one token to the daemon at the other end of a socket. Called by paytokend-hsm and by nobody else.
+/// Serves one HSM token to the daemon at the other end of a socket. Only paytokend-hsm calls it.
 ///
-/// This target is everything that the worker process does: it holds the vendor's library, the PIN, the sessions and the
-/// key handles, and reads only frames, which it treats as hostile. A merchant's private key never leaves the token; a
-/// transaction's symmetric key leaves it in tier C only, and never this process.
+/// This target is everything that the worker process does. It holds the vendor's library, the PIN, the sessions and
+/// the key handles, and reads only frames, which it treats as hostile. A merchant's private key never leaves the HSM
+/// token. A transaction's symmetric key leaves it in tier C only, and never this process.
 ///
-/// Each session has a thread of its own, which reads a request when it has nothing else to do; the calling thread waits for
-/// the end. Answers are written in the order in which they are ready. To follow a decryption, read on at ``ServedToken``
-/// (threads), ``RequestQueue`` (who reads), ``TokenSession`` (one session and the requests that it answers), `KeyOperations/DecryptionOperation.swift` (when a call is repeated) and `Tiers` (what the
-/// token is asked); to follow a TLS handshake's signature, at `Signatures/TLSSigningOperation.swift`. `KeyOperations/KeyRights.swift`
-/// says what keeps a key to its one use. ``OpenToken`` says how a token is opened, `Token/SessionRepair.swift` what is done when it ends
-/// sessions or the login.
+/// Each session has a thread of its own, which reads a request when it is idle; the calling thread waits for the end.
+/// Answers are written in the order in which they are ready.
+///
+/// To follow a decryption, read ``ServedToken`` (threads), ``RequestQueue`` (the reading thread), ``TokenSession``
+/// (one session and its requests), `KeyOperations/DecryptionOperation.swift` (repeated calls) and `Tiers` (the calls
+/// to the HSM token). To follow a TLS handshake's signature, go on at `Signatures/TLSSigningOperation.swift`.
+/// `KeyOperations/KeyRights.swift` explains how a key is kept to its one use, ``OpenToken`` how an HSM token is
+/// opened, and `Token/SessionRepair.swift` how lost sessions and logins are repaired.
 public enum WorkerService {
-    /// Exit statuses besides 0, which is the end of the input.
+    /// Exit statuses other than 0, which is the end of the input.
     private enum Status {
         static let unavailable: Int32 = 69
         static let protocolViolation: Int32 = 70
@@ -85,8 +88,8 @@ public enum WorkerService {
 
     /// Serves until the input ends. Blocks.
     /// - Parameter descriptor: A connected stream socket.
-    /// - Returns: The status to exit with, at once: session threads may still be in the library, but none of them in a
-    ///   login, and none logs in any more.
+    /// - Returns: The status to exit with, at once. Session threads may still be in the library, but none is in a
+    ///   login, and none can log in any more.
     public static func serve(descriptor: Int32) -> Int32 {
         let status = answerRequests(descriptor)
         TokenLogin.finish(within: 10)
@@ -100,7 +103,7 @@ public enum WorkerService {
             if case .open(let opening) = first.request {
                 do throws(WorkerFailure) {
                     let hsmToken = try ServedToken(opening)
-                    // Before any session can answer another request.
+                    // Sent before any session can answer another request.
                     stream.send(.opened(hsmToken.description), for: first.identifier)
                     hsmToken.startThreads(reading: input.batch) { stream.send($1, for: $0) }
                     input.awaitEnd()

@@ -1,6 +1,7 @@
 import PKCS11
 
-/// Until when a call may be made again. Earlier than the daemon's own limit, at which it ends the worker.
+/// The time until which a call may be made again. It ends before the daemon's own limit, at which the daemon ends the
+/// worker.
 struct CallDeadline: Sendable {
     private let end: ContinuousClock.Instant
     private var pause = Self.shortestPause
@@ -9,7 +10,7 @@ struct CallDeadline: Sendable {
     private static let longestPause = 0.25
 
     /// - Parameters:
-    ///   - start: When a session began with the call: the time that the call waited for a session does not count.
+    ///   - start: The time when a session took the call up: waiting for a session does not count.
     ///   - callTimeout: The daemon's limit, in milliseconds.
     init(from start: ContinuousClock.Instant = .now, callTimeout: UInt32) {
         end = start + .milliseconds(Int64(callTimeout) * 3 / 4)
@@ -17,8 +18,8 @@ struct CallDeadline: Sendable {
 
     var isOver: Bool { ContinuousClock.now >= end }
 
-    /// Blocks for a while that doubles from one time to the next; some randomness keeps threads apart.
-    /// - Returns: false when there is no time left; it has not waited then.
+    /// Blocks for a time that doubles with each call; some randomness keeps threads apart.
+    /// - Returns: false, without waiting, when there is no time left.
     mutating func wait() -> Bool {
         let duration = pause * .random(in: 0.5...1)
         guard ContinuousClock.now + .seconds(duration) < end else { return false }
@@ -27,7 +28,7 @@ struct CallDeadline: Sendable {
         return true
     }
 
-    /// Makes a call again for as long as the token says that it is busy and there is time.
+    /// Makes a call again while the HSM token says that it is busy and there is time.
     mutating func retryingWhileBusy<Value>(_ body: () throws(CallError) -> Value) throws(CallError) -> Value {
         while true {
             do throws(CallError) {
@@ -38,8 +39,8 @@ struct CallDeadline: Sendable {
         }
     }
 
-    /// Tests twice: after one passing error the token would lack something for as long as the worker runs. A busy token is asked
-    /// again while there is time.
+    /// Tests up to twice: after one passing error the HSM token would lack something for as long as the worker runs.
+    /// While there is time, a busy HSM token is asked again.
     mutating func failureTwice(_ test: () -> SelfTestFailure?) -> SelfTestFailure? {
         var isSecond = false
         while let failure = test() {
@@ -51,10 +52,10 @@ struct CallDeadline: Sendable {
     }
 }
 
-// What a token's return values mean for what to do next. Only what tokens agree on: for every other value a transaction
-// that is known to be good shows whether the token works.
+// The consequences of return values, limited to what HSM tokens agree on. For every other value a transaction that is
+// known to be good shows whether the HSM token works.
 extension CallError {
-    /// The token has no room for another session or operation now; later it may.
+    /// The HSM token has no room for another session or operation at present.
     var isBusy: Bool {
         switch returnValue {
         case .sessionCount?, .deviceMemory?, .hostMemory?, .tokenResourceExceeded?: true
@@ -86,7 +87,7 @@ extension CallError {
         }
     }
 
-    /// The key that the call was made with is not the reason of its failure.
+    /// The cause of the failure is not the key that the call was made with.
     var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
 
     /// The token refuses this PIN.
@@ -97,7 +98,7 @@ extension CallError {
         }
     }
 
-    /// The login fails again with the same PIN, and another try could lock the PIN.
+    /// The login would fail again with the same PIN, and another try could lock the PIN.
     var isLoginRefused: Bool {
         switch returnValue {
         case .pinLocked?, .pinExpired?, .userPINNotInitialized?: true
@@ -108,9 +109,9 @@ extension CallError {
     /// The call processes bytes that the payment's sender chose and that no check here could validate.
     var processesUntrustedInput: Bool { call == "C_Decrypt" || call == "C_UnwrapKey" }
 
-    /// Wrong input may be the cause: a wrong padding or a wrong tag. Tokens return many values for these, among them such
-    /// as stand for faults of their own, so that no value is taken as proof of either. Left out are only errors whose cause
-    /// is certain: a function that the library lacks, a session, login or object that is gone, a busy token.
+    /// Wrong input may be the cause: a wrong padding or a wrong tag. HSM tokens return many values for these, some of
+    /// which also mean faults of their own, so no value proves either. Only errors with a certain cause are excluded:
+    /// a function that the library lacks, a session, login or object that is gone, a busy HSM token.
     var mayBeCausedByInput: Bool {
         processesUntrustedInput && cause != .missing && !isUnrelatedToKey && !isStaleHandle
     }

@@ -3,10 +3,10 @@ import PKCS11
 import WorkerProtocol
 
 extension OpenToken {
-    /// What the token says now of every private key with this CKA_ID. The objects are searched for and read at each call: a
-    /// copy that somebody made, or stored beside the key, may have the same CKA_ID and other rights.
+    /// Reads the attributes of every private key with this CKA_ID. Each call searches for the objects again: a copy,
+    /// or an additional object, may have the same CKA_ID and other rights.
     ///
-    /// Nothing that is served changes by it.
+    /// The call changes nothing that is served.
     func attributes(
         of publicKeyHash: [UInt8], in session: inout Session
     ) throws(CallError) -> [PrivateKeyAttributes] {
@@ -59,7 +59,7 @@ extension AttributeValues {
         }
     }
 
-    /// Of a big-endian number, which some tokens begin with zeros.
+    /// The bit length of a big-endian number. Some HSM tokens add leading zeros.
     private static func bitCount(_ number: [UInt8]) -> UInt16 {
         let significant = number.drop { $0 == 0 }
         guard let first = significant.first else { return 0 }

@@ -2,12 +2,12 @@ import KeyTypes
 import PKCS11
 import WorkerProtocol
 
-// A served key for one operation: borrowed by its use, looked for again when its object is gone.
+// Borrows a served key for one operation, by its use, and searches for it again when its object is gone.
 extension OpenToken {
-    /// The caller gives it back.
+    /// Lends a key to the caller, which gives it back.
     ///
-    /// A key of the other use is refused without a call into the library: an identity key is never asked to decrypt, nor a
-    /// processing key to sign.
+    /// A key of the other use is refused without a call into the library: an identity key is never asked to decrypt,
+    /// nor a processing key to sign.
     func borrow(
         _ publicKeyHash: [UInt8], for use: KeyUse, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
@@ -23,23 +23,24 @@ extension OpenToken {
         return entry
     }
 
-    /// The daemon asks only for keys that the token has shown. One that this worker does not know was imported through the
-    /// worker before it, while this one was listing the others.
+    /// Searches for a key that this worker does not know. The daemon asks only for keys that the HSM token has shown,
+    /// so the former worker imported it while this one listed the others.
     private func borrowNew(_ hash: [UInt8], for use: KeyUse, in session: inout Session) -> PrivateKeyEntry? {
         exclusively {
-            // A listing under way may have removed the key for a moment: it is looked up again under the lock.
+            // A listing under way may have removed the key for a moment, so it is looked up again under the lock.
             if let entry = keys.borrow(hash, for: use) { return entry }
             _ = try? describeKey(hash, in: &session)
             return keys.borrow(hash, for: use)
         }
     }
 
-    /// After a stale handle: another program may have replaced the key's object, or the token has ended the session that
-    /// owned the working copy.
+    /// Searches for a key again after a stale handle: another program may have replaced the object, or the HSM token
+    /// has ended the session that owned the working copy.
     func findAgain(
         _ entry: PrivateKeyEntry, _ call: CallError, _ session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) {
-        // An operation that did not end, or a lost session, makes the search itself fail: once more in a new session.
+        // An unfinished operation or a lost session makes the search itself fail; it is tried once more in a new
+        // session.
         var isSecond = false
         while true {
             do throws(CallError) {
@@ -67,12 +68,13 @@ extension KeyUse {
 
 /// The attempts at one operation that have failed so far.
 struct FailedAttempts {
-    /// So often the same error in succession, while other operations succeed: this one is the cause.
+    /// The number of equal errors in succession that shows this operation to be the cause, while other operations
+    /// succeed.
     static let enough = 3
-    /// Of all errors together.
+    /// The limit for all errors together.
     static let most = 8
 
-    /// What is said of an attempt that failed without an error of the token's.
+    /// The description of an attempt that failed without an error of the HSM token's.
     let unexplained: String
     private(set) var total = 0
     private var latest: CallError??
@@ -82,8 +84,8 @@ struct FailedAttempts {
         self.unexplained = unexplained
     }
 
-    /// - Parameter call: nil for what this process found wrong.
-    /// - Returns: How often this error came in succession.
+    /// - Parameter call: nil for a fault that this process found.
+    /// - Returns: The number of times that this error came in succession.
     mutating func count(_ call: CallError?) -> Int {
         total += 1
         times = latest == .some(call) ? times + 1 : 1
@@ -94,15 +96,15 @@ struct FailedAttempts {
     var last: String { (latest ?? nil)?.description ?? unexplained }
 }
 
-// Copies of private keys as session objects, which spare some tokens a look at their storage: SoftHSM locks and reads a
-// file otherwise, which costs a third of a release. They cost memory and, in large numbers, time: so many keys have one,
-// first those that are listed first, then those that are used most.
+// Working copies of private keys as session objects. They spare some HSM tokens a read of their storage: SoftHSM locks
+// and reads a file otherwise, which costs a third of a release. Copies cost memory and, in large numbers, time, so
+// only a limited number of keys has one: first those that are listed first, then those that are used most.
 extension OpenToken {
     private static let mostCopies = 64
-    /// A copy is worth its making to a key that is used so often.
+    /// The number of uses from which a key is worth a copy.
     private static let usesForCopy = 8
 
-    /// Serves a key that was listed or made, and tested; with a copy where there is room.
+    /// Serves a key that was listed or made, and tested; with a copy if there is room.
     func add(_ entry: PrivateKeyEntry) {
         keys.insert(entry)
         guard keys.copies < Self.mostCopies else { return }
@@ -116,7 +118,7 @@ extension OpenToken {
         }
     }
 
-    /// After a use: a key that is used much gets the copy of one that is used little.
+    /// Counts a use. A key that is used much gets the copy of one that is used little.
     func countUse(of entry: PrivateKeyEntry) {
         let uses = keys.countUse(entry.publicKey.publicKeyHash)
         guard !entry.hasCopy, uses.isMultiple(of: Self.usesForCopy), !copiesAreRefused.load(ordering: .relaxed),
@@ -136,7 +138,7 @@ extension OpenToken {
 }
 
 extension Session {
-    /// - Returns: nil where the token makes none that is as well protected, or only one that may do more or less.
+    /// - Returns: nil if the HSM token makes no copy, or only one with weaker protection or other rights.
     fileprivate mutating func workingCopy(of entry: PrivateKeyEntry) -> ObjectHandle? {
         guard let copy = try? copyObject(entry.object, [.token(false)]) else { return nil }
         let values = try? attributes([.sensitive, .extractable, .token], of: copy)

@@ -4,13 +4,14 @@ import PKCS11
 import Synchronization
 import WorkerProtocol
 
-/// Reads every merchant key of a token, or those with one CKA_ID, and tests them, some at a time.
+/// Reads every merchant key of an HSM token, or those with one CKA_ID, and tests them, some at a time.
 ///
-/// Three searches, and then attributes by handle: a search for each key would take time quadratic in the token's objects.
-/// Several sessions may read at the same time; each key is read by one of them.
+/// It makes three searches and then reads attributes by handle: a search for each key would take time quadratic in the
+/// number of objects. Several sessions may read at the same time; each key is read by one of them.
 final class KeyListing: Sendable {
     private let tiers: TierSelection
-    /// The entries that were served when the listing began: a tested pair is not tested again while its object is the same.
+    /// The entries that were served when the listing began. A tested pair is not tested again while its object is the
+    /// same.
     let known: [[UInt8]: PrivateKeyEntry]
     private let privateKeys: [ObjectHandle]
     private let publicKeys: [[UInt8]: [ObjectHandle]]
@@ -18,13 +19,13 @@ final class KeyListing: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        /// How many of the private keys have been taken.
+        /// The number of private keys that have been taken.
         var position = 0
-        /// Taken, and given back because the token failed to answer.
+        /// Keys that were taken, and given back because the HSM token failed to answer.
         var returned: [ObjectHandle] = []
-        /// Taken, and not read yet.
+        /// The number of keys that are taken and not read yet.
         var underWay = 0
-        /// Identifiers of those that passed, or are being tested.
+        /// Identifiers of the keys that passed, or are being tested.
         var claimed: Set<[UInt8]> = []
         var entries: [[UInt8]: PrivateKeyEntry] = [:]
     }
@@ -51,7 +52,7 @@ final class KeyListing: Sendable {
         privateKeys = try session.findObjects(matching: [.objectClass(.privateKey), .token(true)])
     }
 
-    /// The objects with one CKA_ID, by one search, for which some tokens look at every object that they hold.
+    /// Finds the objects with one CKA_ID by one search, for which some HSM tokens read every object that they hold.
     init(
         of identifier: [UInt8], _ session: inout Session, tiers: TierSelection, known: [[UInt8]: PrivateKeyEntry]
     ) throws(CallError) {
@@ -67,10 +68,10 @@ final class KeyListing: Sendable {
         certificates = [identifier: found[.certificate] ?? []]
     }
 
-    /// Whether there are keys that nobody has taken yet.
+    /// Returns true while there are keys that no session has taken yet.
     var hasMore: Bool { state.withLock { $0.position < privateKeys.count || !$0.returned.isEmpty } }
 
-    /// Whether all have been read.
+    /// Returns true once all keys have been read.
     var isDone: Bool { !hasMore && state.withLock { $0.underWay == 0 } }
 
     private func take() -> ObjectHandle? {
@@ -90,8 +91,8 @@ final class KeyListing: Sendable {
         }
     }
 
-    /// The next keys, as many as an answer's frame holds and as can be read and tested in about `time`, at least one
-    /// while there are any that nobody else has taken.
+    /// The next keys: as many as an answer's frame holds and as can be read and tested in about `time`. At least one
+    /// while there are keys that no other session has taken.
     func next(in session: inout Session, within time: Duration) throws(CallError) -> [KeyDescription] {
         let end = ContinuousClock.now + time
         var (page, size): ([KeyDescription], Int) = ([], 0)
@@ -126,7 +127,8 @@ final class KeyListing: Sendable {
             publicKey = try session.publicKey(object, key.algorithm)
         }
         let (certificates, certificateFault) = try readCertificates(key.identifier, &session)
-        // Last, because it claims the key's identifier: a failure after it would make the second reading find it taken.
+        // The last step, because it claims the key's identifier: after a later failure the second reading would find
+        // it taken.
         let fault = try findFault(key, publicKey, &session)
         return KeyDescription(
             identifier: key.identifier, label: key.label, algorithm: key.algorithm,
@@ -134,8 +136,8 @@ final class KeyListing: Sendable {
             isProtected: key.isProtected, inconsistency: fault ?? certificateFault)
     }
 
-    /// - Returns: The certificates that fit into an answer, and a fault where one does not: a certificate that is not read
-    ///   could be the one that names another merchant. Whether they are certificates at all is checked by the daemon.
+    /// - Returns: The certificates that fit into an answer, and a fault if one does not: a certificate that is not
+    ///   read could name another merchant. The daemon checks whether they are certificates at all.
     private func readCertificates(
         _ identifier: [UInt8], _ session: inout Session
     ) throws(CallError) -> (certificates: [[UInt8]], fault: String?) {
@@ -160,7 +162,7 @@ final class KeyListing: Sendable {
 
     /// Checks one private key and tests the pair.
     /// - Returns: nil when the key may be used; it is then among the entries.
-    /// - Throws: an error that says nothing about the key.
+    /// - Throws: An error that says nothing about the key.
     private func findFault(
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo?, _ session: inout Session
     ) throws(CallError) -> String? {
@@ -204,12 +206,12 @@ final class KeyListing: Sendable {
             return (nil, "\(lack), so that the pair was not tested; its status says why.")
         }
         let entry = PrivateKeyEntry(publicKey: publicKey, use: use, object: key.object, working: key.object)
-        // Twice: after one passing error the key would be out of use until the next listing.
+        // Tested twice: after one passing error the key would be out of use until the next listing.
         if let failure = tiers.useFailure(of: entry, in: &session),
             failure.call == nil || tiers.useFailure(of: entry, in: &session) != nil
         {
-            // PKCS#11 v2.40 base §4.9: such a key is used after another C_Login, with the PIN that the worker has wiped. The
-            // token says of it what it says of a login that is gone.
+            // PKCS#11 v2.40 base §4.9: such a key is used after another C_Login, with the PIN that the worker has
+            // wiped. The HSM token returns the same value as for a lost login.
             if failure.call?.returnValue == .userNotLoggedIn,
                 try session.attributes([.alwaysAuthenticate], of: key.object).flag(.alwaysAuthenticate) == true
             {
@@ -224,7 +226,7 @@ final class KeyListing: Sendable {
         return (entry, nil)
     }
 
-    /// Without a login the handles of all private keys are stale, and no key can be used.
+    /// Returns true if there is no login. The handles of all private keys are then stale, and no key can be used.
     private static func hasLostLogin(_ session: inout Session) -> Bool { (try? session.loggedInUser()) != .user }
 
     // MARK: Reading
@@ -239,7 +241,7 @@ final class KeyListing: Sendable {
         switch values.keyType {
         case .ec where values.bytes(.ecParameters) == EllipticCurve.p256Parameters: algorithm = .ec
         case .rsa: algorithm = .rsa
-        // The token may hold keys of other programs.
+        // The HSM token may hold keys of other programs.
         default: return nil
         }
         return PrivateKey(
@@ -270,7 +272,7 @@ extension CallError {
 }
 
 extension KeyDescription {
-    /// Its size in a frame, about.
+    /// The approximate size in a frame.
     fileprivate var frameByteCount: Int {
         let texts = label.utf8.count + (inconsistency?.utf8.count ?? 0)
         return certificates.reduce(64 + identifier.count + subjectPublicKeyInfo.count + texts) { $0 + $1.count }

@@ -6,8 +6,9 @@ import ProductVersion
 import Synchronization
 import WorkerProtocol
 
-/// The one PKCS#11 token of this process: logged in, with its tiers chosen and its keys tested. All session threads use
-/// it. Extensions beside the operations add what can be asked of it: decryption, signatures, import, generation, audit keys.
+/// The one PKCS#11 token of this process: logged in, with its tiers chosen and its keys tested. All session threads
+/// use it. Extensions in the operations' files add what it can do: decryption, signatures, import, generation, audit
+/// keys.
 final class OpenToken: Sendable {
     let description: HSMTokenDescription
     let tiers: TierSelection
@@ -16,31 +17,32 @@ final class OpenToken: Sendable {
     let listing = Mutex<(number: UInt64, keys: KeyListing?)?>(nil)
     /// Audit keys that were used, by their CKA_ID.
     let auditKeys = FoundObjects<[UInt8], AuditKeyEntry>()
-    /// The objects that keep the nodes' newest checkpoints, by node.
+    /// The objects that keep the nodes' newest audit checkpoints, by node.
     let heads = FoundObjects<String, ObjectHandle>()
-    /// Opens sealed private keys. Made when the worker starts; its private half exists in this process only.
+    /// Opens sealed private keys. It is made when the worker starts, and its private half exists in this process only.
     let importRecipient = KeySealing.Recipient()
 
     let opening: HSMTokenOpening
     let uri: TokenURI
-    /// Changes when the token comes back in another slot.
+    /// The slot; it changes when the HSM token returns in another one.
     let slot: Mutex<Slot>
-    /// Holds the login, which ends with a token's last session, and owns the working copies of the keys.
+    /// The session that holds the login, which ends with an HSM token's last session, and that owns the working copies
+    /// of the keys.
     let anchor: Mutex<Session>
-    /// Whether the token has refused to make a working copy; it is then not asked again at each use of a key.
+    /// True once the HSM token has refused to make a working copy; it is then not asked again at each use of a key.
     let copiesAreRefused = Atomic<Bool>(false)
-    /// How many of the worker's sessions are open.
+    /// The number of the worker's sessions that are open.
     let openSessions = Atomic<Int>(0)
-    /// How many sessions are within the library with a payment token or a TLS handshake.
+    /// The number of sessions that are in the library with a payment token or a TLS handshake.
     let keyUsesUnderWay = Atomic<Int>(0)
     let keyOperations = KeyOperationsLock()
 
-    /// More would only wait for each other, and each is a thread.
+    /// The allowed numbers of sessions. More would only wait for each other, and each is a thread.
     private static let sessionRange = 1...256
 
     /// - Parameters:
-    ///   - anchor: is logged in.
-    ///   - tiers: were chosen in that session.
+    ///   - anchor: A session that is logged in.
+    ///   - tiers: The tiers that were chosen in that session.
     init(
         _ opening: HSMTokenOpening, _ uri: TokenURI, _ slot: Slot, anchor: consuming sending Session,
         description: HSMTokenDescription, tiers: TierSelection
@@ -55,9 +57,9 @@ final class OpenToken: Sendable {
         self.description = description
     }
 
-    /// Loads the library, finds the token, logs in and chooses the tiers. Blocks for as long as the library likes.
-    /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for another version's daemon, else
-    ///   `hsmTokenUnavailable`; each says what to do.
+    /// Loads the library, finds the HSM token, logs in and chooses the tiers. Blocks for as long as the library takes.
+    /// - Throws: `loginRefused` for a refused PIN, `protocolViolation` for a daemon of another version, else
+    ///   `hsmTokenUnavailable`; each names the remedy.
     static func open(_ opening: HSMTokenOpening) throws(WorkerFailure) -> OpenToken {
         guard opening.protocolVersion == WorkerProtocolVersion.current,
             opening.programVersion == ProductVersion.current
@@ -80,7 +82,7 @@ final class OpenToken: Sendable {
             let tiers = TierSelection(
                 in: &anchor, allowExtractableSecret: opening.allowExtractableSecret,
                 deadline: CallDeadline(callTimeout: opening.callTimeout))
-            // A token that ended the login during the self-tests failed them for that reason alone.
+            // An HSM token that ended the login during the self-tests failed them for that reason alone.
             guard try anchor.loggedInUser() == .user else {
                 throw WorkerFailure(.hsmTokenUnavailable, "The token ended the login while its tiers were tested.")
             }
@@ -128,12 +130,12 @@ final class OpenToken: Sendable {
 
     // MARK: Keys
 
-    /// For changes of keys: one at a time, and none is listed meanwhile.
+    /// Runs a change of keys alone: no other change and no listing runs meanwhile.
     func exclusively<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         try keyOperations.writing(body)
     }
 
-    /// After the session that owned the working copies was lost, and all of them with it.
+    /// Forgets all keys after the loss of the session that owned the working copies, and of the copies with it.
     func dropKeys() {
         keys.replace(with: [:])
         listing.withLock { $0 = nil }
@@ -141,7 +143,8 @@ final class OpenToken: Sendable {
 }
 
 extension Session {
-    /// A read-write session; a read-only one where the token is write-protected, which decrypts all the same.
+    /// Opens a read-write session, or a read-only one if the HSM token is write-protected; that one decrypts all the
+    /// same.
     mutating func reopenAsWritableAsPossible(in slot: Slot) throws(CallError) {
         do throws(CallError) {
             try reopen(in: slot, readWrite: true)
@@ -153,8 +156,8 @@ extension Session {
 }
 
 extension ModuleError {
-    /// For a person: what failed, and where the likeliest cause is known, a hint. For a missing configuration or directory
-    /// SoftHSM returns CKR_GENERAL_ERROR and no more.
+    /// A sentence for an operator: the failure, and a hint if the likeliest cause is known. SoftHSM returns
+    /// CKR_GENERAL_ERROR and no more for a missing configuration or directory.
     func sentence(
         module path: String, environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> String {

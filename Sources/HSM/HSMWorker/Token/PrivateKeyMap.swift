@@ -2,20 +2,21 @@ import KeyTypes
 import PKCS11
 import Synchronization
 
-/// The private keys that may be used, by publicKeyHash. Built from listings, so that a decryption asks the token for
-/// nothing but the operation: a search among 500 keys takes SoftHSM 23 ms.
+/// The private keys that may be used, by publicKeyHash. The map is built from listings, so that a decryption asks the
+/// HSM token for the operation alone: a search among 500 keys takes SoftHSM 23 ms.
 ///
-/// It also counts uses, for ``WorkingCopies``: who has a key borrowed may rely on its working copy until it is given
-/// back.
+/// It also counts uses, for the working copies. A caller that has borrowed a key may rely on its working copy until
+/// the key is given back.
 final class PrivateKeyMap: Sendable {
     fileprivate struct State {
         var entries: [[UInt8]: PrivateKeyEntry] = [:]
-        /// Those whose working copy is not the token's object.
+        /// The keys whose working copy is not the stored object.
         var copied: Set<[UInt8]> = []
-        /// Of late: halved every so many uses, so that what was much used once does not stay so for ever.
+        /// The number of recent uses. It is halved at intervals, so that a key that was used much once does not keep
+        /// its rank.
         var uses: [[UInt8]: Int] = [:]
         var untilHalved = PrivateKeyMap.halvingInterval
-        /// Calls under way.
+        /// The number of calls under way, by key.
         var borrowers: [[UInt8]: Int] = [:]
     }
 
@@ -29,7 +30,7 @@ final class PrivateKeyMap: Sendable {
 
     var all: [[UInt8]: PrivateKeyEntry] { state.withLock { $0.entries } }
 
-    /// How many keys have a working copy.
+    /// The number of keys that have a working copy.
     var copies: Int { state.withLock { $0.copied.count } }
 
     func insert(_ entry: PrivateKeyEntry) {
@@ -54,7 +55,8 @@ final class PrivateKeyMap: Sendable {
 
     // MARK: Use
 
-    /// A key for one call, which gives it back. Its working copy stays meanwhile. nil also for a key of the other use.
+    /// Lends a key for one call, which gives it back. The working copy is kept meanwhile. nil also for a key of the
+    /// other use.
     func borrow(_ publicKeyHash: [UInt8], for use: KeyUse) -> PrivateKeyEntry? {
         state.withLock { state in
             guard let entry = state.entries[publicKeyHash], entry.use == use else { return nil }
@@ -71,7 +73,7 @@ final class PrivateKeyMap: Sendable {
     }
 
     /// Counts a use.
-    /// - Returns: how many there were of late, this one included.
+    /// - Returns: The number of recent uses, this one included.
     func countUse(_ publicKeyHash: [UInt8]) -> Int {
         state.withLock { state in
             state.untilHalved -= 1
@@ -84,14 +86,14 @@ final class PrivateKeyMap: Sendable {
         }
     }
 
-    /// Whether a working copy of the key would be kept.
+    /// Returns true if a working copy of the key would be kept.
     func hasRoom(forCopyOf entry: PrivateKeyEntry, most: Int) -> Bool {
         state.withLock { $0.isWithoutCopy(entry) && ($0.copied.count < most || $0.loser(to: entry) != nil) }
     }
 
     /// Gives a key its working copy.
-    /// - Parameter insteadOfAnother: whether to take it from another key where there are as many as there may be.
-    /// - Returns: The copy that nobody uses any more; it may be the one that was to be kept.
+    /// - Parameter insteadOfAnother: If true, takes the place of another key's copy when the limit is reached.
+    /// - Returns: A copy that is no longer in use; it may be the one that was to be kept.
     func keep(
         _ copy: ObjectHandle, of entry: PrivateKeyEntry, most: Int, insteadOfAnother: Bool
     ) -> ObjectHandle? {
@@ -121,14 +123,15 @@ extension PrivateKeyMap.State {
         if entry.hasCopy { copied.insert(hash) } else { copied.remove(hash) }
     }
 
-    /// As it was when the copy was made: listed since, it may be another object, or none.
+    /// Returns true if the entry is unchanged since the copy was made: a later listing may have found another object,
+    /// or none.
     fileprivate func isWithoutCopy(_ entry: PrivateKeyEntry) -> Bool {
         guard let now = entries[entry.publicKey.publicKeyHash] else { return false }
         return now.object == entry.object && !now.hasCopy
     }
 
-    /// The least used of those with a copy: nobody has it borrowed, and it is used less than half as much as this one,
-    /// so that two keys do not take it from each other in turn.
+    /// The least used key with a copy that is not borrowed and is used less than half as much as this one, so that two
+    /// keys do not take the copy from each other in turn.
     fileprivate func loser(to entry: PrivateKeyEntry) -> [UInt8]? {
         let idle = copied.lazy.filter { borrowers[$0] == nil }
         guard let least = idle.min(by: { uses[$0, default: 0] < uses[$1, default: 0] }) else { return nil }

@@ -4,22 +4,22 @@ import Glibc
 import PKCS11
 import SecretMemory
 
-/// The PINs that a token has refused, remembered across restarts, so that no PIN is tried twice: tokens count wrong ones
-/// and lock.
+/// The PINs that an HSM token has refused, remembered across restarts, so that no PIN is tried twice: HSM tokens count
+/// wrong ones and lock.
 ///
-/// A small file with a random key and keyed digests (HMAC-SHA256) of token and PIN. A reader of the file can test guessed
-/// PINs against it, so it has mode 0600 and lies beside the ledger.
+/// A small file holds a random key and keyed digests (HMAC-SHA256) of HSM token and PIN. A reader of the file can test
+/// guessed PINs against it, so it has mode 0600 and is in the ledger's directory.
 struct RefusedLogins: Sendable {
     let path: String
 
     private static let header = "paytokend refused logins 1"
     private static let digestByteCount = 32
-    /// How many are kept; the oldest is dropped for a new one.
+    /// The number of digests that are kept; a new one replaces the oldest.
     private static let longest = 16
     private static let largestFile = 4096
 
     struct Unusable: Error {
-        /// A fragment of a sentence for a person.
+        /// A fragment of a sentence for an operator.
         let reason: String
     }
 
@@ -29,7 +29,7 @@ struct RefusedLogins: Sendable {
     }
 
     /// - Returns: nil for an empty path.
-    /// - Throws: ``Unusable`` when the file is not there and cannot be made.
+    /// - Throws: ``Unusable`` when the file does not exist and cannot be made.
     init?(path: String) throws(Unusable) {
         guard !path.isEmpty else { return nil }
         self.path = path
@@ -50,7 +50,7 @@ struct RefusedLogins: Sendable {
         try write(content)
     }
 
-    /// After a successful login, at which tokens reset their own count.
+    /// Forgets all refusals after a successful login, at which HSM tokens reset their own count.
     func forget() throws(Unusable) {
         guard let content = read(), !content.digests.isEmpty else { return }
         try write(Content(key: content.key, digests: []))
@@ -61,7 +61,7 @@ struct RefusedLogins: Sendable {
         return (0..<digestByteCount).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
 
-    /// Every field is preceded by its length, so that different tokens never give the same input.
+    /// Digests each field with its length before it, so that different HSM tokens never give the same input.
     private static func digest(_ pin: borrowing SecretBytes, _ hsmToken: TokenInfo, _ key: [UInt8]) -> [UInt8] {
         var code = HMAC<SHA256>(key: SymmetricKey(data: key))
         for field in [hsmToken.manufacturer, hsmToken.model, hsmToken.serialNumber, hsmToken.label] {
@@ -73,7 +73,7 @@ struct RefusedLogins: Sendable {
 
     // MARK: The file
 
-    /// nil when there is none, or one that was not written here.
+    /// nil when there is no file, or one that this program did not write.
     private func read() -> Content? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
@@ -97,7 +97,7 @@ struct RefusedLogins: Sendable {
         Hexadecimal.decode(text).flatMap { $0.count == digestByteCount ? $0 : nil }
     }
 
-    /// Whole or not at all: into a new file that takes the old one's place.
+    /// Writes a new file that replaces the old one, so that the content is whole or unchanged.
     private func write(_ content: Content) throws(Unusable) {
         let text = ([Self.header] + ([content.key] + content.digests).map { Hexadecimal.encode($0) }).joined(
             separator: "\n")

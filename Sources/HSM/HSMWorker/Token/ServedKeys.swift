@@ -1,14 +1,14 @@
 import PKCS11
 import WorkerProtocol
 
-// Reads the token's keys anew, tests them, and serves those that passed. Several sessions may each read a page of one
-// listing at the same time, under a shared ``KeyOperationsLock``; everything else here needs that lock alone.
+// Reads the keys again, tests them, and serves those that passed. Several sessions may each read a page of one listing
+// at the same time, under a shared ``KeyOperationsLock``; everything else here needs that lock exclusively.
 extension OpenToken {
     /// Reads keys, tests them and serves those that passed: the first ones of a new listing, or the next ones.
     ///
-    /// - Parameter number: of the listing to go on with.
-    /// - Returns: A page that says there are more, or the last page that this caller gets (other sessions may still be
-    ///   reading theirs). nil when a newer listing has replaced that one.
+    /// - Parameter number: The listing to continue.
+    /// - Returns: A page that says that there are more, or the last page that this caller gets (other sessions may
+    ///   still be reading theirs). nil when a newer listing has replaced that one.
     func listKeys(_ number: UInt64?, in session: inout Session) throws(CallError) -> WorkerAnswer? {
         let pages: (number: UInt64, keys: KeyListing)
         if let number {
@@ -30,7 +30,7 @@ extension OpenToken {
         return pages.keys.hasMore && !page.isEmpty ? .keyPage(page, listing: pages.number) : .keys(page)
     }
 
-    /// All keys at once, however long it takes.
+    /// Reads all keys at once, however long it takes.
     func listKeys(in session: inout Session) throws(CallError) -> [KeyDescription] {
         let pages = try KeyListing(&session, tiers: tiers, known: keys.all)
         var descriptions: [KeyDescription] = []
@@ -43,7 +43,7 @@ extension OpenToken {
         return descriptions
     }
 
-    /// One key, read anew.
+    /// Reads one key again.
     func describeKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(CallError) -> [KeyDescription] {
         let known = keys[publicKeyHash].map { [publicKeyHash: $0] } ?? [:]
         let listing = try KeyListing(of: publicKeyHash, &session, tiers: tiers, known: known)
@@ -54,8 +54,8 @@ extension OpenToken {
         return descriptions
     }
 
-    /// After a key's object or its working copy turned out to be gone: searches the token for the key and tests it anew.
-    /// Where the token does not show it any more, the old entry stays, so that calls with that key fail as "lost by the
+    /// Searches for a key again and tests it, after its object or its working copy turned out to be gone. If the HSM
+    /// token does not show the key any more, the old entry is kept, so that calls with that key fail as "lost by the
     /// token" and not as "no such key".
     func findAgain(_ entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
         let hash = entry.publicKey.publicKeyHash
@@ -68,7 +68,8 @@ extension OpenToken {
         add(found)
     }
 
-    /// How long reading one page may take: well below the daemon's limit, since searches come before the first page.
+    /// The time that reading one page may take: well below the daemon's limit, since searches come before the first
+    /// page.
     private var pageTime: Duration { .milliseconds(min(Int64(opening.callTimeout) / 4, 5_000)) }
 
     private func serve(_ page: [KeyDescription], _ listing: KeyListing) {
@@ -91,7 +92,7 @@ extension OpenToken {
     }
 }
 
-/// A readers-writer lock around the token's keys. Changes need it alone, because an import first searches and then
+/// A readers-writer lock around the keys. A change needs it exclusively, because an import first searches and then
 /// creates; reading and testing keys shares it, each reader in a session of its own.
 final class KeyOperationsLock: @unchecked Sendable {
     // Guarded by `condition`.
@@ -100,7 +101,7 @@ final class KeyOperationsLock: @unchecked Sendable {
     private var waitingWriters = 0
     private let condition = Condition()
 
-    /// One at a time, and without readers.
+    /// Runs the only writer, without readers.
     func writing<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         condition.lock()
         waitingWriters += 1
@@ -117,7 +118,7 @@ final class KeyOperationsLock: @unchecked Sendable {
         return try body()
     }
 
-    /// Together with other readers. Waiting writers come first, so that readers cannot keep them out for ever.
+    /// Runs a reader, together with others. Waiting writers come first, so that readers cannot keep them out for ever.
     func reading<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
         condition.lock()
         while hasWriter || waitingWriters > 0 { condition.wait() }

@@ -1,12 +1,13 @@
 import PKCS11
 import WorkerProtocol
 
-// Repairs sessions and logins that the token has ended: after an idle time-out, because of another process, or because
-// the connection to an HSM was interrupted. What cannot be repaired here fails as `hsmTokenUnavailable`: the daemon then
-// ends this worker and starts another.
+// Repairs sessions and logins that the HSM token has ended: after an idle time-out, because of another process, or
+// because the connection to an HSM was interrupted. Other failures are `hsmTokenUnavailable`: the daemon then ends
+// this worker and starts another.
 extension OpenToken {
-    /// Makes sure that the session exists and that the user is logged in. Two cheap calls where nothing is wrong.
-    /// - Throws: `overloaded` when the token has no room for a session until the deadline, `loginRefused`, else
+    /// Makes sure that the session exists and that the user is logged in. It costs two cheap calls if nothing is
+    /// wrong.
+    /// - Throws: `overloaded` when the HSM token has no room for a session until the deadline, `loginRefused`, else
     ///   `hsmTokenUnavailable`.
     func restore(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         if try holdsLogin(&session, &deadline) { return }
@@ -23,20 +24,20 @@ extension OpenToken {
         }
     }
 
-    /// Replaces a session; one attempt.
+    /// Replaces a session, in one attempt.
     func reopen(_ session: inout Session) throws(CallError) {
         let known = slot.withLock { $0 }
         do throws(CallError) {
             try session.reopenAsWritableAsPossible(in: known)
         } catch {
-            // After a reconnection a token may have another slot.
+            // After a reconnection an HSM token may have another slot.
             guard error.isTokenGone, let (found, _) = try? known.module.slot(holding: uri) else { throw error }
             slot.withLock { $0 = found }
             try session.reopenAsWritableAsPossible(in: found)
         }
     }
 
-    /// - Returns: false when nobody is logged in, or the anchor is gone and the working copies with it.
+    /// - Returns: false when no user is logged in, or the anchor is gone and the working copies with it.
     private func holdsLogin(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) -> Bool {
         let user: UserType?
         do throws(CallError) {
@@ -53,10 +54,11 @@ extension OpenToken {
         return anchor.withLock { (try? $0.loggedInUser()) == .user }
     }
 
-    /// Waits until no other session is within the library, at most ``longestWait``.
+    /// Waits until no other session is in the library, at most ``longestWait``.
     ///
-    /// When a login ends SoftHSM frees the private objects, also those that another thread is using: that call can end the
-    /// process. In a login, which empties and rewrites the file with the keys' key, it would take the whole token with it.
+    /// When a login ends, SoftHSM frees the private objects, also those that another thread is using, and that can end
+    /// the process. An end during a login, which empties and rewrites the file with the keys' key, would lose the
+    /// whole HSM token.
     private func awaitKeyUses() {
         let end = ContinuousClock.now + Self.longestWait
         while keyUsesUnderWay.load(ordering: .sequentiallyConsistent) > 0, ContinuousClock.now < end {
@@ -64,10 +66,10 @@ extension OpenToken {
         }
     }
 
-    /// A call that hangs is the daemon's to notice, and is not waited for.
+    /// The limit of that wait. The daemon notices a call that hangs.
     private static let longestWait = Duration.seconds(2)
 
-    /// The first thread that gets here logs in; the others wait for it and find the login restored.
+    /// Logs in again. The first thread does it; the others wait and find the login restored.
     private func logInAgain(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         try exclusively { () throws(WorkerFailure) in
             let isDone = anchor.withLock { (try? $0.loggedInUser()) == .user }

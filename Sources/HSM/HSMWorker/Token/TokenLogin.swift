@@ -3,19 +3,20 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// The user's login, with as few attempts as possible: tokens count wrong PINs and lock, and some cannot be unlocked.
+/// Logs the user in with as few attempts as possible: HSM tokens count wrong PINs and lock, and some cannot be
+/// unlocked.
 ///
-/// A PIN that a token refused is not tried again on that token, in this process or a later one. When the token allows one
-/// last attempt (CKF_USER_PIN_FINAL_TRY), no PIN is tried. When its count is low (CKF_USER_PIN_COUNT_LOW: since the last
-/// login somebody tried a wrong PIN), a PIN that was never refused gets one attempt, and none where the file that would
+/// A PIN that an HSM token refused is not tried again on it, in this process or a later one. When it allows one last
+/// attempt (CKF_USER_PIN_FINAL_TRY), no PIN is tried. When its count is low (CKF_USER_PIN_COUNT_LOW: a wrong PIN was
+/// tried since the last login), a PIN that was never refused gets one attempt. It gets none if the file that would
 /// remember a refusal cannot be written.
 struct TokenLogin: Sendable {
     let pinFile: String
     /// The path of ``RefusedLogins``' file; empty for none.
     let refusedLogins: String
 
-    /// Held while the library logs in. SoftHSM empties and rewrites the file that holds its PINs and the keys' key at each
-    /// login: a process that ends in that moment leaves a token that nobody can ever log in to again.
+    /// Locked while the library logs in. SoftHSM empties and rewrites the file that holds its PINs and the keys' key
+    /// at each login: a process that ends in that moment makes every later login impossible.
     private static let underWay = DispatchSemaphore(value: 1)
 
     init(_ opening: HSMTokenOpening) {
@@ -24,7 +25,7 @@ struct TokenLogin: Sendable {
     }
 
     /// Logs in, unless this process is logged in already.
-    /// - Throws: `loginRefused` where another attempt would fail too, else `hsmTokenUnavailable`.
+    /// - Throws: `loginRefused` if another attempt would fail too, else `hsmTokenUnavailable`.
     func perform(in session: inout Session, of slot: Slot) throws(WorkerFailure) {
         let pin = try orUnavailable { () throws(SecretFileError) in try SecretBytes(contentsOfFile: pinFile) }
         let hsmToken = try orUnavailable { () throws(CallError) in try slot.tokenInfo() }
@@ -53,12 +54,12 @@ struct TokenLogin: Sendable {
             }
             throw WorkerFailure(.loginRefused, advice)
         }
-        // Best effort: a digest that stays in the file keeps a PIN refused that has been wrong before.
+        // Best effort: a digest that remains in the file keeps a PIN refused that has been wrong before.
         try? memory?.forget()
     }
 
-    /// For a process that is about to exit: waits for a login under way, and lets no other begin.
-    /// - Parameter seconds: for how long; a library that hangs in a login is not waited for.
+    /// Waits for a login under way, and lets no other begin, before the process exits.
+    /// - Parameter seconds: The longest wait; a library that hangs in a login is not waited for.
     static func finish(within seconds: Int) {
         _ = underWay.wait(timeout: .now() + .seconds(seconds))
     }
