@@ -1,17 +1,17 @@
 // p11-kit's PKCS#11 header with the standard's own names (CRYPTOKI_GNU stays undefined). Its CK_GCM_PARAMS has the six
-// fields of PKCS#11 v2.40 errata 01 (with ulIvBits), which is what SoftHSM and NSS read. Found under /usr/include by its
-// whole path: nothing of p11-kit's library is used.
+// fields of PKCS#11 v2.40 errata 01 (with ulIvBits), which SoftHSM and NSS read. The path is the whole one under
+// /usr/include: p11-kit's library is not used.
 #ifndef CPKCS11_SHIM_H
 #define CPKCS11_SHIM_H
 
 #include <p11-kit-1/p11-kit/pkcs11.h>
 
-// PKCS#11 v3.0 §2.3.1 (EC KDFs): p11-kit 0.24.1's header stops before the SP 800-56A one-step KDFs.
+// PKCS#11 v3.0 §2.3.1 (EC KDFs): p11-kit 0.24.1's header lacks the SP 800-56A one-step KDFs.
 #ifndef CKD_SHA256_KDF_SP800
 #define CKD_SHA256_KDF_SP800 (0x00000010UL)
 #endif
 
-// CK_GCM_PARAMS as PKCS#11 v2.40 first had it (current mechanisms §2.12.3), which some tokens still want.
+// The first form of CK_GCM_PARAMS in PKCS#11 v2.40 (current mechanisms §2.12.3), which some HSM tokens still want.
 struct cpkcs11_gcm_params_without_vector_bits {
     CK_BYTE_PTR pIv;
     CK_ULONG ulIvLen;

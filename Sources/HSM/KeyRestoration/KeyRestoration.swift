@@ -2,22 +2,23 @@ internal import CLibcrypto
 internal import Crypto
 public import SecretMemory
 
-/// Why payment data did not open: one error for every cause that the input can have (a point off the curve, a wrapped key
-/// that does not open, a wrong tag, a wrong size). It carries no cause, on purpose: an attacker who learned which check
-/// failed could use the answer as an oracle.
+/// The one error for payment data that does not open, for every cause in the input: a point off the curve, a wrapped
+/// key that does not open, a wrong tag, a wrong size. It carries no cause, on purpose: an attacker who learned which
+/// check failed could use the answer as an oracle.
 ///
-/// This target is the worker's part of restoring a payment's symmetric key where the token does not do all of it (tier C),
-/// and the check of the ephemeral point in every tier. Only HSMWorker calls it. EC_v1: ``P256Point``, then ``OneStepKDF``;
-/// RSA_v1 on tokens that only do the bare RSA operation: ``OAEP``; both: ``GCM``. Secrets stay in locked memory, and
-/// nothing here takes a time that depends on them.
+/// This target is the worker's part of restoring a payment's symmetric key if the HSM token does not do all of it
+/// (tier C), and the check of the ephemeral point in every tier. Only HSMWorker calls it. EC_v1: ``P256Point``, then
+/// ``OneStepKDF``. RSA_v1 on HSM tokens that only do the bare RSA operation: ``OAEP``. Both: ``GCM``. Secrets are kept
+/// in locked memory, and no operation takes a time that depends on them.
 public struct RestorationFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public init() {}
 
     public var description: String { "the payment data could not be decrypted" }
 }
 
-/// A public key on P-256 (FIPS 186-5, SP 800-186 §3.2.1.3), checked: it lies on the curve and is not the point at
-/// infinity. An ECDH with a point off the curve would give the private key away bit by bit, and not every token checks.
+/// A public key on P-256 (FIPS 186-5, SP 800-186 §3.2.1.3) that was checked: it is on the curve and is not the point
+/// at infinity. An ECDH with a point off the curve would reveal the private key bit by bit, and not every HSM token
+/// checks.
 public struct P256Point: Sendable, Hashable {
     /// The uncompressed form of SEC 1 §2.3.3, 65 bytes: 0x04 ‖ x ‖ y.
     public let bytes: [UInt8]
@@ -37,8 +38,8 @@ public enum OneStepKDF {
     ///
     /// Apple's EC_v1 takes the whole of it as the AES-256 key. The counter comes first, unlike in ANSI X9.63's KDF.
     /// - Parameters:
-    ///   - z: the shared secret with all its leading zeros: 32 bytes for P-256.
-    ///   - otherInfo: the context, public.
+    ///   - z: The shared secret with all its leading zeros: 32 bytes for P-256.
+    ///   - otherInfo: The context, public.
     public static func sha256(z: borrowing SecretBytes, otherInfo: [UInt8]) throws(RestorationFailure) -> SecretBytes {
         let counter: [UInt8] = [0, 0, 0, 1]
         var key = SecretBytes(count: 32)
@@ -49,20 +50,20 @@ public enum OneStepKDF {
                     otherInfo.count, key.baseAddress?.assumingMemoryBound(to: UInt8.self))
             }
         }
-        // Only for want of memory.
+        // It fails only for want of memory.
         guard done == 1 else { throw RestorationFailure() }
         return key
     }
 }
 
-/// The decoding of RSA-OAEP (RFC 8017 §7.1.2, step 3) for tokens that do the bare RSA operation only.
+/// The decoding of RSA-OAEP (RFC 8017 §7.1.2, step 3) for HSM tokens that only do the bare RSA operation.
 public enum OAEP {
-    /// Decodes with SHA-256 as hash and in MGF1, and the empty label, in constant time: neither how nor where the
-    /// padding is wrong shows in the answer or in the time (Manger's attack).
+    /// Decodes with SHA-256 as hash and in MGF1, and the empty label, in constant time: neither the answer nor the
+    /// time reveals the kind or the place of a wrong padding (Manger's attack).
     /// - Parameters:
-    ///   - block: the RSA operation's result with all its leading zeros.
-    ///   - modulusByteCount: the size of the key's modulus in bytes; a block of another size is refused.
-    /// - Returns: the message, 0 to `modulusByteCount` − 66 bytes.
+    ///   - block: The RSA operation's result with all its leading zeros.
+    ///   - modulusByteCount: The size of the key's modulus in bytes; a block of another size is refused.
+    /// - Returns: The message, 0 to `modulusByteCount` − 66 bytes.
     public static func decodeSHA256(
         block: borrowing SecretBytes, modulusByteCount: Int
     ) throws(RestorationFailure) -> SecretBytes {
@@ -83,21 +84,21 @@ public enum OAEP {
 
 /// AES-GCM decryption (SP 800-38D §7.2) with a tag of 16 bytes at the ciphertext's end and no associated data.
 ///
-/// Through libcrypto and not swift-crypto, because libcrypto wipes the key schedule and writes the plaintext where the
+/// It uses libcrypto and not swift-crypto, because libcrypto wipes the key schedule and writes the plaintext where the
 /// caller wants it, into one buffer.
 public enum GCM {
-    /// The initialisation vector of Apple's payment tokens: 16 zero bytes. Sound only because every token's key is used
-    /// once.
+    /// The initialisation vector of Apple's payment tokens: 16 zero bytes. It is sound only because each payment
+    /// token's key is used once.
     public static let paymentTokenVector = [UInt8](repeating: 0, count: 16)
-    /// In bytes.
+    /// The tag's size in bytes.
     public static let tagByteCount = 16
 
     /// Checks the tag and decrypts.
     /// - Parameters:
-    ///   - ciphertextAndTag: at least 16 bytes.
-    ///   - key: 16 or 32 bytes; a key of another size does not open anything.
+    ///   - ciphertextAndTag: At least 16 bytes.
+    ///   - key: 16 or 32 bytes; a key of another size opens nothing.
     ///   - initializationVector: 1 to 16 bytes.
-    /// - Returns: the plaintext; nothing of it is returned when the tag is wrong.
+    /// - Returns: The plaintext; no part of it is returned when the tag is wrong.
     public static func open(
         _ ciphertextAndTag: [UInt8], key: borrowing SecretBytes,
         initializationVector: [UInt8] = paymentTokenVector

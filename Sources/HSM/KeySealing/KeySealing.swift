@@ -3,24 +3,23 @@ internal import FoundationEssentials
 internal import Glibc
 public import SecretMemory
 
-/// How a merchant's private key gets from the command line, which seals it, to the worker, which opens it.
+/// Seals a merchant's private key in the command line for the worker, which opens it.
 ///
-/// The daemon lies between the two and must never hold a private key. So the command line seals the key to a public
-/// key that the worker made for this purpose at its start, and the daemon forwards what it cannot read.
+/// The daemon is between the two and must never hold a private key. So the command line seals the key to a public key
+/// that the worker made for this purpose at its start, and the daemon forwards bytes that it cannot read.
 ///
-/// HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; `info` is
-/// ``KeySealing/info``; the certificate that the key belongs to, in DER, is the associated data, so a sealed key
-/// cannot be moved to another certificate. Base mode does not authenticate the sender: who may import is decided by
-/// the daemon's access rules.
+/// HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; `info` is ``KeySealing/info``.
+/// The certificate that the key belongs to, in DER, is the associated data, so a sealed key cannot be moved to another
+/// certificate. Base mode does not authenticate the sender: the daemon's access rules decide who may import.
 public enum KeySealing {
-    /// `info` of the key schedule (RFC 9180 §5.1): this purpose and this version of it, nothing else.
+    /// The `info` of the key schedule (RFC 9180 §5.1): this purpose and this version of it, nothing else.
     public static let info: [UInt8] = Array("paytokend key import v1".utf8)
 
     /// The length of a recipient's public key and of an encapsulated key: an uncompressed P-256 point
     /// (SEC 1 §2.3.3), 65 bytes.
     public static let pointByteCount = 65
 
-    /// What sealing adds to the private key's length: the GCM tag, 16 bytes.
+    /// The number of bytes that sealing adds to the private key: the GCM tag, 16 bytes.
     public static let overheadByteCount = 16
 
     /// The longest private key that is sealed or opened: 8 KiB, four times an RSA-4096 key in PKCS#8.
@@ -33,7 +32,7 @@ public enum KeySealing {
     /// - Parameters:
     ///   - privateKey: PKCS#8 PrivateKeyInfo in DER (RFC 5958).
     ///   - certificate: The certificate that the key belongs to, DER.
-    ///   - importKey: The worker's public key as ``Recipient/publicKey`` gives it, 65 bytes.
+    ///   - importKey: The worker's public key, ``Recipient/publicKey``, 65 bytes.
     public static func seal(
         privateKey: borrowing SecretBytes, certificate: [UInt8], to importKey: [UInt8]
     ) throws(KeySealingError) -> SealedPrivateKey {
@@ -73,8 +72,8 @@ public enum KeySealingError: Error, Sendable, Equatable {
     case unsuitableImportKey
     /// The cryptographic library did not seal.
     case notSealed
-    /// The sealed key does not open: it was sealed to another worker or to this one before it was started anew, for
-    /// another certificate, or was changed on the way. HPKE does not tell which.
+    /// The sealed key does not open: it was sealed to another worker or to this one before a restart, for another
+    /// certificate, or was changed on the way. HPKE does not distinguish these.
     case notOpened
 }
 
@@ -98,9 +97,9 @@ extension KeySealing {
         /// An uncompressed point on P-256, 65 bytes.
         public var publicKey: [UInt8] { Array(privateKey.publicKey.x963Representation) }
 
-        /// Opens what ``KeySealing/seal(privateKey:certificate:to:)`` sealed to ``publicKey``.
+        /// Opens the result of ``KeySealing/seal(privateKey:certificate:to:)`` for ``publicKey``.
         ///
-        /// - Returns: PKCS#8 PrivateKeyInfo in DER, as its sender gave it: not parsed, not trusted.
+        /// - Returns: PKCS#8 PrivateKeyInfo in DER, the sender's bytes: not parsed, not trusted.
         /// - Throws: ``KeySealingError/unsuitableLength`` or ``KeySealingError/notOpened``.
         public func open(
             encapsulatedKey: [UInt8], sealed: [UInt8], certificate: [UInt8]
@@ -119,7 +118,7 @@ extension KeySealing {
             } catch {
                 throw .notOpened
             }
-            // HPKE gives plain memory, once: copied to where it is wiped, and overwritten here at once.
+            // HPKE returns plain memory: it is copied once to memory that is wiped, and overwritten here at once.
             defer {
                 unsafe opened.withUnsafeMutableBytes { bytes in
                     if let start = bytes.baseAddress { unsafe explicit_bzero(start, bytes.count) }

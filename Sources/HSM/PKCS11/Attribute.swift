@@ -1,6 +1,6 @@
 internal import CPKCS11
 
-/// One attribute of an object with its value: what a ``Template`` is made of. Secret values (a private key's) go into
+/// One attribute of an object with its value, an element of a ``Template``. Secret values (a private key's) go into
 /// ``SecretAttributes`` instead.
 public struct Attribute: Sendable, Hashable {
     public enum Value: Sendable, Hashable {
@@ -26,9 +26,9 @@ public struct Attribute: Sendable, Hashable {
     public static func keyType(_ value: KeyType) -> Attribute { Attribute(.keyType, .number(value.rawValue)) }
     /// CKA_CERTIFICATE_TYPE = CKC_X_509.
     public static let x509Certificate = Attribute(.certificateType, .number(CKC_X_509))
-    /// Kept by the token (true), or gone with the session (false).
+    /// CKA_TOKEN: kept by the HSM token (true), or gone with the session (false).
     public static func token(_ value: Bool) -> Attribute { Attribute(.token, .flag(value)) }
-    /// Seen after login only.
+    /// CKA_PRIVATE: visible after login only.
     public static func `private`(_ value: Bool) -> Attribute { Attribute(.private, .flag(value)) }
     public static func sensitive(_ value: Bool) -> Attribute { Attribute(.sensitive, .flag(value)) }
     public static func extractable(_ value: Bool) -> Attribute { Attribute(.extractable, .flag(value)) }
@@ -46,7 +46,7 @@ public struct Attribute: Sendable, Hashable {
     public static func application(_ value: String) -> Attribute { Attribute(.application, .bytes(Array(value.utf8))) }
     /// CKA_ID.
     public static func identifier(_ value: [UInt8]) -> Attribute { Attribute(.identifier, .bytes(value)) }
-    /// CKA_VALUE of what is not secret: a certificate in DER, a data object.
+    /// CKA_VALUE of a public value: a certificate in DER, a data object.
     public static func value(_ value: [UInt8]) -> Attribute { Attribute(.value, .bytes(value)) }
     /// CKA_VALUE_LEN, in bytes.
     public static func valueLength(_ value: Int) -> Attribute { Attribute(.valueLength, .number(UInt(value))) }
@@ -60,14 +60,14 @@ public struct Attribute: Sendable, Hashable {
     public static func ecParameters(_ value: [UInt8]) -> Attribute { Attribute(.ecParameters, .bytes(value)) }
     /// A DER OCTET STRING with the point; see ``EllipticCurve/attributeValue(forPoint:)``.
     public static func ecPoint(_ value: [UInt8]) -> Attribute { Attribute(.ecPoint, .bytes(value)) }
-    /// Big-endian, without leading zeros.
+    /// The modulus, big-endian, without leading zeros.
     public static func modulus(_ value: [UInt8]) -> Attribute { Attribute(.modulus, .bytes(value)) }
     public static func modulusBits(_ value: Int) -> Attribute { Attribute(.modulusBits, .number(UInt(value))) }
-    /// Big-endian, without leading zeros.
+    /// The public exponent, big-endian, without leading zeros.
     public static func publicExponent(_ value: [UInt8]) -> Attribute { Attribute(.publicExponent, .bytes(value)) }
 }
 
-/// CKA_… (PKCS#11 v2.40 base §4): what an attribute is about.
+/// The name of an attribute: CKA_… (PKCS#11 v2.40 base §4).
 public struct AttributeType: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt
 
@@ -110,15 +110,15 @@ public struct AttributeType: RawRepresentable, Hashable, Sendable {
     public static let local = AttributeType(rawValue: CKA_LOCAL)
     public static let neverExtractable = AttributeType(rawValue: CKA_NEVER_EXTRACTABLE)
     public static let alwaysSensitive = AttributeType(rawValue: CKA_ALWAYS_SENSITIVE)
-    /// The PIN is wanted anew for each use of the key.
+    /// The PIN is wanted again for each use of the key.
     public static let alwaysAuthenticate = AttributeType(rawValue: CKA_ALWAYS_AUTHENTICATE)
     public static let modifiable = AttributeType(rawValue: CKA_MODIFIABLE)
     public static let ecParameters = AttributeType(rawValue: CKA_EC_PARAMS)
     public static let ecPoint = AttributeType(rawValue: CKA_EC_POINT)
 }
 
-/// What a token answered about one object's attributes. An attribute that the object does not have, or that the token does
-/// not give away (sensitive), is absent.
+/// An HSM token's answer about one object's attributes. An attribute that the object does not have, or that the HSM
+/// token does not reveal (sensitive), is absent.
 public struct AttributeValues: Sendable, Hashable {
     private let values: [AttributeType: [UInt8]]
     private let oversized: Set<AttributeType>
@@ -128,10 +128,10 @@ public struct AttributeValues: Sendable, Hashable {
         self.oversized = oversized
     }
 
-    /// Whether the token has a value that is larger than any is read, so that it is absent here.
+    /// Returns true if the HSM token has a value above the size limit, so that it is absent here.
     public func isOversized(_ type: AttributeType) -> Bool { oversized.contains(type) }
 
-    /// The value as the library gave it.
+    /// The library's value, unchanged.
     public func bytes(_ type: AttributeType) -> [UInt8]? {
         values[type]
     }
@@ -158,7 +158,7 @@ public struct AttributeValues: Sendable, Hashable {
 }
 
 extension [UInt8] {
-    /// The bytes as a number of the machine's own byte order, as the library wrote it.
+    /// The bytes as a number in the machine's byte order, which the library used.
     fileprivate var nativeNumber: UInt {
         var number: UInt = 0
         unsafe Swift.withUnsafeMutableBytes(of: &number) { unsafe $0.copyBytes(from: self) }
@@ -166,7 +166,7 @@ extension [UInt8] {
     }
 }
 
-/// Elliptic curves as attributes name them.
+/// Elliptic curves in attributes.
 public enum EllipticCurve {
     /// CKA_EC_PARAMS of P-256: the OBJECT IDENTIFIER 1.2.840.10045.3.1.7 in DER (RFC 5480 §2.1.1.1).
     public static let p256Parameters: [UInt8] = [0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07]
@@ -178,8 +178,9 @@ public enum EllipticCurve {
         return [0x04, UInt8(point.count)] + point
     }
 
-    /// The P-256 point, 65 bytes, in a CKA_EC_POINT: in its OCTET STRING, or bare as some tokens have it. Both begin
-    /// with 0x04, so the size decides. Nil when it is neither. Whether it lies on the curve is not checked.
+    /// The P-256 point, 65 bytes, in a CKA_EC_POINT: in its OCTET STRING, or bare, since some HSM tokens return it so.
+    /// Both begin with 0x04, so the size decides. nil when it is neither. The check that it is on the curve is left to
+    /// the caller.
     public static func p256Point(inAttributeValue value: [UInt8]) -> [UInt8]? {
         switch value.count {
         case 65 where value[0] == 0x04: value

@@ -1,15 +1,15 @@
 internal import CPKCS11
 
-/// A PKCS#11 call that did not succeed: which function, and why. The one error of everything that goes into the
-/// library. Carries nothing of what was passed in.
+/// A PKCS#11 call that did not succeed: the function and the cause. It is the one error of every call into the
+/// library. It contains none of the call's arguments.
 public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
     public enum Cause: Sendable, Hashable {
-        /// The library returned something else than CKR_OK.
+        /// The library returned another value than CKR_OK.
         case returned(ReturnValue)
         /// The library's function list has no such function.
         case missing
-        /// The library returned CKR_OK and an answer that cannot be: a length without end, a wrong size. The text
-        /// says which, and is fixed.
+        /// The library returned CKR_OK and an impossible answer: a length without end, a wrong size. The text is fixed
+        /// and names the fault.
         case implausible(String)
     }
 
@@ -24,7 +24,7 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// The library's return value; nil when the cause is another one.
     ///
-    /// Not inlined: where a typed `catch` reads this of a borrowed error, the optimiser of Swift 6.3.1 ends with an
+    /// Not inlined: a typed `catch` that reads this of a borrowed error makes the optimiser of Swift 6.3.1 end with an
     /// ownership error (CopyPropagation), so that no release could be built.
     @inline(never)
     public var returnValue: ReturnValue? {
@@ -41,7 +41,7 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// A CK_RV: what a PKCS#11 function returned (PKCS#11 v2.40 base §5.1).
+/// A CK_RV: the return value of a PKCS#11 function (PKCS#11 v2.40 base §5.1).
 public struct ReturnValue: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     public let rawValue: UInt
 
@@ -49,8 +49,8 @@ public struct ReturnValue: RawRepresentable, Hashable, Sendable, CustomStringCon
         self.rawValue = rawValue
     }
 
-    /// The standard's name, such as `CKR_PIN_INCORRECT`; what the standard does not name, vendors' own included, in
-    /// hexadecimal.
+    /// The standard's name, such as `CKR_PIN_INCORRECT`; hexadecimal for values that the standard does not name,
+    /// vendors' own included.
     public var description: String {
         Self.names[rawValue] ?? "CKR 0x" + String(rawValue, radix: 16)
     }

@@ -3,11 +3,11 @@ public import SecretMemory
 
 // C_DecryptInit and C_Decrypt (PKCS#11 v2.40 base §5.9).
 extension Session {
-    /// Decrypts in one part; the bytes go from the library straight into secret memory.
+    /// Decrypts in one part. The library writes the bytes straight into secret memory.
     ///
-    /// Which value a token returns for a wrong ciphertext differs from token to token, and some return the same value for
-    /// faults of their own (SoftHSM: CKR_GENERAL_ERROR for both).
-    /// - Parameter capacity: room for the plaintext in bytes; for RSA the size of the modulus, even where the result is
+    /// The return value for a wrong ciphertext differs between HSM tokens, and some return the same value for faults
+    /// of their own (SoftHSM: CKR_GENERAL_ERROR for both).
+    /// - Parameter capacity: Room for the plaintext in bytes; for RSA the size of the modulus, even if the result is
     ///   shorter. With less room the call fails with CKR_BUFFER_TOO_SMALL.
     public mutating func decrypt(
         _ ciphertext: [UInt8], _ mechanism: Mechanism, key: ObjectHandle, capacity: Int
@@ -20,7 +20,7 @@ extension Session {
         do throws(CallError) {
             length = try finishDecryption(of: ciphertext, into: &plaintext)
         } catch {
-            // The operation is still active then (§5.2) and would bar the session: it ends by being carried out.
+            // The operation is still active then (§5.2) and would block the session, so it is carried out to end it.
             if error.returnValue == .bufferTooSmall {
                 var discarded = SecretBytes(count: max(ciphertext.count, 1 << 16))
                 _ = try? finishDecryption(of: ciphertext, into: &discarded)
@@ -31,7 +31,7 @@ extension Session {
         return plaintext
     }
 
-    /// C_Decrypt; gives how many bytes it wrote.
+    /// Calls C_Decrypt and returns the number of bytes that it wrote.
     private mutating func finishDecryption(
         of ciphertext: [UInt8], into plaintext: inout SecretBytes
     ) throws(CallError) -> Int {

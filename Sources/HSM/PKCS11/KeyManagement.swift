@@ -41,10 +41,10 @@ extension Session {
         return ObjectHandle(rawValue: key)
     }
 
-    /// Derives a secret, reads it into secret memory and destroys it in the token, whatever happens.
+    /// Derives a secret, reads it into secret memory and destroys it in the HSM token in every case.
     /// - Parameters:
-    ///   - template: must make the secret a session object that is not sensitive and extractable.
-    ///   - count: the exact size in bytes.
+    ///   - template: It must make the secret a session object that is not sensitive and extractable.
+    ///   - count: The exact size in bytes.
     public mutating func deriveSecret(
         _ mechanism: Mechanism, from base: ObjectHandle, _ template: Template, count: Int
     ) throws(CallError) -> SecretBytes {

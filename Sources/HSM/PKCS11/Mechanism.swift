@@ -2,15 +2,15 @@ internal import CPKCS11
 
 /// An algorithm with its parameters (CK_MECHANISM, PKCS#11 v2.40 base §3.5).
 public enum Mechanism: Sendable, Hashable {
-    /// CKD_… (PKCS#11 v2.40 §2.3.4, v3.0 §2.3.1): what CKM_ECDH1_DERIVE does with the shared secret.
+    /// CKD_… (PKCS#11 v2.40 §2.3.4, v3.0 §2.3.1): the function that CKM_ECDH1_DERIVE applies to the shared secret.
     public enum KeyDerivationFunction: Sendable, Hashable {
-        /// Nothing: the derived key is the shared secret, the point's x coordinate.
+        /// No function: the derived key is the shared secret, the point's x coordinate.
         case null
         /// SP 800-56A one-step KDF with SHA-256: the counter comes first.
         case oneStepSHA256
     }
 
-    /// CK_GCM_PARAMS has two forms under one name, and a library reads one of them.
+    /// The form of CK_GCM_PARAMS: there are two under one name, and a library reads one of them.
     public enum GCMParameterForm: Sendable, Hashable, CaseIterable {
         /// The six fields of PKCS#11 v2.40 errata 01 and v3.0, with ulIvBits (SoftHSM, NSS).
         case withVectorBits
@@ -18,9 +18,9 @@ public enum Mechanism: Sendable, Hashable {
         case withoutVectorBits
     }
 
-    /// CKM_ECDH1_DERIVE. `publicPoint` is the other side's point as it is, uncompressed (65 bytes for P-256) and
-    /// without a DER wrapping: tokens that guess between both forms guess wrong now and then. The caller has checked
-    /// that it lies on the curve.
+    /// CKM_ECDH1_DERIVE. `publicPoint` is the other side's point, uncompressed (65 bytes for P-256) and without a DER
+    /// wrapping: HSM tokens that guess between both forms are wrong now and then. The caller has checked that it is on
+    /// the curve.
     case ecdh1Derive(KeyDerivationFunction, sharedData: [UInt8] = [], publicPoint: [UInt8])
     /// CKM_RSA_X_509: the bare RSA operation. Decrypts and signs blocks as long as the modulus.
     case rsaX509
@@ -67,7 +67,7 @@ public enum Mechanism: Sendable, Hashable {
         }
     }
 
-    /// Lends the mechanism as the standard's structure. Everything it points to ends with `body`.
+    /// Lends the mechanism as the standard's structure. Everything that it points to ends with `body`.
     func withCMechanism<Result>(_ body: (UnsafeMutablePointer<CK_MECHANISM>) -> Result) -> Result {
         switch self {
         case .ecdh1Derive(let function, let sharedData, let publicPoint):
@@ -135,7 +135,7 @@ extension Mechanism.KeyDerivationFunction {
 }
 
 extension [UInt8] {
-    /// Lends the bytes where the standard wants a pointer that is not const; nil when there are none.
+    /// Lends the bytes to a call whose pointer is not const in the standard; nil when there are none.
     func withMutableCopy<Result>(_ body: (UnsafeMutablePointer<UInt8>?, CK_ULONG) -> Result) -> Result {
         guard !isEmpty else { return body(nil, 0) }
         return unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { copy in

@@ -1,13 +1,13 @@
 internal import CPKCS11
 internal import Glibc
 
-/// Why a library cannot be used at all.
+/// The reasons why a library cannot be used at all.
 public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The path is not absolute: a bare name would be looked up in places that others may fill.
+    /// The path is not absolute. A bare name would be looked up in directories that others may fill.
     case pathNotAbsolute(String)
     /// The dynamic loader refused it; `reason` is its own message.
     case notLoadable(path: String, reason: String)
-    /// Not a PKCS#11 library: it has no C_GetFunctionList.
+    /// The file is not a PKCS#11 library: it has no C_GetFunctionList.
     case noFunctionList(path: String)
     /// The library loaded and then refused C_GetFunctionList or C_Initialize.
     case call(CallError)
@@ -24,34 +24,34 @@ public enum ModuleError: Error, Sendable, Equatable, CustomStringConvertible {
 
 /// A loaded and initialised PKCS#11 library (PKCS#11 v2.40 base §5.4).
 ///
-/// This target is the binding to PKCS#11 and knows nothing of payments; HSMWorker and tests call it. A ``Module`` lists
-/// ``Slot``s, a slot's token opens ``Session``s, and a session has the standard's calls as methods: `Object.swift`,
-/// `KeyManagement.swift`, `Decryption.swift`, `Signing.swift`. C types and pointers stay inside; every failure is a
-/// ``CallError`` with the function's name and its return value.
+/// This target is the binding to PKCS#11 and knows nothing about payments; HSMWorker and tests call it. A ``Module``
+/// lists ``Slot``s, a slot's HSM token opens ``Session``s, and a session has the standard's calls as methods:
+/// `Object.swift`, `KeyManagement.swift`, `Decryption.swift`, `Signing.swift`. C types and pointers stay inside; every
+/// failure is a ``CallError`` with the function's name and its return value.
 ///
 /// A process has one for each library and keeps it: PKCS#11 libraries hold process-wide state, and a second
 /// C_Initialize is an error (CKR_CRYPTOKI_ALREADY_INITIALIZED). The library is never unloaded, since some crash in
 /// their destructors. The process must not fork once a module is loaded.
 ///
-/// Safe to use from any thread: the library is told to lock (CKF_OS_LOCKING_OK). Every method of this target that
-/// reaches the library blocks for as long as the library likes: never call one on the cooperative thread pool.
+/// Any thread may use it: C_Initialize asks the library to lock (CKF_OS_LOCKING_OK). Every method of this target that
+/// reaches the library blocks for as long as the library takes: never call one on the cooperative thread pool.
 public final class Module: @unchecked Sendable {
-    /// How C_Initialize is called.
+    /// The form of the call to C_Initialize.
     public enum Initialization: Sendable, Equatable {
-        /// As the standard says: with CKF_OS_LOCKING_OK and nothing else.
+        /// The standard's form: with CKF_OS_LOCKING_OK and nothing else.
         case standard
-        /// With a parameter string besides, as NSS's softoken wants it.
+        /// The standard's form with a parameter string in addition, which NSS's softoken needs.
         case libraryParameters(String)
     }
 
-    /// The library's functions, as it listed them. A copy: the list does not change once it is handed out.
+    /// The library's list of functions. It is a copy: the list does not change after the library has returned it.
     let functions: CK_FUNCTION_LIST
 
     /// Loads the library and initialises it.
     /// - Parameter path: absolute.
     public init(path: String, initialization: Initialization = .standard) throws(ModuleError) {
         guard path.hasPrefix("/") else { throw .pathNotAbsolute(path) }
-        // Local: the library's symbols must not meet ours, libcrypto's above all.
+        // Local, because the library's symbols must not meet this program's, libcrypto's above all.
         guard let library = unsafe dlopen(path, RTLD_NOW | RTLD_LOCAL) else {
             let reason = unsafe dlerror().map { unsafe String(cString: $0) } ?? "no reason given"
             throw .notLoadable(path: path, reason: reason)
@@ -97,7 +97,7 @@ public final class Module: @unchecked Sendable {
         }
     }
 
-    /// Calls one of the library's functions and turns what it returned into an error.
+    /// Calls one of the library's functions and turns its return value into an error.
     func call<Function>(
         _ name: String, _ function: Function?, _ body: (Function) -> CK_RV
     ) throws(CallError) {
@@ -129,7 +129,7 @@ public struct Version: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "\(major).\(minor)" }
 }
 
-/// What a library says about itself (CK_INFO, PKCS#11 v2.40 base §3.1).
+/// A library's description of itself (CK_INFO, PKCS#11 v2.40 base §3.1).
 public struct ModuleInfo: Sendable, Hashable {
     /// The version of PKCS#11 that it follows.
     public let cryptokiVersion: Version
@@ -152,8 +152,8 @@ extension Module {
 }
 
 extension String {
-    /// A fixed-size field of the standard: UTF-8, padded with spaces (or, by libraries that err, with NULs). What is
-    /// not UTF-8 becomes U+FFFD.
+    /// A fixed-size field of the standard: UTF-8, padded with spaces, or with NULs by libraries that err. Bytes that
+    /// are not UTF-8 become U+FFFD.
     init<Field>(paddedField field: Field) {
         var bytes = unsafe withUnsafeBytes(of: field) { unsafe Array($0) }
         if let end = bytes.firstIndex(of: 0) { bytes.removeSubrange(end...) }

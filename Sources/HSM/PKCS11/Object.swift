@@ -1,8 +1,8 @@
 internal import CPKCS11
 public import SecretMemory
 
-/// A number that stands for one of the token's objects, a key or a certificate, in this process (PKCS#11 v2.40 base
-/// §3.6, CK_OBJECT_HANDLE). Good for every session with the same token, until the object is destroyed; a session
+/// The number of one of the HSM token's objects, a key or a certificate, in this process (PKCS#11 v2.40 base §3.6,
+/// CK_OBJECT_HANDLE). It is valid for every session with the same HSM token, until the object is destroyed; a session
 /// object's, until its session closes.
 public struct ObjectHandle: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt
@@ -64,8 +64,8 @@ extension Session {
         return ObjectHandle(rawValue: object)
     }
 
-    /// C_CopyObject: a new object like `object` but for `template`'s attributes. A session object's copy of a private
-    /// key stays sensitive and non-extractable.
+    /// C_CopyObject: a new object that differs from `object` in `template`'s attributes. A session object's copy of a
+    /// private key stays sensitive and non-extractable.
     public mutating func copyObject(_ object: ObjectHandle, _ template: Template) throws(CallError) -> ObjectHandle {
         var copy: CK_OBJECT_HANDLE = 0
         try unsafe module.call("C_CopyObject", module.functions.C_CopyObject) { copyObject in
@@ -92,7 +92,7 @@ extension Session {
 extension Session {
     /// C_FindObjectsInit, C_FindObjects, C_FindObjectsFinal (PKCS#11 v2.40 base §5.7): the objects that have all of
     /// `template`'s attributes; all objects for an empty one.
-    /// - Parameter limit: more matches than this are an error, so that nothing is overlooked.
+    /// - Parameter limit: The most matches; more are an error, so that none is overlooked.
     public mutating func findObjects(
         matching template: Template, limit: Int = 100_000
     ) throws(CallError) -> [ObjectHandle] {
@@ -103,7 +103,8 @@ extension Session {
         do throws(CallError) {
             found = try collectObjects(limit)
         } catch {
-            // The search must be ended all the same, or the session takes no other operation. The first error is thrown.
+            // The search must be ended all the same, or the session takes no other operation. The first error is
+            // thrown.
             try? endSearch()
             throw error
         }
@@ -134,11 +135,11 @@ extension Session {
 
 // C_GetAttributeValue (PKCS#11 v2.40 base §5.7).
 extension Session {
-    /// The largest attribute taken from a token, in bytes: a certificate has a few thousand at most.
+    /// The largest attribute taken from an HSM token, in bytes: a certificate has a few thousand at most.
     static let largestAttribute: UInt = 1 << 16
 
-    /// Reads public attributes. One that the object lacks, that the token does not give away, or that is larger than
-    /// ``largestAttribute`` is absent from the answer: one odd object must not keep the others from being read.
+    /// Reads public attributes. One that the object lacks, that the HSM token does not reveal, or that is larger than
+    /// ``largestAttribute`` is absent from the answer: one odd object must not prevent the reading of the others.
     public mutating func attributes(
         _ types: [AttributeType], of object: ObjectHandle
     ) throws(CallError) -> AttributeValues {
@@ -152,7 +153,7 @@ extension Session {
                 case .unavailable: break
                 }
             } catch {
-                // Asked for one by one: of several asked for at once, tokens report the absent ones differently.
+                // Read one by one: for several at once, HSM tokens report the absent ones differently.
                 guard error.returnValue == .attributeTypeInvalid || error.returnValue == .attributeSensitive else {
                     throw error
                 }
@@ -161,9 +162,9 @@ extension Session {
         return AttributeValues(values, oversized: oversized)
     }
 
-    /// Reads a secret that the token was asked to give away: CKA_VALUE of a derived key made with CKA_SENSITIVE false
-    /// and CKA_EXTRACTABLE true. The bytes go from the library straight into secret memory.
-    /// - Parameter count: the exact size in bytes; another is an error.
+    /// Reads a secret that the HSM token was asked to reveal: CKA_VALUE of a derived key made with CKA_SENSITIVE false
+    /// and CKA_EXTRACTABLE true. The library writes the bytes straight into secret memory.
+    /// - Parameter count: The exact size in bytes; another is an error.
     public mutating func secretValue(of object: ObjectHandle, count: Int) throws(CallError) -> SecretBytes {
         var secret = SecretBytes(count: count)
         let result: Result<UInt, CallError> = unsafe secret.withUnsafeMutableBytes { buffer in
@@ -186,7 +187,7 @@ extension Session {
 
     private mutating func attribute(_ type: AttributeType, of object: ObjectHandle) throws(CallError) -> Reading {
         let size = try unsafe getAttribute(type, of: object, nil, 0)
-        // CK_UNAVAILABLE_INFORMATION: the token does not give it away.
+        // CK_UNAVAILABLE_INFORMATION: the HSM token does not reveal it.
         guard size != .max else { return .unavailable }
         guard size <= Self.largestAttribute else { return .oversized }
         guard size > 0 else { return .value([]) }
@@ -199,8 +200,7 @@ extension Session {
         return .value(value)
     }
 
-    /// The call itself for one attribute: without a buffer it asks for the size. Returns the size that the library
-    /// set.
+    /// Makes the call for one attribute; without a buffer it asks for the size. Returns the size that the library set.
     private mutating func getAttribute(
         _ type: AttributeType, of object: ObjectHandle, _ buffer: UnsafeMutableRawPointer?, _ capacity: UInt
     ) throws(CallError) -> UInt {

@@ -97,7 +97,7 @@ extension ReturnValue {
         CKR_PIN_TOO_WEAK: "CKR_PIN_TOO_WEAK",
         CKR_PUBLIC_KEY_INVALID: "CKR_PUBLIC_KEY_INVALID",
         CKR_FUNCTION_REJECTED: "CKR_FUNCTION_REJECTED",
-        // PKCS#11 v3.0, which the header stops before.
+        // PKCS#11 v3.0, which the header lacks.
         0x42: "CKR_AEAD_DECRYPT_FAILED",
         0x201: "CKR_TOKEN_RESOURCE_EXCEEDED",
         0x202: "CKR_OPERATION_CANCEL_FAILED",

@@ -1,21 +1,22 @@
 internal import CPKCS11
 public import SecretMemory
 
-/// A session with a token (PKCS#11 v2.40 base §5.6), closed when the value ends.
+/// A session with an HSM token (PKCS#11 v2.40 base §5.6), closed when the value ends.
 ///
-/// A session holds the state of one operation at a time, so two threads must never use one together. The type says so:
-/// it can be moved to another thread, but not copied, and whatever reaches the library is `mutating`, so that the
-/// compiler refuses shared use. Threads that work at once have a session each.
+/// A session holds the state of one operation at a time, so two threads must never use one together. The type enforces
+/// that: it can be moved to another thread, but not copied, and every method that reaches the library is `mutating`,
+/// so that the compiler refuses shared use. Threads that work at once have a session each.
 ///
-/// The login belongs to the process and the token, not to the session: it ends with ``logOut()`` or when the process's
-/// last session with the token closes.
+/// The login belongs to the process and the HSM token, not to the session: it ends with ``logOut()`` or when the
+/// process's last session with the HSM token closes.
 public struct Session: ~Copyable, Sendable {
     public let module: Module
-    /// CK_INVALID_HANDLE where a session was closed and no other could be opened: every call then fails with
-    /// CKR_SESSION_HANDLE_INVALID, and a number that the library has given to another session meanwhile is not closed.
+    /// The library's number of the session, or CK_INVALID_HANDLE if a session was closed and no other could be opened.
+    /// Every call then fails with CKR_SESSION_HANDLE_INVALID, and a number that the library has given to another
+    /// session meanwhile is not closed.
     private(set) var handle: UInt
     /// A session object that the session's user keeps from one operation to the next. It ends with the session in the
-    /// token, and is forgotten here then.
+    /// HSM token, and is forgotten here then.
     public var keptObject: ObjectHandle?
 
     init(module: Module, handle: UInt) {
@@ -28,18 +29,19 @@ public struct Session: ~Copyable, Sendable {
         self.init(module: slot.module, handle: UInt(CK_INVALID_HANDLE))
     }
 
-    /// Whether it was opened. The token may have ended it since.
+    /// Returns true if the session was opened. The HSM token may have ended it since.
     public var isOpen: Bool { handle != CK_INVALID_HANDLE }
 
     deinit {
-        // Nothing could be done about an error: the session is gone with the token or the library.
+        // An error could not be handled: the session is gone with the HSM token or the library.
         guard handle != CK_INVALID_HANDLE else { return }
         _ = try? module.call("C_CloseSession", module.functions.C_CloseSession) { $0(handle) }
     }
 
-    /// Closes the session and opens another in its place: the way out of an operation that does not end, and of a
-    /// session that the token has forgotten. The old one is closed first, since a token may have no room for both.
-    /// - Throws: what C_OpenSession returned. The value stays usable: a later `reopen` may succeed.
+    /// Closes the session and opens another in its place. That ends an operation that does not end by itself, and
+    /// replaces a session that the HSM token has forgotten. The old one is closed first, since an HSM token may have
+    /// no room for both.
+    /// - Throws: The error of C_OpenSession. The value stays usable: a later `reopen` may succeed.
     public mutating func reopen(in slot: Slot, readWrite: Bool = false) throws(CallError) {
         if handle != CK_INVALID_HANDLE {
             _ = try? module.call("C_CloseSession", module.functions.C_CloseSession) { $0(handle) }
@@ -52,7 +54,8 @@ public struct Session: ~Copyable, Sendable {
 
 extension Slot {
     /// C_OpenSession.
-    /// - Parameter readWrite: whether token objects may be created, changed and destroyed. Session objects always may.
+    /// - Parameter readWrite: If true, token objects may be created, changed and destroyed. Session objects always
+    ///   may.
     public func openSession(readWrite: Bool = false) throws(CallError) -> Session {
         Session(module: module, handle: try openSessionHandle(readWrite))
     }
@@ -70,7 +73,7 @@ extension Slot {
     }
 }
 
-/// CKU_… (PKCS#11 v2.40 base §3.3): who logs in.
+/// The user who logs in: CKU_… (PKCS#11 v2.40 base §3.3).
 public enum UserType: Sendable, Hashable {
     /// The normal user, who uses keys.
     case user
@@ -87,9 +90,10 @@ public enum UserType: Sendable, Hashable {
 
 // C_Login, C_Logout, C_GetSessionInfo (PKCS#11 v2.40 base §5.6).
 extension Session {
-    /// Logs the process in to the token, for every session with it. CKR_USER_ALREADY_LOGGED_IN is an error like others.
+    /// Logs the process in to the HSM token, for every session with it. CKR_USER_ALREADY_LOGGED_IN is an error like
+    /// others.
     ///
-    /// CKR_PIN_INCORRECT must not be answered by trying again: tokens lock after a few wrong PINs.
+    /// After CKR_PIN_INCORRECT the call must not be repeated: HSM tokens lock after a few wrong PINs.
     public mutating func logIn(_ user: UserType, pin: borrowing SecretBytes) throws(CallError) {
         let logIn = try unsafe module.require("C_Login", module.functions.C_Login)
         try Module.check(
@@ -101,7 +105,7 @@ extension Session {
         try module.call("C_Logout", module.functions.C_Logout) { $0(handle) }
     }
 
-    /// C_GetSessionInfo: whether the session still exists and who is logged in (nil: nobody). Cheap.
+    /// C_GetSessionInfo: the user who is logged in, or nil. Throws if the session no longer exists. Cheap.
     public mutating func loggedInUser() throws(CallError) -> UserType? {
         var info = CK_SESSION_INFO()
         try unsafe module.call("C_GetSessionInfo", module.functions.C_GetSessionInfo) { unsafe $0(handle, &info) }
@@ -114,7 +118,7 @@ extension Session {
 }
 
 extension SecretBytes {
-    /// Lends a PIN where the standard wants a pointer that is not const. No library writes into a PIN.
+    /// Lends a PIN to a call whose pointer is not const in the standard. No library writes into a PIN.
     func withMutablePointer(_ body: (UnsafeMutablePointer<UInt8>?, CK_ULONG) -> CK_RV) -> CK_RV {
         unsafe withUnsafeBytes { bytes in
             let pointer = unsafe UnsafeMutableRawPointer(mutating: bytes.baseAddress.unsafelyUnwrapped)
@@ -125,9 +129,9 @@ extension SecretBytes {
 
 // C_InitToken (PKCS#11 v2.40 base §5.5) and C_InitPIN (§5.6).
 extension Slot {
-    /// Initialises the slot's token: every object in it is destroyed. No session with it may be open. On a token that
-    /// was initialised before, `securityOfficerPIN` must be its present one.
-    /// - Parameter label: at most 32 bytes of UTF-8; padded with spaces as the standard wants it.
+    /// Initialises the slot's HSM token: every object in it is destroyed. No session with it may be open. For an HSM
+    /// token that was initialised before, `securityOfficerPIN` must be its present one.
+    /// - Parameter label: At most 32 bytes of UTF-8; padded with spaces, according to the standard.
     public func initializeToken(
         label: String, securityOfficerPIN: borrowing SecretBytes
     ) throws(CallError) {

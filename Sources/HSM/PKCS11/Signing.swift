@@ -4,10 +4,11 @@ internal import CPKCS11
 extension Session {
     /// Signs in one part.
     /// - Parameters:
-    ///   - data: what the mechanism takes: a hash for ``Mechanism/ecdsa`` and ``Mechanism/rsaPSSSHA256``, the message for
-    ///     ``Mechanism/rsaPKCS1SHA256`` and ``Mechanism/rsaPSSHashingSHA256``, a whole block for ``Mechanism/rsaX509``.
-    ///   - capacity: room for the signature in bytes.
-    /// - Returns: the signature as the token gives it; ECDSA's is r ‖ s.
+    ///   - data: The mechanism's input: a hash for ``Mechanism/ecdsa`` and ``Mechanism/rsaPSSSHA256``, the message for
+    ///     ``Mechanism/rsaPKCS1SHA256`` and ``Mechanism/rsaPSSHashingSHA256``, a whole block for
+    ///     ``Mechanism/rsaX509``.
+    ///   - capacity: Room for the signature in bytes.
+    /// - Returns: The HSM token's signature, unchanged; ECDSA's is r ‖ s.
     public mutating func sign(
         _ data: [UInt8], _ mechanism: Mechanism, key: ObjectHandle, capacity: Int = 512
     ) throws(CallError) -> [UInt8] {

@@ -1,8 +1,8 @@
 internal import CPKCS11
 public import Encodings
 
-/// A place for a token (PKCS#11 v2.40 base §5.5). Slot numbers change between processes and are for this process only:
-/// a token is chosen by its label and serial number.
+/// A place for an HSM token (PKCS#11 v2.40 base §5.5). Slot numbers change between processes and are for this process
+/// only: an HSM token is chosen by its label and serial number.
 public struct Slot: Sendable {
     public let module: Module
     public let identifier: UInt
@@ -19,7 +19,7 @@ extension Module {
     /// The longest list of slots taken from a library.
     private static let mostSlots: UInt = 4096
 
-    /// C_GetSlotList: the slots with a token in them, in the library's order.
+    /// C_GetSlotList: the slots with an HSM token in them, in the library's order.
     public func slots() throws(CallError) -> [Slot] {
         // Two calls (§5.2): the first for the list's length, the second for its content.
         var count: CK_ULONG = 0
@@ -37,7 +37,7 @@ extension Module {
     }
 }
 
-/// What a token says about itself (CK_TOKEN_INFO, PKCS#11 v2.40 base §3.2). Texts are without their padding.
+/// An HSM token's description of itself (CK_TOKEN_INFO, PKCS#11 v2.40 base §3.2). Texts are without their padding.
 public struct TokenInfo: Sendable, Hashable {
     /// CKF_… of CK_TOKEN_INFO.
     public struct Flags: OptionSet, Sendable, Hashable {
@@ -64,9 +64,9 @@ public struct TokenInfo: Sendable, Hashable {
     /// The device's firmware version, as `major.minor`.
     public let firmwareVersion: String
     public let flags: Flags
-    /// In bytes.
+    /// The shortest PIN in bytes.
     public let minimumPINLength: UInt
-    /// In bytes.
+    /// The longest PIN in bytes.
     public let maximumPINLength: UInt
 
     init(_ info: CK_TOKEN_INFO) {
@@ -83,18 +83,18 @@ public struct TokenInfo: Sendable, Hashable {
 }
 
 extension TokenInfo {
-    /// Whether everything that the URI names agrees with this token.
+    /// Returns true if everything that the URI names agrees with this HSM token.
     func isNamed(by uri: TokenURI) -> Bool {
         (uri.label ?? label) == label && (uri.serialNumber ?? serialNumber) == serialNumber
             && (uri.manufacturer ?? manufacturer) == manufacturer && (uri.model ?? model) == model
     }
 }
 
-/// Why no slot was chosen.
+/// The reasons why no slot was chosen.
 public enum TokenSelectionError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// No token has what the URI names. Tokens made after the library was initialised may not be seen.
+    /// No HSM token matches the URI. HSM tokens made after the library was initialised may be invisible.
     case notFound
-    /// More than one has: the serial number tells them apart.
+    /// Several HSM tokens match the URI: the serial number distinguishes them.
     case ambiguous(serialNumbers: [String])
     case call(CallError)
 
@@ -112,7 +112,8 @@ public enum TokenSelectionError: Error, Sendable, Equatable, CustomStringConvert
 }
 
 extension Module {
-    /// The slot whose initialised token the URI names. A slot that does not answer is passed over, unless none fits.
+    /// The slot whose initialised HSM token the URI names. A slot that does not answer is passed over, unless none
+    /// fits.
     public func slot(holding uri: TokenURI) throws(TokenSelectionError) -> (slot: Slot, token: TokenInfo) {
         var fitting: [(slot: Slot, token: TokenInfo)] = []
         var failure: CallError?

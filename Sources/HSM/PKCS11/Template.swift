@@ -1,11 +1,11 @@
 internal import CPKCS11
 public import SecretMemory
 
-/// Attributes for creating, finding, copying or changing objects (PKCS#11 v2.40 base §3.4), laid out once and ready
-/// to be used many times.
+/// Attributes for creating, finding, copying or changing objects (PKCS#11 v2.40 base §3.4), laid out once and usable
+/// many times.
 public struct Template: Sendable, ExpressibleByArrayLiteral {
     private var entries: [TemplateEntry] = []
-    /// The values one after another, each at a multiple of 8: a library may read a CK_ULONG where it lies.
+    /// The values one after another, each at a multiple of 8: a library may read a CK_ULONG in place.
     private var values: [UInt8] = []
 
     public init(_ attributes: [Attribute]) {
@@ -45,14 +45,14 @@ public struct Template: Sendable, ExpressibleByArrayLiteral {
     }
 }
 
-/// The secret attributes of an object to be created: a private key's numbers. Kept in secret memory until the value
-/// ends.
+/// The secret attributes of an object to be created: a private key's numbers. They are kept in secret memory until the
+/// value ends.
 public struct SecretAttributes: ~Copyable, Sendable {
     private var entries: [TemplateEntry] = []
     private var values: SecretBytes
     private var used = 0
 
-    /// - Parameter capacity: for all values together, in bytes.
+    /// - Parameter capacity: The size of all values together, in bytes.
     public init(capacity: Int) {
         values = SecretBytes(count: capacity)
     }
@@ -69,7 +69,7 @@ public struct SecretAttributes: ~Copyable, Sendable {
         used += value.byteCount
     }
 
-    /// The same, from a secret.
+    /// Adds a value from a secret.
     public mutating func append(_ type: AttributeType, _ value: borrowing SecretBytes) {
         value.withBytes { append(type, $0) }
     }
@@ -98,7 +98,7 @@ public struct SecretAttributes: ~Copyable, Sendable {
     }
 }
 
-/// An attribute's place among a template's values.
+/// The place of an attribute among a template's values.
 private struct TemplateEntry: Sendable {
     let type: UInt
     let offset: Int

@@ -1,4 +1,4 @@
-/// The hosts from which Apple gives merchant sessions, by environment; a session of one is of no use in another.
+/// The hosts that give Apple's merchant sessions, by environment; a session of one is of no use in another.
 ///
 /// Source: Apple, "Requesting an Apple Pay payment session" and "Setting up your server".
 public enum ApplePayGatewayHost: String, Sendable, CaseIterable {

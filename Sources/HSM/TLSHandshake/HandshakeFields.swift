@@ -1,5 +1,5 @@
-/// Reads the fields of TLS's presentation language (RFC 5246 §4) from left to right; what it reads stays in the bytes that
-/// it was made of, so that nothing is copied and no length makes it allocate.
+/// Reads the fields of TLS's presentation language (RFC 5246 §4) from left to right. The fields remain in the original
+/// bytes, so that nothing is copied and no length causes an allocation.
 struct HandshakeFields {
     private var rest: ArraySlice<UInt8>
     /// The message that the fields are of, for errors.
@@ -25,7 +25,7 @@ struct HandshakeFields {
         return rest.prefix(count)
     }
 
-    /// A vector whose length in bytes is within `range`, behind a number of `lengthBytes` bytes that says it.
+    /// A vector whose length in bytes is within `range`, after a number of `lengthBytes` bytes that gives it.
     mutating func vector(
         lengthBytes: Int, _ range: ClosedRange<Int>
     ) throws(TLSInputError) -> ArraySlice<UInt8> {
@@ -39,7 +39,7 @@ struct HandshakeFields {
         HandshakeFields(try vector(lengthBytes: lengthBytes, range), of: message)
     }
 
-    /// A vector of two-byte numbers, at least one and at most as its length field can say.
+    /// A vector of two-byte numbers: at least one, at most as many as its length field can express.
     mutating func numbers16() throws(TLSInputError) -> [UInt16] {
         var fields = try fields(lengthBytes: 2, 2...0xFFFE)
         var numbers: [UInt16] = []
@@ -47,7 +47,7 @@ struct HandshakeFields {
         return numbers
     }
 
-    /// Nothing may be left.
+    /// Requires that no byte is left.
     func end() throws(TLSInputError) {
         guard isAtEnd else { throw malformed }
     }

@@ -1,4 +1,4 @@
-/// Extensions whose content matters here (IANA, "TLS ExtensionType Values").
+/// The extensions that are parsed here (IANA, "TLS ExtensionType Values").
 private enum HelloExtension {
     /// RFC 6066 §3.
     static let serverName: UInt16 = 0
@@ -20,7 +20,7 @@ enum ClientHello {
         _ = try message.numbers16()
         // Compression methods; the null method is always among them.
         guard try message.vector(lengthBytes: 1, 1...255).contains(0) else { throw message.malformed }
-        // Without extensions there is no server name either.
+        // A hello without extensions has no server name either.
         guard !message.isAtEnd else { throw .noServerName }
         let extensions = try message.extensions()
         guard let content = extensions[HelloExtension.serverName] else { throw .noServerName }
@@ -57,7 +57,7 @@ enum ClientHello {
 
 /// ServerHello (RFC 5246 §7.4.1.3).
 enum ServerHello {
-    /// That the server chose TLS 1.2, in a first handshake.
+    /// Checks that the server chose TLS 1.2, in a first handshake.
     static func check(_ message: HandshakeFields) throws(TLSInputError) {
         var message = message
         guard try message.number(bytes: 2) == tls12 else { throw .otherVersion }
@@ -82,7 +82,7 @@ extension HandshakeFields {
             let content = try list.vector(lengthBytes: 2, 0...0xFFFF)
             guard found.updateValue(content, forKey: type) == nil else { throw malformed }
         }
-        // In a first handshake there is nothing to tie it to: an empty `renegotiated_connection` (RFC 5746 §3.4, §3.6).
+        // A first handshake continues no other one: an empty `renegotiated_connection` (RFC 5746 §3.4, §3.6).
         if let info = found[HelloExtension.renegotiationInfo], !info.elementsEqual([0]) { throw .renegotiation }
         return found
     }

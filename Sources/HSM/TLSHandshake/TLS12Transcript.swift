@@ -13,13 +13,13 @@ import Encodings
 ///     Certificate
 ///     ClientKeyExchange
 ///
-/// A HelloRequest is in no transcript (§7.4.1.1), a NewSessionTicket comes later (RFC 5077 §3.3), and any other message makes
-/// the whole not this handshake.
+/// A HelloRequest is in no transcript (§7.4.1.1), a NewSessionTicket comes later (RFC 5077 §3.3), and with any other
+/// message the bytes are not this handshake.
 public struct TLS12Transcript: Sendable, Equatable {
     /// The one host name of the ClientHello's `server_name` (RFC 6066 §3), a DNS name in lower case.
     public let serverName: String
-    /// `supported_signature_algorithms` of the CertificateRequest (RFC 5246 §7.4.4) in the server's order, as IANA numbers
-    /// the schemes: for TLS 1.2's own pairs the hash stands in the upper byte.
+    /// The `supported_signature_algorithms` of the CertificateRequest (RFC 5246 §7.4.4) in the server's order, with
+    /// IANA's numbers of the schemes: for TLS 1.2's own pairs the upper byte is the hash.
     public let signatureSchemes: [UInt16]
     /// The client's own certificate, the first of its Certificate message: one element in DER.
     public let clientCertificate: [UInt8]
@@ -33,7 +33,7 @@ public struct TLS12Transcript: Sendable, Equatable {
         }
         if messages.nextType == .certificateStatus { try Self.checkStatus(messages.next(.certificateStatus)) }
         if messages.nextType == .serverKeyExchange {
-            // Parameters and a signature by the server, which differ with the key exchange.
+            // Parameters and a signature by the server, which depend on the key exchange.
             var fields = try messages.next(.serverKeyExchange)
             _ = try fields.number(bytes: 1)
         }
@@ -101,7 +101,7 @@ public struct TLS12Transcript: Sendable, Equatable {
     }
 }
 
-/// Takes one handshake message after the other: type, a length of three bytes, body (§7.4).
+/// Reads one handshake message after the other: type, a length of three bytes, body (§7.4).
 private struct MessageReader {
     private var rest: ArraySlice<UInt8>
 

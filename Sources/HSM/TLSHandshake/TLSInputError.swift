@@ -1,20 +1,23 @@
-/// Why bytes are not what a TLS client's certificate key signs. None of the cases carries a piece of the bytes.
+/// The reasons why bytes are not an input that a TLS client's certificate key signs. None of the cases carries a piece
+/// of the bytes.
 public enum TLSInputError: Error, Sendable, Equatable {
-    /// More than ``ClientCertificateVerifyInput/maximumBytes``.
+    /// The input is longer than ``ClientCertificateVerifyInput/maximumBytes``.
     case tooLong
-    /// Neither begins as the content of a TLS 1.3 CertificateVerify nor with a ClientHello.
+    /// The input begins neither with the content of a TLS 1.3 CertificateVerify nor with a ClientHello.
     case notHandshake
-    /// Begins as TLS 1.3's content of a CertificateVerify, but is not a client's, or its hash has neither 32 nor 48 bytes.
+    /// The input begins with TLS 1.3's content of a CertificateVerify, but is not a client's, or its hash has neither
+    /// 32 nor 48 bytes.
     case notClientContent
-    /// A message, or a length in it, does not end where it says, or a field has a value that the RFC does not allow.
+    /// A message, or a length in it, does not end at its stated end, or a field has a value that the RFC does not
+    /// allow.
     case malformed(HandshakeMessage)
-    /// This message does not belong where it stands; nil where the bytes end too early.
+    /// The message does not belong in this place; nil where the bytes end too early.
     case outOfOrder(expected: HandshakeMessage, found: UInt8?)
-    /// Something follows the ClientKeyExchange.
+    /// Bytes follow the ClientKeyExchange.
     case trailingBytes
     /// The server chose another version than TLS 1.2.
     case otherVersion
-    /// One of the hellos continues an earlier connection: this is a renegotiation (RFC 5746 §3.5).
+    /// One of the hellos continues an earlier connection, so this is a renegotiation (RFC 5746 §3.5).
     case renegotiation
     /// The ClientHello names no server (RFC 6066 §3).
     case noServerName
@@ -58,7 +61,7 @@ public enum HandshakeMessage: UInt8, Sendable, CustomStringConvertible {
     case clientKeyExchange = 16
     case certificateStatus = 22
 
-    /// As the RFCs spell it.
+    /// The RFCs' spelling.
     public var description: String {
         switch self {
         case .clientHello: "ClientHello"

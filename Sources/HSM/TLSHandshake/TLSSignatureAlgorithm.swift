@@ -1,4 +1,4 @@
-/// How a TLS client signs with an RSA certificate, both over SHA-256.
+/// The signature algorithms of a TLS client with an RSA certificate, both over SHA-256.
 ///
 /// The raw values are TLS's own names (RFC 8446 §4.2.3) and public contract: the `algorithm` of a signature's request.
 public enum TLSSignatureAlgorithm: String, Sendable, Equatable, CaseIterable {

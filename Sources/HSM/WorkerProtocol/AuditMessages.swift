@@ -1,10 +1,10 @@
-/// The key in the token that signs the audit chain's checkpoints, and what is signed with it: EC on P-256, sensitive,
-/// non-extractable, for signatures only. It is no merchant key and is never listed among them.
+/// The key in the HSM token that signs the audit chain's checkpoints: EC on P-256, sensitive, non-extractable, for
+/// signatures only. It is no merchant key and is never listed among them.
 public struct AuditKeyDescription: Sendable, Equatable, Message {
     /// CKA_ID: 16 bytes, chosen by the daemon before the key is made.
     public var identifier: [UInt8] = []
-    /// The uncompressed point, 65 bytes (SEC 1 §2.3.3), as the token's public key object has it. Anyone with the PIN
-    /// can put another object there: it is to be compared with the one that was recorded when the key was made.
+    /// The uncompressed point, 65 bytes (SEC 1 §2.3.3), of the HSM token's public key object. Anyone with the PIN can
+    /// put another object there, so the daemon compares it with the one that was recorded when the key was made.
     public var publicPoint: [UInt8] = []
 
     public init(identifier: [UInt8], publicPoint: [UInt8]) {
@@ -23,12 +23,12 @@ public struct AuditKeyDescription: Sendable, Equatable, Message {
     public static let identifierByteCount = 16
 }
 
-/// A checkpoint to be signed.
+/// An audit checkpoint to be signed.
 public struct CheckpointSigning: Sendable, Equatable, Message {
     /// The audit key's CKA_ID, 16 bytes.
     public var identifier: [UInt8] = []
     /// The bytes of the value of `checkpoint`, at most 4096: a JSON object whose first member is `node`. The worker
-    /// refuses everything else, so that this key's signature never means something else.
+    /// refuses all other input, so that this key's signature never means anything else.
     public var message: [UInt8] = []
 
     public init(identifier: [UInt8], message: [UInt8]) {
@@ -44,11 +44,11 @@ public struct CheckpointSigning: Sendable, Equatable, Message {
     }
 }
 
-/// The newest checkpoint of a node, for the token to keep as a data object.
+/// The newest audit checkpoint of a node, for the HSM token to keep as a data object.
 public struct HeadToRemember: Sendable, Equatable, Message {
-    /// The node whose chain ends with this checkpoint.
+    /// The node whose chain ends with this audit checkpoint.
     public var node: String = ""
-    /// The checkpoint's whole line without its line feed, 1 to 4096 bytes.
+    /// The audit checkpoint's whole line without its line feed, 1 to 4096 bytes.
     public var line: [UInt8] = []
 
     public init(node: String, line: [UInt8]) {

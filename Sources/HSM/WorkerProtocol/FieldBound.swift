@@ -1,5 +1,5 @@
-/// The largest size of every field, in bytes unless said otherwise. Both ends apply them, when writing and when
-/// reading: a frame beyond them is never sent and never believed.
+/// The largest size of every field, in bytes unless stated otherwise. Both ends apply the bounds, when writing and
+/// when reading: a larger frame is never sent and never accepted.
 public enum FieldBound {
     /// A request's frame, without its length prefix.
     public static let requestFrame = 256 * 1024
@@ -10,14 +10,14 @@ public enum FieldBound {
     public static let identifier = 128
     /// A merchant identifier, a label, a name, a version.
     public static let name = 512
-    /// A file's path (PATH_MAX) or a token's URI.
+    /// A file's path (PATH_MAX) or an HSM token's URI.
     static let path = 4096
-    /// A sentence for a person; a longer one is cut.
+    /// A sentence for an operator; a longer one is cut.
     static let sentence = 1024
     /// An uncompressed P-256 point is 65 bytes; a key wrapped for RSA-4096 is 512.
     static let keyMaterial = 1024
     static let otherInfo = 1024
-    /// The payment data of one token with its tag, and the plaintext in it. The largest request is 64 KiB.
+    /// The payment data of one payment token with its tag, and the plaintext in it. The largest request is 64 KiB.
     static let paymentData = 128 * 1024
     public static let certificate = 16 * 1024
     static let subjectPublicKeyInfo = 1024
@@ -27,7 +27,7 @@ public enum FieldBound {
     static let publicPoint = 65
     /// A node's name.
     static let node = 64
-    /// A checkpoint, as it is signed and as the line that the token remembers.
+    /// An audit checkpoint, in the signed form and as the line that the HSM token remembers.
     public static let checkpoint = 4096
     /// ECDSA on P-256 in DER (RFC 3279 §2.2.3).
     static let signature = 72
@@ -37,37 +37,38 @@ public enum FieldBound {
     public static let tlsInput = 32 * 1024
     /// RSA with 2048 bits has 256 bytes.
     static let requestSignature = 256
-    /// The longest key that KeySealing seals, 8 KiB, and what sealing adds.
+    /// The longest key that KeySealing seals, 8 KiB, and the bytes that sealing adds.
     static let sealedPrivateKey = 8 * 1024 + 16
 
-    /// Bytes of secrets that a worker says it could not lock. What it needs is some hundred KiB.
+    /// Bytes of secrets that a worker reports as not locked. It needs some hundred KiB.
     public static let unlockedSecrets: UInt32 = 1024 * 1024 * 1024
 
     /// Elements of a list; keys are those of one page.
     public static let keys = 1024
-    /// After so many bytes of keys and certificates a page ends; one more key, with all its certificates, still fits
+    /// The bytes of keys and certificates after which a page ends. One more key, with all its certificates, still fits
     /// into the frame.
     public static let keyPage = 1024 * 1024
     /// Keys of one listing, over all its pages.
     public static let listedKeys = 100_000
     public static let certificatesPerKey = 32
-    /// Private keys with one CKA_ID, of which there should be one.
+    /// Private keys with one CKA_ID; the right number is one.
     public static let privateKeysPerIdentifier = 8
     static let shortcomings = 16
     static let deniedSystemCalls = 64
-    /// The lists of all nodes that share a token: as many as a ledger has nodes, at most. The longest fit into one frame.
+    /// The lists of all nodes that share an HSM token: at most as many as a ledger has nodes. The longest fit into one
+    /// frame.
     public static let auditKeys = 1024
     public static let rememberedHeads = 1024
 }
 
 extension String {
-    /// The longest beginning of at most so many bytes in UTF-8 that ends between two characters, where the first is no
+    /// The longest beginning of at most so many bytes in UTF-8 that ends between two characters, if the first is no
     /// longer than that, else between two code points.
     public func prefix(utf8Count most: Int) -> String {
         guard utf8.count > most else { return self }
         var end = utf8.index(utf8.startIndex, offsetBy: most)
         while end > startIndex, end.samePosition(in: unicodeScalars) == nil { end = utf8.index(before: end) }
-        // From the beginning: what is a character depends on what comes after it, and the cut takes that away.
+        // Counted from the beginning: the extent of a character depends on what follows it, and the cut removes that.
         var whole = startIndex
         while whole < end {
             let next = index(after: whole)

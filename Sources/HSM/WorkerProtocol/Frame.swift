@@ -1,28 +1,28 @@
 /// A value that is sent as a fixed sequence of fields.
 protocol Message {
-    /// A value to be read into.
+    /// Makes a value to be read into.
     init()
 
-    /// Its fields in the order on the wire: the one description, for reading and for writing.
+    /// The fields in the order on the wire: one description for reading and for writing.
     mutating func fields<Coder: FieldCoder>(_ coder: inout Coder) throws(FrameError)
 }
 
-/// What messages are described with. ``FieldReader`` fills the fields from a frame, ``FieldWriter`` writes them into one,
-/// and both apply the same bounds: what one end would not believe the other never sends.
+/// The operations that describe a message. ``FieldReader`` fills the fields from a frame, ``FieldWriter`` writes them
+/// into one. Both apply the same bounds, so no end sends a frame that the other would not accept.
 protocol FieldCoder {
     mutating func integer<Value: FixedWidthInteger & UnsignedInteger>(_ value: inout Value) throws(FrameError)
     mutating func boolean(_ value: inout Bool) throws(FrameError)
     mutating func octets(_ value: inout [UInt8], atMost bound: Int) throws(FrameError)
     mutating func text(_ value: inout String, atMost bound: Int) throws(FrameError)
-    /// A sentence for a person, which the writer cuts at ``FieldBound/sentence``: a failure that cannot be told would
-    /// cost the whole answer.
+    /// A sentence for an operator, which the writer cuts at ``FieldBound/sentence``: a failure that is too long to
+    /// send would cost the whole answer.
     mutating func sentence(_ value: inout String) throws(FrameError)
-    /// - Parameter empty: an element to be read into.
+    /// - Parameter empty: An element to be read into.
     mutating func list<Element>(
         _ elements: inout [Element], atMost bound: Int, of empty: Element,
         _ element: (inout Self, inout Element) throws(FrameError) -> Void
     ) throws(FrameError)
-    /// - Parameter empty: a value to be read into.
+    /// - Parameter empty: A value to be read into.
     mutating func optional<Value>(
         _ value: inout Value?, or empty: Value, _ present: (inout Self, inout Value) throws(FrameError) -> Void
     ) throws(FrameError)
@@ -49,7 +49,7 @@ extension FieldCoder {
         }
     }
 
-    /// A message after its fields were read or written: what was read, or the same again.
+    /// A message after its fields were read or written: the value that was read, or the same value.
     mutating func coded<Value: Message>(_ message: Value) throws(FrameError) -> Value {
         var message = message
         try message.fields(&self)
@@ -86,7 +86,7 @@ struct FieldReader: FieldCoder {
         rest = fields
     }
 
-    /// To be called after the last field.
+    /// Requires that no byte is left. Called after the last field.
     func end() throws(FrameError) {
         guard rest.isEmpty else { throw .trailingBytes }
     }
@@ -138,7 +138,7 @@ struct FieldReader: FieldCoder {
         var count: UInt16 = 0
         try integer(&count)
         guard count <= bound else { throw .fieldTooLong }
-        // Nothing is reserved ahead: the sender may claim any count.
+        // No memory is reserved in advance: the sender may claim any count.
         elements = []
         for _ in 0..<count {
             var next = empty
@@ -162,7 +162,7 @@ struct FieldReader: FieldCoder {
     }
 }
 
-/// Writes one frame. It changes none of the values that it is given.
+/// Writes one frame. It changes none of its arguments.
 struct FieldWriter: FieldCoder {
     private var bytes: [UInt8] = [0, 0, 0, 0]
 
@@ -229,7 +229,7 @@ struct FieldWriter: FieldCoder {
 
 /// One frame of the stream between the daemon and a worker.
 ///
-/// On the wire, all integers big-endian: u32 length of the rest, u8 type, u64 request identifier, then the type's
+/// On the wire all integers are big-endian: u32 length of the rest, u8 type, u64 request identifier, then the type's
 /// fields in their fixed order. Octet strings and texts are u32 length and content, lists u16 count and elements,
 /// booleans and the presence of optionals one octet 0 or 1.
 public struct Frame: Sendable, Equatable {
@@ -237,7 +237,8 @@ public struct Frame: Sendable, Equatable {
     static let headerLength = 9
 
     public var type: UInt8
-    /// Chosen by the daemon; the answer carries the same one. Answers may come in another order than requests.
+    /// The identifier that the daemon chose; the answer carries the same one. Answers may come in another order than
+    /// requests.
     public var identifier: UInt64
     /// The fields, not yet read.
     public var fields: ArraySlice<UInt8>
@@ -249,8 +250,8 @@ public struct Frame: Sendable, Equatable {
     }
 }
 
-/// Why bytes are not a frame, or why a value cannot become one. After one of these the stream has no next frame: its
-/// reader closes it.
+/// The reasons why bytes are not a frame, or a value cannot become one. After any of these the stream has no next
+/// frame, and its reader closes it.
 public enum FrameError: Error, Sendable, Equatable {
     /// The length prefix is smaller than a header or larger than the stream's limit.
     case length(UInt32)
@@ -275,16 +276,16 @@ public struct FrameDecoder: Sendable {
     private var start = 0
     private var failure: FrameError?
 
-    /// - Parameter maximumLength: Largest frame without its length prefix: ``FieldBound/requestFrame`` or
+    /// - Parameter maximumLength: The largest frame without its length prefix: ``FieldBound/requestFrame`` or
     ///   ``FieldBound/answerFrame``.
     public init(maximumLength: Int) {
         self.maximumLength = maximumLength
     }
 
-    /// Whether the stream may end here: no frame has begun.
+    /// Returns true if the stream may end here: no frame has begun.
     public var isAtBoundary: Bool { start == buffer.count && failure == nil }
 
-    /// Takes the next piece of the stream, of any size.
+    /// Appends the next piece of the stream, of any size.
     public mutating func append(_ bytes: some Collection<UInt8>) {
         guard failure == nil else { return }
         if start == buffer.count {
@@ -315,7 +316,7 @@ public struct FrameDecoder: Sendable {
         guard buffer.count >= end else { return nil }
         var identifier: UInt64 = 0
         for octet in buffer[first + 1..<first + Frame.headerLength] { identifier = identifier << 8 | UInt64(octet) }
-        // A copy, so that the frame does not keep the stream's buffer from being reused.
+        // A copy, so that the frame does not prevent the reuse of the stream's buffer.
         let fields = Array(buffer[first + Frame.headerLength..<end])
         start = end
         return Frame(type: buffer[first], identifier: identifier, fields: fields[...])

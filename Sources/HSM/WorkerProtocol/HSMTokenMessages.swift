@@ -1,28 +1,28 @@
 public import KeyTypes
 
-/// Everything a worker needs to open its one token. PINs are not in it, only where to read them.
+/// Everything that a worker needs to open its one HSM token. It contains no PIN, only the path of its file.
 public struct HSMTokenOpening: Sendable, Equatable, Message {
-    /// ``WorkerProtocolVersion/current`` of the sender; another one is refused.
+    /// The sender's ``WorkerProtocolVersion/current``; another one is refused.
     public var protocolVersion: UInt16 = WorkerProtocolVersion.current
     /// The daemon's version; a worker of another version refuses to serve.
     public var programVersion: String = ""
     /// Absolute path of the PKCS#11 library.
     public var modulePath: String = ""
-    /// RFC 7512 URI naming the token by label and serial number.
+    /// The RFC 7512 URI that names the HSM token by label and serial number.
     public var tokenURI: String = ""
     /// Absolute path of the file with the user PIN.
     public var pinFile: String = ""
-    /// Working sessions, besides the anchor session that holds the login.
+    /// The number of working sessions, without the anchor session that holds the login.
     public var sessions: UInt16 = 0
     /// Library-specific initialisation string (NSS); empty for none.
     public var initializationString: String = ""
     /// Tier C: the transaction's symmetric key may be read into the worker's memory.
     public var allowExtractableSecret: Bool = false
-    /// How long the daemon waits for one answer, in milliseconds, before it ends the worker: a token that throttles is
-    /// waited for within that time.
+    /// The time that the daemon waits for one answer, in milliseconds, before it ends the worker. The worker waits for
+    /// a busy HSM token within that time.
     public var callTimeout: UInt32 = 10_000
-    /// Absolute path of the file that keeps, as keyed digests, the PINs that this token has refused; it is made when it
-    /// is not there. Empty for none: a refusal is then forgotten when the worker ends.
+    /// Absolute path of the file that keeps, as keyed digests, the PINs that this HSM token has refused; it is made if
+    /// it does not exist. Empty for none: a refusal is then forgotten when the worker ends.
     public var refusedLogins: String = ""
     /// Names of system calls that the worker denies itself before it loads the library; empty for none.
     public var deniedSystemCalls: [String] = []
@@ -70,7 +70,7 @@ public enum WorkerProtocolVersion {
     public static let current: UInt16 = 8
 }
 
-/// The token that a worker has opened, and what it can do.
+/// The HSM token that a worker has opened, and its abilities.
 public struct HSMTokenDescription: Sendable, Equatable, Message {
     public var label: String = ""
     public var serialNumber: String = ""
@@ -80,22 +80,22 @@ public struct HSMTokenDescription: Sendable, Equatable, Message {
     public var hardwareVersion: String = ""
     /// CK_TOKEN_INFO's firmwareVersion.
     public var firmwareVersion: String = ""
-    /// The library's own description and version, for people.
+    /// The library's own description and version, for operators.
     public var library: String = ""
     public var sessions: UInt16 = 0
-    /// The strongest tier that passed its known-answer test; nil when the token cannot serve that version.
+    /// The strongest tier that passed its known-answer test; nil when the HSM token cannot serve that version.
     public var tierECv1: ProtectionTier?
     public var tierRSAv1: ProtectionTier?
-    /// What it signs TLS handshakes with.
+    /// The signatures for TLS handshakes.
     public var tlsSignatures: TLSSignatures = TLSSignatures()
-    /// Why a version cannot be served or a TLS signature not be made, one sentence for a person each.
+    /// A sentence for each version that cannot be served, or TLS signature that cannot be made: the reason.
     public var shortcomings: [String] = []
     /// True when a version has no tier because tier C is left and `allow_extractable_secret` is false.
     public var needsExtractableSecret: Bool = false
-    /// The worker's own public key for imports, made anew at each start: P-256, uncompressed point, 65 bytes.
+    /// The worker's own public key for imports, made again at each start: P-256, uncompressed point, 65 bytes.
     public var importKey: [UInt8] = []
-    /// How much of the worker's secret memory is not locked, since the limit on locked memory is used up: bytes, at most
-    /// ``FieldBound/unlockedSecrets``.
+    /// The bytes of the worker's secret memory that are not locked, because the limit on locked memory is used up; at
+    /// most ``FieldBound/unlockedSecrets``.
     public var unlockedSecrets: UInt32 = 0
 
     public init(
@@ -162,7 +162,7 @@ extension ProtectionTier {
     }
 }
 
-/// Which of Apple's two key restorations a payment token asks for.
+/// The one of Apple's two key restorations that a payment token requires.
 public enum RestorationScheme: UInt8, Sendable, Equatable, CaseIterable {
     /// ECDH on P-256, one-step KDF, AES-256-GCM.
     case ecV1 = 1

@@ -1,23 +1,24 @@
 public import KeyTypes
 
-/// One private key object as its token describes it when it is asked (PKCS#11 v2.40 base §4.9, table 32). What the token
-/// does not tell of an attribute is nil.
+/// One private key object in its HSM token's own description at the time of the request (PKCS#11 v2.40 base §4.9,
+/// table 32). An attribute that the HSM token does not report is nil.
 ///
-/// A token may say what it likes: these are its own statements, and nothing outside it proves them.
+/// These are the HSM token's own statements, and no evidence outside it proves them.
 public struct PrivateKeyAttributes: Sendable, Equatable, Message {
-    /// CKA_SENSITIVE: the key's value is not given away in the clear.
+    /// CKA_SENSITIVE: the key's value is not revealed in the clear.
     public var sensitive: Bool?
-    /// CKA_EXTRACTABLE: the key may be wrapped, and so leave the token.
+    /// CKA_EXTRACTABLE: the key may be wrapped, and so leave the HSM token.
     public var extractable: Bool?
-    /// CKA_ALWAYS_SENSITIVE: CKA_SENSITIVE has been true ever since the token made the key. False for a key that came in.
+    /// CKA_ALWAYS_SENSITIVE: CKA_SENSITIVE has been true ever since the HSM token made the key. False for an imported
+    /// key.
     public var alwaysSensitive: Bool?
-    /// CKA_NEVER_EXTRACTABLE: CKA_EXTRACTABLE has never been true. False for a key that came in.
+    /// CKA_NEVER_EXTRACTABLE: CKA_EXTRACTABLE has never been true. False for an imported key.
     public var neverExtractable: Bool?
-    /// CKA_LOCAL: made in the token. NSS softokn says false of the pairs that it makes.
+    /// CKA_LOCAL: made in the HSM token. NSS softokn reports false for the pairs that it makes.
     public var local: Bool?
     /// CKA_TOKEN: kept by the token.
     public var token: Bool?
-    /// CKA_PRIVATE: seen after a login only.
+    /// CKA_PRIVATE: visible after a login only.
     public var `private`: Bool?
     /// CKA_MODIFIABLE.
     public var modifiable: Bool?
@@ -29,9 +30,9 @@ public struct PrivateKeyAttributes: Sendable, Equatable, Message {
     public var unwrap: Bool?
     /// CKA_SIGN.
     public var sign: Bool?
-    /// By CKA_KEY_TYPE; nil for any other type.
+    /// The algorithm, from CKA_KEY_TYPE; nil for any other type.
     public var algorithm: KeyAlgorithm?
-    /// Bits of the modulus of an RSA key, by CKA_MODULUS; 256 for an EC key whose CKA_EC_PARAMS name P-256; else nil.
+    /// The bits of an RSA key's modulus, from CKA_MODULUS; 256 for an EC key whose CKA_EC_PARAMS name P-256; else nil.
     public var bits: UInt16?
 
     public init(

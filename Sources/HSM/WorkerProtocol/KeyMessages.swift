@@ -1,21 +1,22 @@
 public import KeyTypes
 
-/// One private key object of the token and what belongs to it.
+/// One private key object of the HSM token, with its public key and certificates.
 public struct KeyDescription: Sendable, Equatable, Message {
-    /// The private key's CKA_ID as it stands in the token; a hint, compared with the recomputed hash at load.
+    /// The private key's CKA_ID in the HSM token: a hint, compared with the recomputed hash at load.
     public var identifier: [UInt8] = []
-    /// CKA_LABEL; a hint.
+    /// CKA_LABEL: a hint.
     public var label: String = ""
     public var algorithm: KeyAlgorithm = .ec
-    /// What the private key's attributes permit: `identity` when it signs and does nothing else.
+    /// The use that the private key's attributes permit: `identity` when it signs and does nothing else.
     public var use: KeyUse = .processing
-    /// SubjectPublicKeyInfo in DER, built from the token's public key; empty when there is none.
+    /// SubjectPublicKeyInfo in DER, built from the HSM token's public key; empty when there is none.
     public var subjectPublicKeyInfo: [UInt8] = []
-    /// CKO_CERTIFICATE objects with the same CKA_ID, DER, in the token's order.
+    /// CKO_CERTIFICATE objects with the same CKA_ID, DER, in the HSM token's order.
     public var certificates: [[UInt8]] = []
     /// CKA_SENSITIVE is true and CKA_EXTRACTABLE false.
     public var isProtected: Bool = false
-    /// Why the key is not to be served, for people: the identifier is not the hash, the pair failed its test …
+    /// The reason why the key must not be served, for operators: the identifier is not the hash, the pair failed its
+    /// test …
     public var inconsistency: String?
 
     public init(
@@ -47,19 +48,19 @@ public struct KeyDescription: Sendable, Equatable, Message {
     }
 }
 
-/// A private key on its way into the token, sealed so that only the worker can read it.
+/// A private key on its way into the HSM token, sealed so that only the worker can read it.
 public struct PrivateKeyImport: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
     public var merchantIdentifier: String = ""
-    /// By the certificate's kind.
+    /// The use, from the certificate's kind.
     public var use: KeyUse = .processing
     /// The certificate in DER. Its public key must be the private key's.
     public var certificate: [UInt8] = []
-    /// HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, to
-    /// ``HSMTokenDescription/importKey``: the encapsulated key, 65 bytes.
+    /// The encapsulated key, 65 bytes, of HPKE (RFC 9180), base mode, DHKEM(P-256, HKDF-SHA256), HKDF-SHA256,
+    /// AES-256-GCM, to ``HSMTokenDescription/importKey``.
     public var encapsulatedKey: [UInt8] = []
-    /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed under that key with `info` = "paytokend key import v1"
-    /// and the certificate's DER as associated data: KeySealing does it at both ends.
+    /// PKCS#8 PrivateKeyInfo in DER (RFC 5958), sealed under that key with `info` = "paytokend key import v1" and the
+    /// certificate's DER as associated data. KeySealing does it at both ends.
     public var sealedPrivateKey: [UInt8] = []
 
     public init(
@@ -84,7 +85,7 @@ public struct PrivateKeyImport: Sendable, Equatable, Message {
     }
 }
 
-/// A certificate for a private key that the token has already.
+/// A certificate for a private key that the HSM token has already.
 public struct CertificateToStore: Sendable, Equatable, Message {
     /// 32 bytes: the CKA_ID of the private key that the certificate belongs to.
     public var publicKeyHash: [UInt8] = []
@@ -108,18 +109,18 @@ public struct CertificateToStore: Sendable, Equatable, Message {
     }
 }
 
-/// A merchant's key pair to be made inside the token: sensitive, non-extractable, for one use only and for the signature
-/// of its own certificate request.
+/// A merchant's key pair to be made inside the HSM token: sensitive, non-extractable, for one use only and for the
+/// signature of its own certificate request.
 ///
-/// Its CKA_ID is the publicKeyHash, which is known only afterwards: until then it is ``unfinishedIdentifier`` and some
-/// random bytes, so that what an interruption leaves behind is recognised and finished instead of made anew.
+/// Its CKA_ID is the publicKeyHash, which is known only afterwards. Until then it is ``unfinishedIdentifier`` and some
+/// random bytes, so that the result of an interruption is recognised and finished instead of made again.
 public struct KeyGeneration: Sendable, Equatable, Message {
     /// CKA_LABEL: the merchant identifier.
     public var merchantIdentifier: String = ""
     public var algorithm: KeyAlgorithm = .ec
     public var use: KeyUse = .processing
     /// Makes nothing, but finishes what an earlier generation for this merchant left unfinished; `keyNotFound` when
-    /// there is nothing of that kind. For reading back after a worker's end.
+    /// there is nothing. The daemon sets it to read back after a worker's end.
     public var onlyFinishes: Bool = false
 
     public init(
@@ -140,11 +141,11 @@ public struct KeyGeneration: Sendable, Equatable, Message {
         try coder.boolean(&onlyFinishes)
     }
 
-    /// How the CKA_ID of a pair begins that has not got its own yet. No publicKeyHash begins so by chance.
+    /// The beginning of the CKA_ID of a pair that does not have its own yet. No publicKeyHash begins so by chance.
     public static let unfinishedIdentifier: [UInt8] = Array("paytokend unfinished ".utf8)
 
-    /// How it begins for an identity key. For a processing key it goes on with random bytes, as it did when there was no
-    /// other use: what an earlier version left unfinished is a processing key.
+    /// The beginning for an identity key. For a processing key random bytes follow directly, as they did when there
+    /// was no other use: a pair that an earlier version left unfinished is a processing key.
     private static let unfinishedIdentityIdentifier = unfinishedIdentifier + Array("identity ".utf8)
 
     /// A new pair's first CKA_ID.
@@ -153,7 +154,7 @@ public struct KeyGeneration: Sendable, Equatable, Message {
         return beginning + (0..<8).map { _ in UInt8.random(in: .min ... .max) }
     }
 
-    /// The use of the pair that a CKA_ID says is unfinished; nil for any other CKA_ID.
+    /// The use of an unfinished pair, from its CKA_ID; nil for any other CKA_ID.
     public static func use(ofUnfinished identifier: [UInt8]) -> KeyUse? {
         guard identifier.starts(with: unfinishedIdentifier) else { return nil }
         return identifier.starts(with: unfinishedIdentityIdentifier) ? .identity : .processing
@@ -165,7 +166,7 @@ public struct RequestSigning: Sendable, Equatable, Message {
     /// The key's CKA_ID, 32 bytes.
     public var publicKeyHash: [UInt8] = []
     /// CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB, whose public key is that key's. The worker
-    /// refuses everything else, so that a merchant key's signature never means something else.
+    /// refuses all other input, so that a merchant key's signature never means anything else.
     public var information: [UInt8] = []
 
     public init(publicKeyHash: [UInt8], information: [UInt8]) {

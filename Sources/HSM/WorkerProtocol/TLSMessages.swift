@@ -1,13 +1,13 @@
 public import TLSHandshake
 
-/// What a TLS client has to sign with its certificate's key.
+/// The input that a TLS client has to sign with its certificate's key.
 public struct TLSSigning: Sendable, Equatable, Message {
     /// The identity key's CKA_ID, 32 bytes.
     public var publicKeyHash: [UInt8] = []
     public var algorithm: TLSSignatureAlgorithm = .pssSHA256
-    /// Unhashed, at most 32 KiB: the content of a TLS 1.3 client CertificateVerify, or a whole TLS 1.2 transcript up to the
-    /// ClientKeyExchange. The worker refuses everything else, so that an identity key's signature never means something
-    /// else.
+    /// Unhashed, at most 32 KiB: the content of a TLS 1.3 client CertificateVerify, or a whole TLS 1.2 transcript up
+    /// to the ClientKeyExchange. The worker refuses all other input, so that an identity key's signature never means
+    /// anything else.
     public var input: [UInt8] = []
 
     public init(publicKeyHash: [UInt8], algorithm: TLSSignatureAlgorithm, input: [UInt8]) {
@@ -28,20 +28,20 @@ public struct TLSSigning: Sendable, Equatable, Message {
     }
 }
 
-/// How a token makes PSS signatures, found by known answer when it is opened.
+/// The place where PSS signatures are padded, found by known answer when the HSM token is opened.
 public enum PSSSignatures: UInt8, Sendable, Equatable, CaseIterable {
-    /// The token pads (CKM_SHA256_RSA_PKCS_PSS or CKM_RSA_PKCS_PSS).
+    /// The HSM token pads (CKM_SHA256_RSA_PKCS_PSS or CKM_RSA_PKCS_PSS).
     case byToken = 1
-    /// The worker pads, and the token computes the bare RSA operation (CKM_RSA_X_509).
+    /// The worker pads, and the HSM token computes the bare RSA operation (CKM_RSA_X_509).
     case byWorker = 2
     /// Neither works.
     case none = 3
 }
 
-/// What a token signs TLS handshakes with.
+/// The signatures by which an HSM token signs TLS handshakes.
 public struct TLSSignatures: Sendable, Equatable, Message {
     public var pss: PSSSignatures = .none
-    /// Whether RSASSA-PKCS1-v1_5 with SHA-256 works.
+    /// True if RSASSA-PKCS1-v1_5 with SHA-256 works.
     public var pkcs1: Bool = false
 
     public init(pss: PSSSignatures, pkcs1: Bool) {
@@ -49,10 +49,10 @@ public struct TLSSignatures: Sendable, Equatable, Message {
         self.pkcs1 = pkcs1
     }
 
-    /// A token that signs nothing.
+    /// An HSM token that signs nothing.
     public init() {}
 
-    /// In the order of preference.
+    /// The algorithms, in the order of preference.
     public var algorithms: [TLSSignatureAlgorithm] {
         (pss == .none ? [] : [.pssSHA256]) + (pkcs1 ? [.pkcs1SHA256] : [])
     }

@@ -1,27 +1,27 @@
 public import KeyTypes
 
-/// What a worker answers. Which case answers which request is fixed by ``WorkerRequest``.
+/// A worker's answer. ``WorkerRequest`` determines the case for each request.
 public enum WorkerAnswer: Sendable, Equatable {
     case opened(HSMTokenDescription)
-    /// All keys that were asked for, or the last page of them.
+    /// All keys that the request named, or the last page of them.
     case keys([KeyDescription])
-    /// A page of keys, at least one, after which more are to be asked for with this listing's number.
+    /// A page of keys, at least one. The next page is requested with this listing's number.
     case keyPage([KeyDescription], listing: UInt64)
-    /// The private keys with the CKA_ID that was asked for; none where the token shows none.
+    /// The private keys with the requested CKA_ID; none if the HSM token shows none.
     case keyAttributes([PrivateKeyAttributes])
-    /// The opened data, and the tier that opened it. Opening is what secrets are needed for, so this answer also tells
-    /// how much of the worker's secret memory is not locked by now, in bytes, at most ``FieldBound/unlockedSecrets``.
+    /// The opened data, and the tier that opened it. Opening needs secrets, so this answer also reports the bytes of
+    /// the worker's secret memory that are not locked, at most ``FieldBound/unlockedSecrets``.
     case plaintext([UInt8], tier: ProtectionTier, unlockedSecrets: UInt32 = 0)
-    /// An import, a probe, a checkpoint to be remembered.
+    /// The result of an import, of a probe, or of a checkpoint to be remembered.
     case done
     case auditKeys([AuditKeyDescription])
-    /// The audit key that was made, or was there.
+    /// The audit key that was made, or existed.
     case auditKey(AuditKeyDescription)
-    /// A checkpoint's signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes.
+    /// An audit checkpoint's signature in DER (RFC 3279 §2.2.3), 8 to 72 bytes.
     case signature([UInt8])
-    /// Checkpoints' lines, 1 to 4096 bytes each, in the token's order.
+    /// Audit checkpoints' lines, 1 to 4096 bytes each, in the HSM token's order.
     case heads([[UInt8]])
-    /// The merchant key that was made, tested and is served from now on.
+    /// The merchant key that was made and tested, and is served from now on.
     case generatedKey(KeyDescription)
     /// A certificate request's signature: ECDSA in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with the modulus's
     /// length; both over SHA-256.
@@ -117,46 +117,47 @@ extension WorkerAnswer {
     }
 }
 
-/// Why a worker did not do what it was asked: a closed set, so that nothing else of an untrusted caller's bytes or of the
-/// library's inner state comes back.
+/// The reasons why a worker did not do its task: a closed set, so that nothing else of an untrusted caller's bytes or
+/// of the library's inner state comes back.
 public struct WorkerFailure: Error, Sendable, Equatable {
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// The ephemeral point is not on the curve, the wrapped key does not open, or the GCM tag is wrong. An
-        /// untrusted caller's bytes can cause it, so it says nothing about the token's health.
+        /// untrusted caller's bytes can cause it, so it says nothing about the HSM token's health.
         case decryptionFailed = 1
         /// No private key with that CKA_ID.
         case keyNotFound = 2
-        /// The token has no tier for what was asked.
+        /// The HSM token has no tier for the request.
         case notSupported = 3
-        /// The library or the token is away, or the login is lost; another try may succeed.
+        /// The library or the HSM token is away, or the login is lost; another try may succeed.
         case hsmTokenUnavailable = 4
-        /// The PIN was refused. Not to be tried again until the PIN file or the token changes.
+        /// The PIN was refused. It must not be tried again until the PIN file or the HSM token changes.
         case loginRefused = 5
-        /// An import, a generation or a signature that the token or the worker refuses: unsuitable key, the pair does not
-        /// fit, it exists, the request is another key's, what is to be signed is no TLS handshake.
+        /// The HSM token or the worker refuses an import, a generation or a signature: the key is unsuitable, the pair
+        /// does not fit, it exists, the request is another key's, or the input is no TLS handshake.
         case importRefused = 6
         /// The frame was not understood, or came at the wrong time, or the versions differ.
         case protocolViolation = 7
-        /// More calls wait than the daemon keeps, and nothing was tried; or the token was busy until the deadline (no
-        /// memory, no session), or faltered at this call though it works otherwise. The worker is not to blame.
+        /// More calls wait than the daemon keeps, and nothing was tried. Or the HSM token was busy until the deadline
+        /// (no memory, no session), or failed at this call though it works otherwise. The worker is not at fault.
         case overloaded = 8
         /// Two workers ended while they had this input, so the daemon gives it to no worker for a while. No worker
         /// answers so.
         case inputRefused = 9
-        /// The token works, but not for what was asked about the audit key or the remembered checkpoint: it is
-        /// read-only, takes no data objects, shows too many; or the message is no checkpoint.
+        /// The HSM token works, but not for this request about the audit key or the remembered audit checkpoint: it is
+        /// read-only, takes no data objects, or shows too many; or the message is no audit checkpoint.
         case auditRefused = 10
-        /// Neither the call nor its repetition was answered in time. Only the daemon says so, no worker.
+        /// Neither the call nor its repetition was answered in time. Only the daemon uses this code.
         case deadlineExceeded = 11
-        /// The listing that a page of keys was asked of has ended: another has begun, or the token has ended the session or
-        /// the login meanwhile. The keys are to be listed again.
+        /// The listing whose page was requested has ended: another has begun, or the HSM token has ended the session
+        /// or the login meanwhile. The keys must be listed again.
         case listingEnded = 12
     }
 
     public var kind: Kind
-    /// One sentence for a person: the PKCS#11 call and its CKR where there was one. Never an untrusted caller's bytes.
+    /// One sentence for an operator: the PKCS#11 call and its CKR, if there was one. It never contains an untrusted
+    /// caller's bytes.
     public var message: String
-    /// Seconds after which another try makes sense, where that is known. The daemon adds it: it is in no frame.
+    /// The seconds after which another try makes sense, if known. The daemon adds it: it is in no frame.
     public var retryAfter: Int?
     /// True if no worker had the call, so that no HSM token did anything for it. The daemon adds it: it is in no frame.
     public var isUnsent: Bool

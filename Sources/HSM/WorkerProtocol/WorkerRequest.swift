@@ -1,44 +1,46 @@
 // The frames between paytokend and its worker, paytokend-hsm, and the values in them: all that crosses between the
 // process that reads what untrusted callers wrote and the one that holds the PIN. Both link this module.
 //
-// Both ends take every frame for hostile: a length is compared with its bound in `FieldBound` before memory is taken,
-// and what does not parse in full is a `FrameError`, after which the reader closes the stream.
+// Both ends treat every frame as hostile. A length is compared with its bound in `FieldBound` before memory is taken.
+// Bytes that do not parse in full are a `FrameError`, after which the reader closes the stream.
 //
-// Start here. `WorkerRequest` says what can be asked, one row and one description an operation; `WorkerAnswer` what comes
-// back. `Frame` is the layout on the wire, `Fields` reads and writes it. A new operation is a case of `WorkerRequest`
-// with its row, its fields and its `empty` value, and a case in the worker's dispatch (`HSMWorker/Service`).
+// Start here. `WorkerRequest` lists the requests, one row and one description an operation; `WorkerAnswer` lists the
+// answers. `Frame` is the layout on the wire, `Fields` reads and writes it. A new operation is a case of
+// `WorkerRequest` with its row, its fields and its `empty` value, and a case in the worker's dispatch
+// (`HSMWorker/Service`).
 
-/// What the daemon asks of a worker. One request is one frame; its answer carries the same identifier.
+/// The daemon's request to a worker. One request is one frame; its answer carries the same identifier.
 public enum WorkerRequest: Sendable, Equatable {
     /// The first frame, and only the first: loads the library, logs in, tests the tiers.
     case open(HSMTokenOpening)
-    /// Every merchant key pair and certificate that the token shows now; the answer may be the first page of several.
+    /// Every merchant key pair and certificate that the HSM token shows now; the answer may be the first page of
+    /// several.
     case listKeys
-    /// The page after the one that named this listing; `listingEnded` when that has been given up.
+    /// The page after the one that named this listing; `listingEnded` when the listing was given up.
     case listMoreKeys(listing: UInt64)
-    /// One key pair with its certificates, 32 bytes of publicKeyHash, read anew; no key when there is none.
+    /// One key pair with its certificates, 32 bytes of publicKeyHash, read again; no key when there is none.
     case describeKey(publicKeyHash: [UInt8])
-    /// What the token says now of the private keys with this CKA_ID, 32 bytes of publicKeyHash.
+    /// The HSM token's present attributes of the private keys with this CKA_ID, 32 bytes of publicKeyHash.
     case readAttributes(publicKeyHash: [UInt8])
     /// Restores one transaction's symmetric key and opens its data. The same frame for every tier.
     case decrypt(Decryption)
     /// Stores a private key, non-extractable and sensitive from then on, with its public key and certificate.
     case importPrivateKey(PrivateKeyImport)
-    /// Stores a certificate beside the private key that it belongs to.
+    /// Stores a certificate with the private key that it belongs to.
     case importCertificate(CertificateToStore)
-    /// Removes a merchant key's objects, 32 bytes of publicKeyHash; `done` when there are none any more.
+    /// Removes a merchant key's objects, 32 bytes of publicKeyHash; `done` when none is left.
     case destroyKey(publicKeyHash: [UInt8])
-    /// Answers at once while the token does its work: one cheap call into the library.
+    /// Answers at once while the HSM token works: one cheap call into the library.
     case probe
-    /// Every key that the token has for signing checkpoints.
+    /// Every key of the HSM token for signing audit checkpoints.
     case listAuditKeys
     /// Makes the audit key with this CKA_ID, 16 bytes, or answers with the one that has it already.
     case createAuditKey(identifier: [UInt8])
-    /// Signs a checkpoint.
+    /// Signs an audit checkpoint.
     case signCheckpoint(CheckpointSigning)
-    /// The checkpoints that the token keeps, of every node.
+    /// The audit checkpoints that the HSM token keeps, of every node.
     case listHeads
-    /// Keeps a node's checkpoint in the token instead of the one before.
+    /// Keeps a node's audit checkpoint in the HSM token, in the place of the former one.
     case rememberHead(HeadToRemember)
     /// Makes a merchant's key pair inside the token.
     case generateKey(KeyGeneration)
@@ -48,17 +50,17 @@ public enum WorkerRequest: Sendable, Equatable {
     case signTLS(TLSSigning)
 }
 
-/// What is known of a kind of request besides its fields.
+/// The properties of a kind of request, other than its fields.
 public struct WorkerOperation: Sendable, Equatable {
     /// The frame's type, 1 to 63. A number that was in use once is never given to another operation.
     let type: UInt8
     /// The `operation` label of `paytokend_hsm_call_seconds`.
     public let name: String
-    /// Whether the request may be sent again when a worker ended with it: it changes nothing in the token, or nothing
-    /// more the second time. A destroyed key stays destroyed, an audit key is made once for its identifier, and a
-    /// checkpoint that is remembered already stays.
+    /// True if the request may be sent again when a worker ended with it: it changes nothing in the HSM token, or
+    /// nothing more the second time. A destroyed key stays destroyed, an audit key is made once for its identifier,
+    /// and an audit checkpoint that is remembered already stays.
     public let isRepeatable: Bool
-    /// The worker may take that long even where `call_timeout` is shorter.
+    /// The time that the worker may take even if `call_timeout` is shorter.
     private let leastLimit: Duration
 
     fileprivate init(_ type: UInt8, _ name: String, isRepeatable: Bool, atLeast leastLimit: Duration = .zero) {
@@ -68,13 +70,13 @@ public struct WorkerOperation: Sendable, Equatable {
         self.leastLimit = leastLimit
     }
 
-    /// How long the worker may take.
+    /// The time that the worker may take.
     public func limit(callTimeout: Duration) -> Duration { max(callTimeout, leastLimit) }
 }
 
 extension WorkerRequest {
-    /// One row an operation. Opening loads a library and tests the tiers, and keys are read or made many at a time: neither
-    /// is held to the limit of one decryption. An RSA key takes a slow token many seconds.
+    /// One row for each operation. Opening loads a library and tests the tiers, and keys are read or made many at a
+    /// time: neither is bound by the limit of one decryption. An RSA key takes a slow HSM token many seconds.
     public var operation: WorkerOperation {
         switch self {
         case .open: WorkerOperation(1, "open", isRepeatable: false, atLeast: .seconds(60))

@@ -3,8 +3,8 @@ import PKCS11
 import Synchronization
 import WorkerProtocol
 
-/// One audit key's two objects in a token: private and public key with the same CKA_ID, 16 bytes, and a label that tells
-/// them from the merchants' keys.
+/// One audit key's two objects in an HSM token: private and public key with the same CKA_ID, 16 bytes, and a label
+/// that distinguishes them from the merchants' keys.
 struct AuditKeyObjects: Sendable {
     static let label = "paytokend audit"
 
@@ -14,7 +14,7 @@ struct AuditKeyObjects: Sendable {
         [.token(true), .private(isPrivate), .identifier(identifier), .label(Self.label)]
     }
 
-    /// Every other use is forbidden by name, because some tokens allow what a template does not mention.
+    /// Forbids every other use by name, because some HSM tokens allow what a template does not mention.
     var privateKeyTemplate: Template {
         Template(
             common(true) + [
@@ -42,12 +42,12 @@ struct AuditKeyObjects: Sendable {
 /// An audit key that may be used.
 struct AuditKeyEntry: Sendable {
     let privateKey: ObjectHandle
-    /// 65 bytes, on the curve.
+    /// The point on the curve, 65 bytes.
     let publicPoint: [UInt8]
 }
 
-/// What an earlier call found in the token, so that the next one does not begin with a search among all objects: SoftHSM
-/// reads every object for one, which with thousands of keys costs as much as hundreds of releases.
+/// Objects that an earlier call found, so that the next one does not begin with a search among all objects: for one
+/// search SoftHSM reads every object, which with thousands of keys costs as much as hundreds of releases.
 final class FoundObjects<Key: Hashable & Sendable, Object: Sendable>: Sendable {
     private let objects = Mutex<[Key: Object]>([:])
 
@@ -58,8 +58,8 @@ final class FoundObjects<Key: Hashable & Sendable, Object: Sendable>: Sendable {
 }
 
 extension Session {
-    /// The identifiers of all audit keys that have a private key which may be used. One that was brought into the token
-    /// is not reported: anyone with the PIN can do that, and sign with a copy of it elsewhere.
+    /// The identifiers of all audit keys whose private key may be used. A key that was brought into the HSM token is
+    /// not reported: anyone with the PIN can do that, and sign with a copy of it elsewhere.
     mutating func auditKeyIdentifiers() throws(CallError) -> [[UInt8]] {
         let search: Template = [.objectClass(.privateKey), .token(true), .label(AuditKeyObjects.label)]
         var identifiers: [[UInt8]] = []
@@ -74,7 +74,7 @@ extension Session {
         return identifiers
     }
 
-    /// Those private keys that are complete: SoftHSM stores a key's name first, and its curve and numbers afterwards.
+    /// The private keys that are complete: SoftHSM stores a key's name first, and its curve and numbers afterwards.
     mutating func completeKeys(_ privateKeys: [ObjectHandle]) throws(CallError) -> [ObjectHandle] {
         var complete: [ObjectHandle] = []
         for object in privateKeys where try attributes([.ecParameters], of: object).isOnP256 { complete.append(object) }
@@ -89,12 +89,13 @@ extension Session {
         return nil
     }
 
-    /// Why a private key is not what an audit key has to be; nil when it is. Tokens do not always follow a template, and
-    /// whoever has the PIN can store a key of his own under an audit key's name.
+    /// The fault that keeps a private key from being an audit key, or nil. HSM tokens do not always follow a template,
+    /// and a person with the PIN can store a key of their own under an audit key's name.
     ///
-    /// CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE and CKA_LOCAL are the token's own statement on where the key comes from
-    /// (PKCS#11 v2.40 §4.9, table 32). The first two are false for every key that is brought in, whatever its template says.
-    /// NSS softokn does not set CKA_LOCAL on pairs that it makes, and believes a template that does: there it says nothing.
+    /// CKA_ALWAYS_SENSITIVE, CKA_NEVER_EXTRACTABLE and CKA_LOCAL are the HSM token's own statement on the key's origin
+    /// (PKCS#11 v2.40 §4.9, table 32). The first two are false for every key that is brought in, with any template.
+    /// NSS softokn does not set CKA_LOCAL on pairs that it makes, and believes a template that does, so there it
+    /// proves nothing.
     mutating func auditKeyFault(_ object: ObjectHandle) throws(CallError) -> String? {
         let values = try attributes(
             [
@@ -117,7 +118,7 @@ extension Session {
         return nil
     }
 
-    /// Whether CKA_LOCAL is true for a pair that the token makes now.
+    /// Returns true if CKA_LOCAL is true for a pair that the HSM token makes now.
     private mutating func marksItsOwnKeys() throws(CallError) -> Bool {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration,
@@ -131,7 +132,7 @@ extension Session {
 extension AttributeValues {
     fileprivate var isOnP256: Bool { bytes(.ecParameters) == EllipticCurve.p256Parameters }
 
-    /// Whether these are an audit key's type and identifier: no merchant key has an identifier of 16 bytes.
+    /// Returns true for an audit key's type and identifier: no merchant key has an identifier of 16 bytes.
     func isAuditKey(labelled label: String?) -> Bool {
         label == AuditKeyObjects.label && keyType == .ec
             && bytes(.identifier)?.count == AuditKeyDescription.identifierByteCount

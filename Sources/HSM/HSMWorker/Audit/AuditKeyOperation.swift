@@ -27,8 +27,8 @@ extension OpenToken {
 
     /// Makes an audit key, or finds the one that has the identifier already.
     ///
-    /// Tokens store the public key first, and SoftHSM stores each key in two steps: an interruption leaves no complete
-    /// private key, and another attempt begins anew.
+    /// HSM tokens store the public key first, and SoftHSM stores each key in two steps. So an interruption leaves no
+    /// complete private key, and another attempt starts from the beginning.
     func createAuditKey(
         _ identifier: [UInt8], in session: inout Session
     ) throws(WorkerFailure) -> AuditKeyDescription {
@@ -51,7 +51,7 @@ extension OpenToken {
         return AuditKeyDescription(identifier: identifier, publicPoint: entry.publicPoint)
     }
 
-    /// Signs a checkpoint and verifies the signature under the token's own public key.
+    /// Signs an audit checkpoint and verifies the signature with the HSM token's own public key.
     /// - Returns: DER (RFC 3279 §2.2.3).
     func sign(_ request: CheckpointSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
         try checkIdentifier(request.identifier)
@@ -64,8 +64,8 @@ extension OpenToken {
             do throws(CallError) {
                 return try signed(request, with: known, &session)
             } catch {
-                // Another program may have replaced the object. Where the token does not show the key at all any more,
-                // the library may have lost its token.
+                // Another program may have replaced the object. If the HSM token does not show the key at all, the
+                // library may have lost its token.
                 guard known != nil, error.isStaleHandle else { throw error }
                 let again = try signed(request, with: nil, &session)
                 guard case .failure(let failure) = again, failure.kind == .keyNotFound else { return again }
@@ -112,7 +112,7 @@ extension OpenToken {
 }
 
 extension Session {
-    /// - Returns: nil when it was made as it has to be, else what is wrong; nothing is left then.
+    /// - Returns: nil when the key was made as required, else the fault; no object is left then.
     fileprivate mutating func makeAuditKey(_ objects: AuditKeyObjects) throws(CallError) -> String? {
         let pair = try generateKeyPair(
             .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
@@ -121,7 +121,7 @@ extension Session {
         return "The token cannot keep an audit key: the one that it made \(fault)."
     }
 
-    /// An audit key as it stands in the token; nil when there is no private key.
+    /// The audit key as the HSM token has it; nil when there is no private key.
     fileprivate mutating func auditKey(
         _ objects: AuditKeyObjects
     ) throws(CallError) -> Result<AuditKeyEntry, WorkerFailure>? {
@@ -148,7 +148,8 @@ extension Session {
 }
 
 extension [UInt8] {
-    /// Whether these bytes can be a checkpoint's value: a JSON object that begins with its node, in printable ASCII.
+    /// Returns true if these bytes can be an audit checkpoint's value: a JSON object that begins with its node, in
+    /// printable ASCII.
     var isCheckpoint: Bool {
         count <= FieldBound.checkpoint && starts(with: Array("{\"node\":\"".utf8)) && last == UInt8(ascii: "}")
             && allSatisfy { (0x20...0x7E).contains($0) }
@@ -156,9 +157,9 @@ extension [UInt8] {
 }
 
 extension OpenToken {
-    /// Makes calls for the audit record. After a failure a transaction that is known to be good tells whether the token
-    /// lacks this one function (`auditRefused`) or does not work at all (`hsmTokenUnavailable`, for which the daemon ends
-    /// the worker: a token that lacks the function must not cost a worker each time).
+    /// Makes calls for the record. After a failure, a transaction that is known to be good shows whether the HSM token
+    /// lacks this one function (`auditRefused`) or does not work at all (`hsmTokenUnavailable`). For the latter the
+    /// daemon ends the worker, so a missing function must not cost a worker each time.
     func forAuditRecord<Value>(
         _ task: String, _ session: inout Session,
         _ body: (inout Session) throws(CallError) -> Result<Value, WorkerFailure>
@@ -185,7 +186,7 @@ extension Result where Failure == WorkerFailure {
 }
 
 extension CallError {
-    /// What to do about a token that cannot be written to; a fragment that follows the error.
+    /// A fragment that follows the error: the remedy for an HSM token that cannot be written to.
     fileprivate var writeAdvice: String {
         switch returnValue {
         case .tokenWriteProtected, .sessionReadOnly: ": the token is read-only, make it writable for its user"

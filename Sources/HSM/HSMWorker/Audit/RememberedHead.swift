@@ -1,10 +1,10 @@
 import PKCS11
 import WorkerProtocol
 
-/// The data object that keeps a node's newest checkpoint. Private: it is seen after login only.
+/// The data object that keeps a node's newest audit checkpoint. It is private, so it is visible after login only.
 ///
-/// SoftHSM cannot change a CKA_VALUE: the new object is created first and the old ones are destroyed then, so that after an
-/// interruption at any point one is there.
+/// SoftHSM cannot change a CKA_VALUE. So the new object is created before the old ones are destroyed, and an
+/// interruption at any point leaves one.
 struct RememberedHead: Sendable {
     static let application = "paytokend"
     static let labelPrefix = "paytokend audit head "
@@ -24,7 +24,7 @@ struct RememberedHead: Sendable {
     /// This node's objects.
     var objects: Template { Template(search) }
 
-    /// The objects of every node, and whatever else has this application's name.
+    /// The objects of every node, and any other object with this application's name.
     static let candidates: Template = [.objectClass(.data), .token(true), .application(application)]
 }
 
@@ -55,7 +55,7 @@ extension OpenToken {
         }
         try exclusively { () throws(WorkerFailure) in
             let known = heads[head.node]
-            // After a failed call it is not known what the token holds, and the next line searches again.
+            // After a failed call the HSM token's content is unknown, and the next line searches again.
             heads[head.node] = nil
             heads[head.node] = try forAuditRecord("The token does not take the checkpoint", &session) {
                 (session) throws(CallError) -> Result<ObjectHandle, WorkerFailure> in
@@ -75,7 +75,7 @@ extension OpenToken {
 }
 
 extension Session {
-    /// Puts a line in the place of a node's former one.
+    /// Replaces a node's former line.
     /// - Returns: The line's object; nil when `known` is not this node's any more.
     fileprivate mutating func replace(
         _ known: ObjectHandle, _ remembered: RememberedHead, _ line: [UInt8]
@@ -87,7 +87,7 @@ extension Session {
         return kept
     }
 
-    /// Has the token keep a line, and no other of its node, whatever is there.
+    /// Keeps a line as the only one of its node, for any previous content.
     fileprivate mutating func keepAlone(
         _ remembered: RememberedHead, _ line: [UInt8]
     ) throws(CallError) -> ObjectHandle {
@@ -101,8 +101,8 @@ extension Session {
         return kept
     }
 
-    /// A remembered checkpoint's line; nil for another program's object of the same application name, for another node's
-    /// where one is given, and for one that is too long to have been written here.
+    /// A remembered audit checkpoint's line. nil for another program's object with the same application name, for
+    /// another node's if one is given, and for one that is too long to have been written here.
     fileprivate mutating func rememberedLine(
         _ object: ObjectHandle, of remembered: RememberedHead? = nil
     ) throws(CallError) -> [UInt8]? {

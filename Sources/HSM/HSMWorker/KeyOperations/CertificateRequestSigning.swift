@@ -31,9 +31,9 @@ extension OpenToken {
         return verified
     }
 
-    /// Whether a new processing key can sign its certificate request, found by trying: what a token lends of rights is in no
-    /// list. The message means nothing.
-    /// - Throws: an error that says nothing about the key.
+    /// Returns true if a new processing key can sign its certificate request. It tries, because the rights that an HSM
+    /// token lends are in no list. The message has no meaning.
+    /// - Throws: An error that says nothing about the key.
     func signsRequests(
         _ key: ObjectHandle, _ publicKey: SubjectPublicKeyInfo, in session: inout Session
     ) throws(CallError) -> Bool {
@@ -47,7 +47,7 @@ extension OpenToken {
         }
     }
 
-    /// As the token gives it: r ‖ s, or RSA's.
+    /// The HSM token's signature, unchanged: r ‖ s, or RSA's.
     private func requestSignature(
         of message: [UInt8], _ algorithm: KeyAlgorithm, _ key: ObjectHandle, in session: inout Session
     ) throws(CallError) -> [UInt8] {
@@ -61,8 +61,8 @@ extension OpenToken {
 }
 
 extension SubjectPublicKeyInfo {
-    /// - Parameter signature: as the token gave it: r ‖ s, or RSA's.
-    /// - Returns: as a certificate request carries it; nil when it is not this key's signature.
+    /// - Parameter signature: The HSM token's, unchanged: r ‖ s, or RSA's.
+    /// - Returns: The signature in a certificate request's form; nil when it is not this key's.
     fileprivate func verified(_ signature: [UInt8], of message: [UInt8]) -> [UInt8]? {
         switch key {
         case .ec(let point):
@@ -73,8 +73,8 @@ extension SubjectPublicKeyInfo {
     }
 
     /// - Parameters:
-    ///   - signature: r ‖ s, as a token gives it.
-    ///   - point: of the public key on P-256, 65 bytes.
+    ///   - signature: The HSM token's r ‖ s.
+    ///   - point: The public key's point on P-256, 65 bytes.
     /// - Returns: DER (RFC 3279 §2.2.3); nil when it is not this key's signature.
     static func verifiedECDSA(_ signature: [UInt8], of message: [UInt8], point: [UInt8]) -> [UInt8]? {
         guard signature.count == 64, let key = try? P256.Signing.PublicKey(x963Representation: point),
@@ -85,7 +85,7 @@ extension SubjectPublicKeyInfo {
     }
 }
 
-/// What a PKCS#10 request signs (RFC 2986 §4.1), read as far as to be sure that it is one.
+/// The part of a PKCS#10 request that is signed (RFC 2986 §4.1), parsed only as far as needed to identify it.
 ///
 ///     CertificationRequestInfo ::= SEQUENCE { version INTEGER { v1(0) }, subject Name,
 ///         subjectPKInfo SubjectPublicKeyInfo, attributes [0] IMPLICIT SET OF Attribute }
@@ -93,8 +93,8 @@ struct CertificationRequestInfo: Sendable {
     /// The public key, DER.
     let subjectPublicKeyInfo: [UInt8]
 
-    /// - Throws: ``UnsuitableKey`` when the bytes are anything else. A certificate's body, which is signed in the same
-    ///   way, has other fields.
+    /// - Throws: ``UnsuitableKey`` for any other bytes. A certificate's body, which is signed in the same way, has
+    ///   other fields.
     init(der: [UInt8]) throws(UnsuitableKey) {
         guard der.count <= FieldBound.requestInformation, let fields = try? Self.fields(of: der), fields.count == 4,
             fields[0].identifier == .integer, Array(fields[0].encodedBytes) == [0x02, 0x01, 0x00],

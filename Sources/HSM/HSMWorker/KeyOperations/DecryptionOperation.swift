@@ -5,13 +5,13 @@ import WorkerProtocol
 extension OpenToken {
     /// Restores one transaction's key and opens its data.
     ///
-    /// PKCS#11 return values do not tell bad input from a failing token, and mistaking one for the other is costly: input
-    /// blamed on the token would let a caller end workers at will, a failing token blamed on the input would refuse a good
-    /// payment for good. So the call is repeated before either is blamed: the input is refused when the same call returns
-    /// the same error three times while a transaction that is known to be good opens in between.
+    /// PKCS#11 return values do not distinguish bad input from a failing HSM token, and a mistake is costly. Input
+    /// blamed on the HSM token would let a caller end workers at will. A failing HSM token blamed on the input would
+    /// refuse a good payment for good. So the call is repeated before either is blamed: the input is refused when the
+    /// same call returns the same error three times while a transaction that is known to be good opens in between.
     ///
-    /// A wrong padding and a wrong tag go this same way, whatever the token returns for them, so that no difference in
-    /// time or in calls tells one from the other (see ``WrappedKey``).
+    /// A wrong padding and a wrong tag take the same path, for any return value, so that no difference in time or in
+    /// calls distinguishes them (see ``WrappedKey``).
     func decrypt(
         _ input: Decryption, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
@@ -49,8 +49,8 @@ extension OpenToken {
         }
     }
 
-    /// After a failed attempt: finds the cause, repairs what can be repaired, and returns when the decryption is worth
-    /// another attempt.
+    /// Handles a failed attempt: finds the cause, repairs what can be repaired, and returns when another attempt makes
+    /// sense.
     ///
     /// - Parameter call: nil for a wrong tag that this process found.
     private func recover(
@@ -73,7 +73,7 @@ extension OpenToken {
             throw Self.decryptionFailed
         }
         guard tier.openingFailure(with: entry, in: &session) != nil else { return }
-        // A new session may be all that is needed.
+        // A new session may be enough.
         try reopen(&session, &deadline)
         guard let failure = tier.openingFailure(with: entry, in: &session) else { return }
         guard failure.call?.isBusy != true else { return }
@@ -82,16 +82,16 @@ extension OpenToken {
             "The token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
     }
 
-    /// One answer to everything that an untrusted caller can get wrong.
+    /// The one answer to every fault that an untrusted caller can cause.
     private static let decryptionFailed = WorkerFailure(
         .decryptionFailed, "The payment data could not be decrypted.")
 
-    /// The caller gives it back.
+    /// Lends the key to the caller, which gives it back.
     private func borrow(
         for input: Decryption, in session: inout Session
     ) throws(WorkerFailure) -> PrivateKeyEntry {
         let entry = try borrow(input.publicKeyHash, for: .processing, in: &session)
-        // The version must fit the key: RSA_v1 data for an EC key was made by nobody's device.
+        // The version must fit the key: no device makes RSA_v1 data for an EC key.
         guard entry.publicKey.algorithm == input.scheme.algorithm else {
             keys.giveBack(input.publicKeyHash)
             throw Self.decryptionFailed

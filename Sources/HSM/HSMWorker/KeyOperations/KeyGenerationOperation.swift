@@ -4,10 +4,10 @@ import PKCS11
 import WorkerProtocol
 
 extension OpenToken {
-    /// Makes a merchant's key pair inside the token, tests it and serves it; or finishes one that was interrupted.
+    /// Makes a merchant's key pair inside the HSM token, tests it and serves it; or finishes one that was interrupted.
     ///
-    /// The pair gets its CKA_ID, the publicKeyHash, after its self-test: first the private key, then the public one. So
-    /// wherever a generation is interrupted, its public key still has an unfinished identifier by which it is found.
+    /// The pair gets its CKA_ID, the publicKeyHash, after its self-test: first the private key, then the public one.
+    /// So after an interruption at any point its public key still has an unfinished identifier by which it is found.
     func generateKey(
         _ request: KeyGeneration, in session: inout Session
     ) throws(WorkerFailure) -> KeyDescription {
@@ -21,15 +21,16 @@ extension OpenToken {
         guard !request.onlyFinishes else {
             throw WorkerFailure(.keyNotFound, "The unfinished key pair could not sign its certificate request.")
         }
-        // The token lends no right to sign: the key gets it from the beginning, until its certificate is stored.
+        // The HSM token lends no right to sign, so the key has it from the beginning, until its certificate is stored.
         guard let key = try finish(try session.makePair(request, signs: true), request, &session) else {
             throw WorkerFailure(.importRefused, "The token lets no key of this kind sign its certificate request.")
         }
         return key
     }
 
-    /// - Returns: nil when the pair cannot sign its certificate request. It is destroyed then, and when anything else goes
-    ///   wrong: nothing was ever encrypted to it. Where the session is gone that fails, and the next attempt finishes it.
+    /// - Returns: nil when the pair cannot sign its certificate request. It is destroyed then, and after any other
+    ///   failure: nothing was ever encrypted to it. If the session is gone that fails, and the next attempt finishes
+    ///   the pair.
     private func finish(
         _ pair: GeneratedPair, _ request: KeyGeneration, _ session: inout Session
     ) throws(WorkerFailure) -> KeyDescription? {
@@ -78,14 +79,14 @@ extension OpenToken {
     }
 }
 
-/// A key pair that the token has made and that is not yet tested and named.
+/// A key pair that the HSM token has made and that is not yet tested and named.
 private struct GeneratedPair {
     let publicKey: ObjectHandle
     let privateKey: ObjectHandle
 }
 
 extension Session {
-    /// - Parameter signs: nil for what the use says.
+    /// - Parameter signs: nil for the use's own setting.
     fileprivate mutating func makePair(
         _ request: KeyGeneration, signs: Bool? = nil
     ) throws(WorkerFailure) -> GeneratedPair {
@@ -102,10 +103,10 @@ extension Session {
         return GeneratedPair(publicKey: pair.publicKey, privateKey: pair.privateKey)
     }
 
-    /// What an interrupted generation left: a public key without its final CKA_ID, and its private key, which may have its
-    /// final CKA_ID already. A public key alone is removed: its private key was never made.
+    /// The pair that an interrupted generation left: a public key without its final CKA_ID, and its private key, which
+    /// may have its final CKA_ID already. A public key alone is removed: its private key was never made.
     ///
-    /// Its use stands in the public key's unfinished CKA_ID and in the private key's attributes. A pair of the other use, by
+    /// The public key's unfinished CKA_ID and the private key's attributes show the use. A pair of the other use, by
     /// either of them, is left alone: a remnant never changes its use.
     fileprivate mutating func unfinishedPair(of request: KeyGeneration) throws(WorkerFailure) -> GeneratedPair? {
         try refusingOnError { (session) throws(CallError) in
@@ -128,7 +129,7 @@ extension Session {
                     for privateKey in try session.findObjects(matching: privateKeys) {
                         isAlone = false
                         let use = try session.keyRights(of: privateKey).use
-                        // One without any rights was not stored in full: finishing it fails, and removes it.
+                        // A key without any rights was not stored in full; finishing it fails, and removes it.
                         guard use == nil || use == request.use else { continue }
                         return GeneratedPair(publicKey: object, privateKey: privateKey)
                     }
@@ -141,7 +142,7 @@ extension Session {
 }
 
 extension KeyAlgorithm {
-    /// How a token generates a pair, and what the public key's template says about it.
+    /// The mechanism that generates a pair, and its parameters in the public key's template.
     var generation: (mechanism: Mechanism, parameters: [Attribute]) {
         switch self {
         case .ec: (.ecKeyPairGeneration, [.ecParameters(EllipticCurve.p256Parameters)])

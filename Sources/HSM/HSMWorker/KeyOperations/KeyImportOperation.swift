@@ -5,10 +5,10 @@ import SecretMemory
 import WorkerProtocol
 
 extension OpenToken {
-    /// Stores a private key with its public key and certificate, and tests the pair. All or nothing.
+    /// Stores a private key with its public key and certificate, and tests the pair. It stores all of them or none.
     ///
-    /// The private key is created last: an interruption then never leaves a private key without its public key, and the
-    /// same import, made again, completes it.
+    /// The private key is created last. So an interruption never leaves a private key without its public key, and
+    /// repeating the same import completes it.
     func importPrivateKey(_ request: PrivateKeyImport, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         let privateKey = try unseal(request)
@@ -49,16 +49,16 @@ extension OpenToken {
             }
             add(entry)
         } catch {
-            // The reverse order: the private key first.
+            // In reverse order: the private key first.
             session.destroy(created.reversed())
             throw error
         }
     }
 
-    /// Stores a certificate beside its private key; nothing when it is there already.
+    /// Stores a certificate with its private key, unless it is there already.
     ///
-    /// A processing key that may sign loses that right now, where the token lets it: it needed it for the certificate's
-    /// request (``Session/signRequest(_:_:with:)``).
+    /// A processing key that may sign loses that right now, if the HSM token allows that: it needed the right for the
+    /// certificate's request (``Session/signRequest(_:_:with:)``).
     func importCertificate(_ request: CertificateToStore, in session: inout Session) throws(WorkerFailure) {
         let certificate = try CertificateAttributes.refusingOnError(request.certificate)
         guard certificate.publicKey.publicKeyHash == request.publicKeyHash else {

@@ -3,7 +3,7 @@ import KeyTypes
 import PKCS11
 import WorkerProtocol
 
-/// The objects that one merchant key is in a token: private key, public key, certificates. CKA_ID is the publicKeyHash
+/// The objects of one merchant key in an HSM token: private key, public key, certificates. CKA_ID is the publicKeyHash
 /// on all, CKA_LABEL the merchant identifier.
 struct KeyObjects: Sendable {
     let publicKey: SubjectPublicKeyInfo
@@ -17,7 +17,7 @@ struct KeyObjects: Sendable {
         ]
     }
 
-    /// Besides the secret numbers.
+    /// The private key's attributes without the secret numbers.
     var privateKeyTemplate: Template {
         Template(
             common(.privateKey, isPrivate: true) + Self.privateKeyUsage(publicKey.algorithm, use)
@@ -40,11 +40,11 @@ struct KeyObjects: Sendable {
 
     // MARK: Usage
 
-    /// What a private key may be used for, and how it is kept. Every other use is forbidden by name, because some tokens
-    /// allow what a template does not mention.
+    /// The permitted uses of a private key, and its protection. Every other use is forbidden by name, because some HSM
+    /// tokens allow what a template does not mention.
     ///
-    /// - Parameter signs: true for an identity key, and for a processing key in a token that can lend it no right to sign its
-    ///   certificate request (``Session/signRequest(_:_:with:)``).
+    /// - Parameter signs: true for an identity key, and for a processing key in an HSM token that cannot lend it the
+    ///   right to sign its certificate request (``Session/signRequest(_:_:with:)``).
     static func privateKeyUsage(_ algorithm: KeyAlgorithm, _ use: KeyUse, signs: Bool? = nil) -> [Attribute] {
         let restores = use == .processing
         return [
@@ -54,20 +54,21 @@ struct KeyObjects: Sendable {
         ]
     }
 
-    /// Every key's own signature can be verified: both uses sign a certificate request.
+    /// The permitted uses of a public key. Every key's own signature can be verified: both uses sign a certificate
+    /// request.
     static func publicKeyUsage(_ algorithm: KeyAlgorithm, _ use: KeyUse) -> [Attribute] {
         [.verify(true), .encrypt(algorithm == .rsa && use == .processing), .wrap(false)]
     }
 }
 
 extension OpenToken {
-    /// Removes a key's objects: the private key first, so that an interruption leaves nothing that decrypts. Succeeds for
-    /// a key that the token does not have.
+    /// Removes a key's objects: the private key first, so that an interruption leaves no key that decrypts. Succeeds
+    /// for a key that the HSM token does not have.
     func destroyKey(_ publicKeyHash: [UInt8], in session: inout Session) throws(WorkerFailure) {
         let isGone: Bool
         do throws(CallError) {
             if let entry = keys.remove(publicKeyHash), entry.working != entry.object {
-                // The working copy would go on decrypting without its original. Where the token has lost the session
+                // Without its original the working copy would go on decrypting. If the HSM token has lost the session
                 // that owned the copy, the copy is gone already.
                 do throws(CallError) {
                     try session.destroyObject(entry.working)
@@ -95,7 +96,7 @@ extension OpenToken {
 }
 
 extension Session {
-    /// Reads back whether a private key is kept as it was asked for: tokens do not always follow a template.
+    /// Verifies that a private key has the protection that was asked for: HSM tokens do not always follow a template.
     mutating func requireProtection(of object: ObjectHandle, for use: KeyUse) throws(WorkerFailure) {
         let values = try refusingOnError { (session) throws(CallError) in
             try session.attributes([.sensitive, .extractable] + KeyRights.attributes, of: object)
@@ -125,10 +126,10 @@ extension Session {
     }
 }
 
-/// What a CKO_CERTIFICATE object needs besides the certificate itself (PKCS#11 v2.40 base §4.6.3). Only the certificate's
-/// structure is checked: validating certificates is the daemon's part.
+/// The attributes that a CKO_CERTIFICATE object needs in addition to the certificate (PKCS#11 v2.40 base §4.6.3). Only
+/// the certificate's structure is checked: the daemon validates certificates.
 struct CertificateAttributes: Sendable {
-    /// DER of the serial number's INTEGER, and of both Names.
+    /// The serial number's INTEGER in DER. The issuer and the subject are Names in DER.
     let serialNumber: [UInt8]
     let issuer: [UInt8]
     let subject: [UInt8]
@@ -149,7 +150,8 @@ struct CertificateAttributes: Sendable {
 }
 
 extension OpenToken {
-    /// - Throws: `importRefused` for a kind of key that there is not, `notSupported` for one that the token cannot use.
+    /// - Throws: `importRefused` for a kind of key that does not exist, `notSupported` for one that the HSM token
+    ///   cannot use.
     func requireSupport(of algorithm: KeyAlgorithm, for use: KeyUse) throws(WorkerFailure) {
         guard use == .processing || algorithm == .rsa else {
             throw WorkerFailure(

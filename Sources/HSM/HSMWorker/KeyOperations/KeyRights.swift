@@ -1,21 +1,22 @@
 import KeyTypes
 import PKCS11
 
-/// What a token lets a private key do: the CKA_… of PKCS#11 v2.40 base §4.9. A key's use stands there, and nowhere else in
-/// the token. What the token does not tell counts as forbidden.
+/// The rights of a private key in an HSM token: the CKA_… of PKCS#11 v2.40 base §4.9. They show a key's use, and
+/// nothing else in the HSM token does. A right that the HSM token does not report counts as forbidden.
 ///
-/// These attributes bind a caller without the key's PIN only. Whoever has the PIN may change them, or copy the key with
-/// others, in most tokens; and CKM_RSA_X_509, where a token has it, makes of one right the other: the bare operation that
-/// decrypts also signs. So the worker refuses by use before it calls the token, and the attributes are the second line.
+/// These attributes bind only a caller without the key's PIN. A person with the PIN may change them, or copy the key
+/// with others, in most HSM tokens. CKM_RSA_X_509, where it exists, turns one right into the other: the bare operation
+/// that decrypts also signs. So the worker refuses by use before it calls the HSM token, and the attributes are the
+/// second line.
 struct KeyRights: Sendable, Equatable {
-    /// To be read for ``init(_:)``.
+    /// The attributes that ``init(_:)`` needs.
     static let attributes: [AttributeType] = [.sign, .signRecover, .decrypt, .unwrap, .derive]
 
     /// CKA_SIGN.
     let signs: Bool
     /// CKA_SIGN_RECOVER.
     let signsWithRecovery: Bool
-    /// CKA_DECRYPT, CKA_UNWRAP or CKA_DERIVE: a transaction's symmetric key can be restored.
+    /// CKA_DECRYPT, CKA_UNWRAP or CKA_DERIVE: the key can restore a transaction's symmetric key.
     let restores: Bool
 
     init(_ values: AttributeValues) {
@@ -24,8 +25,8 @@ struct KeyRights: Sendable, Equatable {
         restores = [AttributeType.decrypt, .unwrap, .derive].contains { values.flag($0) == true }
     }
 
-    /// A key that restores is a processing key, whatever else it may do; one that only signs is an identity key. nil for one
-    /// that may do neither.
+    /// The use: a key that restores is a processing key, with or without other rights; one that only signs is an
+    /// identity key. nil for one that may do neither.
     var use: KeyUse? {
         if restores { return .processing }
         return signs ? .identity : nil
@@ -38,19 +39,19 @@ extension Session {
     }
 }
 
-// A processing key signs one thing: the PKCS#10 request for its own certificate, which has to be signed by the key itself
-// (RFC 2986 §3); SP 800-57 part 1 §5.2 grants a key-establishment key that one signature. Its template forbids signatures,
-// so that nobody gets others by mistake, and the right is lent for that call.
+// A processing key signs one thing: the PKCS#10 request for its own certificate, which the key itself has to sign (RFC
+// 2986 §3). SP 800-57 part 1 §5.2 grants a key-establishment key that one signature. The key's template forbids
+// signatures, so that none is made by mistake, and the right is lent for that call.
 extension Session {
     /// Signs a certificate request.
     ///
-    /// A key that may sign does: an identity key, or a processing key of an earlier version, which let all keys sign. For any
-    /// other a copy that signs and does nothing else is made in the session's memory, used once and destroyed, so that the
-    /// stored key never may. Where the token makes no such copy, or none that signs, the stored key itself gets the right
-    /// for this call. If the process ends meanwhile, the key keeps it until its certificate is stored
-    /// (``takeSigningRight(from:)``).
+    /// A key that may sign does: an identity key, or a processing key of an earlier version, which let all keys sign.
+    /// For any other, a copy that signs and does nothing else is made in the session's memory, used once and
+    /// destroyed, so that the stored key never gets the right. If the HSM token makes no such copy, or none that
+    /// signs, the stored key gets the right for this call. If the process ends meanwhile, the key keeps it until its
+    /// certificate is stored (``takeSigningRight(from:)``).
     ///
-    /// Needs the token's keys alone (``OpenToken/exclusively(_:)``): another call would find the right lent.
+    /// The call needs the keys exclusively (``OpenToken/exclusively(_:)``): another call would find the right lent.
     mutating func signRequest(
         _ data: [UInt8], _ mechanism: Mechanism, with key: ObjectHandle
     ) throws(CallError) -> [UInt8] {
@@ -58,7 +59,7 @@ extension Session {
         do throws(CallError) {
             if let signature = try signWithCopy(data, mechanism, of: key) { return signature }
         } catch {
-            // Not the copy's fault, and no reason to change the stored key.
+            // The copy is not at fault, so the stored key is not changed.
             if error.isUnrelatedToKey { throw error }
         }
         try setAttributes([.sign(true)], of: key)
@@ -66,11 +67,11 @@ extension Session {
         return try sign(data, mechanism, key: key)
     }
 
-    /// - Returns: nil where the copy is not as well protected as the key, or may not sign either.
+    /// - Returns: nil if the copy is less protected than the key, or may not sign either.
     private mutating func signWithCopy(
         _ data: [UInt8], _ mechanism: Mechanism, of key: ObjectHandle
     ) throws(CallError) -> [UInt8]? {
-        // Some tokens allow no key two uses (Luna's partitions without multipurpose keys).
+        // Some HSM tokens allow no key two uses (Luna's partitions without multipurpose keys).
         let copy = try copyObject(
             key, [.token(false), .sign(true), .derive(false), .decrypt(false), .unwrap(false)])
         defer { destroyTryingTwice(copy) }
@@ -81,8 +82,8 @@ extension Session {
         return isGood ? try sign(data, mechanism, key: copy) : nil
     }
 
-    /// Best effort, tried twice: a token that gives the right and does not take it back leaves the key as earlier versions
-    /// made it, and the worker refuses other signatures all the same.
+    /// Removes the right; best effort, tried twice. An HSM token that gives the right and does not take it back leaves
+    /// the key as earlier versions made it. The worker still refuses other signatures.
     mutating func takeSigningRight(from key: ObjectHandle) {
         for _ in 0..<2 where (try? setAttributes([.sign(false)], of: key)) != nil { return }
     }

@@ -3,7 +3,8 @@ import Encodings
 import PKCS11
 import SecretMemory
 
-/// A merchant's private key from PKCS#8 (RFC 5958): P-256 (RFC 5915) or RSA (RFC 8017 §A.1.2), as a token takes it.
+/// A merchant's private key from PKCS#8 (RFC 5958), in the form that an HSM token takes: P-256 (RFC 5915) or RSA (RFC
+/// 8017 §A.1.2).
 struct PrivateKeyInfo: ~Copyable {
     let publicKey: SubjectPublicKeyInfo.PublicKey
     /// EC: CKA_VALUE. RSA: private exponent, primes, exponents and coefficient.
@@ -78,13 +79,13 @@ struct PrivateKeyInfo: ~Copyable {
 }
 
 extension SecretDER {
-    /// A copy of what is public in a private key.
+    /// A copy of a private key's public part.
     fileprivate func array(_ place: Range<Int>) -> [UInt8] {
         unsafe bytes.withUnsafeBytes { unsafe Array($0[place]) }
     }
 }
 
-/// Reads DER that must not be copied around: a private key. Its functions return ranges within the secret, never bytes.
+/// Reads DER that must not be copied: a private key. Its functions return ranges within the secret, never bytes.
 struct SecretDER: ~Copyable {
     let bytes: SecretBytes
 
@@ -96,7 +97,7 @@ struct SecretDER: ~Copyable {
 
     struct Malformed: Error {}
 
-    /// Reads the element at the start of `place`, which then begins behind it.
+    /// Reads the element at the start of `place`, which afterwards begins after it.
     /// - Returns: The range of the element's content.
     func element(_ tag: Tag, in place: inout Range<Int>) throws(Malformed) -> Range<Int> {
         let (found, content) = try anyElement(in: &place)
@@ -120,16 +121,16 @@ struct SecretDER: ~Copyable {
         return (tag, offset..<offset + length)
     }
 
-    /// A positive INTEGER's place without leading zeros.
+    /// The range of a positive INTEGER without leading zeros.
     func positiveInteger(in place: inout Range<Int>) throws(Malformed) -> Range<Int> {
         let content = try element(.integer, in: &place)
         guard !content.isEmpty, self[content.lowerBound] < 0x80 else { throw Malformed() }
-        // Only the zero that keeps a number positive: DER has no other, and counting a secret number's zeros would take a
-        // time that depends on it.
+        // Drops only the zero that keeps a number positive. DER has no other, and counting a secret number's zeros
+        // would take a time that depends on it.
         return content.count > 1 && self[content.lowerBound] == 0 ? content.dropFirst(1) : content
     }
 
-    /// Whether the bytes at a place are these public ones.
+    /// Returns true if the bytes in a range are these public ones.
     func holds(_ expected: [UInt8], at place: Range<Int>) -> Bool {
         place.count == expected.count && zip(place, expected).allSatisfy { self[$0] == $1 }
     }

@@ -1,14 +1,14 @@
 import PKCS11
 import SecretMemory
 
-/// Makes an empty token usable: its label, the security officer's PIN and the user's PIN.
+/// Makes an empty HSM token usable: sets its label, the security officer's PIN and the user's PIN.
 public struct TokenInitialization: Sendable {
     public var modulePath: String
     /// 1 to 32 bytes of UTF-8.
     public var label: String
     public var securityOfficerPINFile: String
     public var userPINFile: String
-    /// Library-specific initialisation string; empty for none.
+    /// The library-specific initialisation string; empty for none.
     public var initializationString: String
 
     public init(
@@ -25,20 +25,20 @@ public struct TokenInitialization: Sendable {
     public struct Outcome: Sendable, Equatable {
         public let label: String
         public let serialNumber: String
-        /// In this process; other processes may see another number.
+        /// The slot in this process; other processes may see another number.
         public let slot: UInt
     }
 
     public struct Failure: Error, Sendable, Equatable {
-        /// The program's exit status: 1 refused, 64 wrong usage, 66 a file cannot be read, 69 the library or the token
-        /// failed, 77 others can read a PIN's file.
+        /// The program's exit status: 1 refused, 64 wrong usage, 66 a file cannot be read, 69 the library or the HSM
+        /// token failed, 77 others can read a PIN's file.
         public let status: Int32
-        /// One sentence for a person.
+        /// One sentence for an operator.
         public let message: String
     }
 
-    /// Takes the first slot whose token is not initialised; never one that is, since that would destroy its keys.
-    /// Blocks.
+    /// Initialises the first slot whose HSM token is not initialised; never another, since that would destroy its
+    /// keys. Blocks.
     public func run() throws(Failure) -> Outcome {
         guard (1...32).contains(label.utf8.count) else {
             throw Failure(status: 64, message: "The label must have 1 to 32 bytes of UTF-8.")
@@ -59,7 +59,7 @@ public struct TokenInitialization: Sendable {
         try Self.call { () throws(CallError) in
             try slot.initializeToken(label: label, securityOfficerPIN: securityOfficerPIN)
         }
-        // The library may show the initialised token in another slot.
+        // The library may show the initialised HSM token in another slot.
         let initialized = try Self.call { () throws(CallError) in
             try module.slots().first { (try? $0.tokenInfo().label) == label } ?? slot
         }
@@ -85,7 +85,8 @@ public struct TokenInitialization: Sendable {
         do {
             return try SecretBytes(contentsOfFile: path)
         } catch {
-            // As everywhere: a secret that others can read is not permitted, any other fault makes it unreadable.
+            // A secret that others can read is not permitted; any other fault makes it unreadable. The rule is the
+            // same everywhere.
             let isExposed = if case .accessibleToOthers = error.reason { true } else { false }
             throw Failure(status: isExposed ? 77 : 66, message: "\(error).")
         }

@@ -1,9 +1,9 @@
 import Crypto
 
 /// EMSA-PSS-ENCODE (RFC 8017 §9.1.1) with SHA-256, MGF1-SHA256 and a salt as long as the hash: the padding of
-/// rsa_pss_rsae_sha256 (RFC 8446 §4.2.3), for tokens that only do the bare RSA operation. Nothing in it is secret.
+/// rsa_pss_rsae_sha256 (RFC 8446 §4.2.3), for HSM tokens that only do the bare RSA operation. It handles no secret.
 enum PSSEncoding {
-    /// Of the salt and of the hash.
+    /// The size of the salt and of the hash.
     static let saltByteCount = SHA256.byteCount
 
     /// A salt from the system's generator.
@@ -13,11 +13,11 @@ enum PSSEncoding {
     }
 
     /// - Parameters:
-    ///   - digest: the message's SHA-256.
-    ///   - salt: of any length that fits.
-    ///   - modulusBits: the key's modulus in bits; the encoding has one bit less.
-    /// - Returns: as many bytes as the modulus has, to be given to the RSA operation as a big-endian number.
-    /// - Precondition: the modulus has room for hash, salt and two bytes more: RSA-2048 with a salt of 32 bytes has.
+    ///   - digest: The message's SHA-256.
+    ///   - salt: Any length that fits.
+    ///   - modulusBits: The key's modulus in bits; the encoding has one bit less.
+    /// - Returns: As many bytes as the modulus has, for the RSA operation, as a big-endian number.
+    /// - Precondition: The modulus has room for hash, salt and two bytes more: RSA-2048 with a salt of 32 bytes has.
     static func encode(digest: [UInt8], salt: [UInt8] = makeSalt(), modulusBits: Int) -> [UInt8] {
         let encodedBits = modulusBits - 1
         let count = (encodedBits + 7) / 8
@@ -31,7 +31,7 @@ enum PSSEncoding {
         for (index, octet) in mask(from: hash, count: block.count).enumerated() { block[index] ^= octet }
         block[0] &= 0xFF >> UInt8(8 * count - encodedBits)
         let encoded = block + hash + [0xBC]
-        // Where the modulus has a multiple of eight bits plus one, the encoding is a byte shorter (RFC 8017 §8.1.1).
+        // If the modulus has a multiple of eight bits plus one, the encoding is a byte shorter (RFC 8017 §8.1.1).
         return [UInt8](repeating: 0, count: (modulusBits + 7) / 8 - count) + encoded
     }
 

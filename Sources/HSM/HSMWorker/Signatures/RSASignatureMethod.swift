@@ -5,19 +5,19 @@ import FoundationEssentials
 import PKCS11
 import TLSHandshake
 
-/// One way to a signature that TLS takes from an RSA key: which mechanism the token is asked for, and what is done here.
+/// One way to make a TLS signature with an RSA key: the HSM token's mechanism, and the part that is done here.
 ///
-/// ``RSASignatures`` chooses one for each algorithm, in the order in which they stand here.
+/// ``RSASignatures`` chooses one for each algorithm, in the order of the cases.
 enum RSASignatureMethod: Sendable, CaseIterable {
-    /// The token hashes, pads and signs.
+    /// The HSM token hashes, pads and signs.
     case pssHashing
-    /// The hash is made here; the token pads and signs.
+    /// The hash is made here; the HSM token pads and signs.
     case pss
-    /// Hash and padding are made here; the token does the bare RSA operation.
+    /// Hash and padding are made here; the HSM token does the bare RSA operation.
     case pssPaddedHere
-    /// The token hashes, pads and signs.
+    /// The HSM token hashes, pads and signs.
     case pkcs1Hashing
-    /// The DigestInfo is made here; the token pads and signs.
+    /// The DigestInfo is made here; the HSM token pads and signs.
     case pkcs1
 
     var algorithm: TLSSignatureAlgorithm {
@@ -27,7 +27,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
         }
     }
 
-    /// What the token must be able to do, by the standard's names; for a person.
+    /// The function that the HSM token must have, by the standard's names, for an operator.
     var requirement: String {
         switch self {
         case .pssHashing: "CKM_SHA256_RSA_PKCS_PSS"
@@ -38,7 +38,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
         }
     }
 
-    /// The mechanism, and what it signs for a message. PSS that is padded here has another salt each time.
+    /// The mechanism, and its input for a message. PSS that is padded here has another salt each time.
     func mechanism(for message: [UInt8]) -> (mechanism: Mechanism, data: [UInt8]) {
         switch self {
         case .pssHashing: (.rsaPSSHashingSHA256, message)
@@ -53,15 +53,15 @@ enum RSASignatureMethod: Sendable, CaseIterable {
         }
     }
 
-    /// Signs, and verifies the signature with the public key: an RSA operation in which a fault occurs can give the private
-    /// key away (Boneh, DeMillo, Lipton, EUROCRYPT 1997), so that no other signature leaves the worker.
+    /// Signs, and verifies the signature with the public key. An RSA operation in which a fault occurs can reveal the
+    /// private key (Boneh, DeMillo, Lipton, EUROCRYPT 1997), so no unverified signature leaves the worker.
     /// - Returns: As many bytes as the modulus has; nil for a signature that does not verify.
     func sign(
         _ message: [UInt8], with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(CallError) -> [UInt8]? {
         let (mechanism, data) = mechanism(for: message)
         var signature = try session.sign(data, mechanism, key: key.working)
-        // The bare operation's result is a number, of which some tokens strip the zeros.
+        // The bare operation's result is a number, from which some HSM tokens strip the zeros.
         let missing = key.modulus.count - signature.count
         if missing > 0 { signature.insert(contentsOf: repeatElement(0, count: missing), at: 0) }
         return key.publicKey.isValid(signature, of: message, algorithm) ? signature : nil
@@ -71,7 +71,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
         Array(SHA256.hash(data: message))
     }
 
-    /// The DER of a DigestInfo for SHA-256 up to the hash (RFC 8017 §9.2, note 1).
+    /// A DigestInfo for SHA-256 in DER, up to the hash (RFC 8017 §9.2, note 1).
     private static let digestInfo: [UInt8] = [
         0x30, 0x31, 0x30, 0x0D, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04,
         0x20,
@@ -79,7 +79,7 @@ enum RSASignatureMethod: Sendable, CaseIterable {
 }
 
 extension SubjectPublicKeyInfo {
-    /// Whether an RSA signature is this key's; false for EC.
+    /// Returns true if an RSA signature is this key's; false for EC.
     func isValid(_ signature: [UInt8], of message: [UInt8], _ algorithm: TLSSignatureAlgorithm) -> Bool {
         guard case .rsa(let modulus, _) = key, signature.count == modulus.count,
             let key = try? _RSA.Signing.PublicKey(derRepresentation: der)

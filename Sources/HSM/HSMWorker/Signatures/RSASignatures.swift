@@ -2,11 +2,12 @@ import PKCS11
 import TLSHandshake
 import WorkerProtocol
 
-/// How one token signs with RSA keys, found by making each method sign with a test key pair: mechanism lists lie.
+/// The methods by which one HSM token signs with RSA keys. Each is tried with a test key pair, because mechanism lists
+/// are unreliable.
 struct RSASignatures: Sendable {
     private(set) var pss: RSASignatureMethod?
     private(set) var pkcs1: RSASignatureMethod?
-    /// Why an algorithm is not served, a sentence each.
+    /// A sentence for each algorithm that is not served: the reason.
     private(set) var shortcomings: [String] = []
 
     subscript(algorithm: TLSSignatureAlgorithm) -> RSASignatureMethod? {
@@ -16,20 +17,20 @@ struct RSASignatures: Sendable {
         }
     }
 
-    /// What the daemon is told.
+    /// The description for the daemon.
     var description: TLSSignatures {
         TLSSignatures(pss: pss == nil ? .none : pss == .pssPaddedHere ? .byWorker : .byToken, pkcs1: pkcs1 != nil)
     }
 
-    /// The one for tests of keys; nil where the token makes no RSA signatures.
+    /// The method for tests of keys; nil if the HSM token makes no RSA signatures.
     private var any: RSASignatureMethod? { pkcs1 ?? pss }
 
     var isEmpty: Bool { any == nil }
 
-    /// As long as the longest that a TLS client signs: some tokens hash short messages only.
+    /// The size of the longest input of a TLS client: some HSM tokens hash short messages only.
     private static let longestMessage = [UInt8](repeating: 0x55, count: FieldBound.tlsInput)
 
-    /// - Parameter deadline: How long a busy token is waited for.
+    /// - Parameter deadline: The longest wait for a busy HSM token.
     init(in session: inout Session, _ deadline: inout CallDeadline) {
         let key: TestKeyPair
         do throws(CallError) {
@@ -63,14 +64,14 @@ struct RSASignatures: Sendable {
     // MARK: Tests
 
     /// Signs with a key, and verifies with its public key.
-    /// - Returns: nil when it is the pair's signature, else why not.
+    /// - Returns: nil for the pair's signature, else the fault.
     func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         guard let any else { return SelfTestFailure("the token makes no RSA signatures") }
         return any.failure(to: Self.testMessage(), with: key, in: &session)
     }
 
-    /// Whether the token signs at all, shown with a new test key pair.
-    /// - Returns: nil when it does, else why not.
+    /// Signs with a new test key pair, to show whether the HSM token signs at all.
+    /// - Returns: nil when it does, else the fault.
     func selfTestFailure(in session: inout Session) -> SelfTestFailure? {
         do throws(CallError) {
             let key = try TestKeyPair(for: .rsaV1, use: .identity, in: &session)
@@ -81,7 +82,7 @@ struct RSASignatures: Sendable {
         }
     }
 
-    /// Nothing that means anything: it begins neither like a TLS handshake nor like DER. Another one each time.
+    /// A message without meaning: it begins neither like a TLS handshake nor like DER. Each call returns another one.
     private static func testMessage() -> [UInt8] {
         Array("paytokend tests this key: ".utf8) + (0..<32).map { _ in UInt8.random(in: .min ... .max) }
     }

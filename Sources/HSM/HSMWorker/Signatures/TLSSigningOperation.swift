@@ -5,12 +5,12 @@ import WorkerProtocol
 extension OpenToken {
     /// Signs a TLS client's handshake with an identity key.
     ///
-    /// The daemon has checked the input already. It is checked here again, because this process has the key: so an identity
-    /// key's signature never means anything else, whatever the daemon's state.
+    /// The daemon has checked the input already. This process has the key, so it checks again: an identity key's
+    /// signature never means anything else, for any state of the daemon.
     ///
-    /// Unlike a decryption's input, this one cannot be the cause of a failure: every message has a signature. So a failed
-    /// call is repeated, in a new session at last, and is then the token's or the key's fault: a signature with a test key
-    /// tells which. A signature that does not verify counts as a failed call.
+    /// Unlike a decryption's input, this one cannot cause a failure: every message has a signature. So a failed call
+    /// is repeated, finally in a new session, and the HSM token or the key is then at fault: a signature with a test
+    /// key shows which. A signature that does not verify counts as a failed call.
     func sign(
         _ request: TLSSigning, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> [UInt8] {
@@ -49,7 +49,7 @@ extension OpenToken {
         }
     }
 
-    /// After a failed attempt: repairs what can be repaired, and returns when the signature is worth another attempt.
+    /// Handles a failed attempt: repairs what can be repaired, and returns when another attempt makes sense.
     ///
     /// - Parameter call: nil for a signature that does not verify.
     private func recover(
@@ -61,7 +61,7 @@ extension OpenToken {
         if let call, call.isStaleHandle, failures.total < FailedAttempts.most {
             return try findAgain(entry, call, &session, &deadline)
         }
-        // A new session may be all that is needed.
+        // A new session may be enough.
         if call?.isSessionLost == true || failures.total > 1 { try reopen(&session, &deadline) }
         guard times < FailedAttempts.enough, failures.total < FailedAttempts.most else {
             guard let failure = tiers.signatures.selfTestFailure(in: &session), failure.call?.isBusy != true else {
@@ -75,8 +75,8 @@ extension OpenToken {
 }
 
 extension TLSSigning {
-    /// - Throws: `importRefused` unless the input is a client's part of a TLS handshake, in TLS 1.2 with one of Apple's hosts,
-    ///   and the server takes a signature by this algorithm.
+    /// - Throws: `importRefused` unless the input is a client's part of a TLS handshake, for TLS 1.2 with one of
+    ///   Apple's hosts, and the server takes a signature by this algorithm.
     fileprivate func requireHandshake() throws(WorkerFailure) {
         let handshake: ClientCertificateVerifyInput
         do throws(TLSInputError) {

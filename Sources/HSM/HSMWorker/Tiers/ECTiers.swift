@@ -4,10 +4,10 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// EC_v1, tier A: ECDH and the one-step KDF are one derivation inside the token, whose result is the AES key.
+/// EC_v1, tier A: ECDH and the one-step KDF are one derivation inside the HSM token, whose result is the AES key.
 ///
-/// PKCS#11 v3.0 §2.3.1: CKD_SHA256_KDF_SP800 hashes counter ‖ Z ‖ the shared data, so that the shared data is Apple's
-/// OtherInfo.
+/// PKCS#11 v3.0 §2.3.1: CKD_SHA256_KDF_SP800 hashes counter ‖ Z ‖ the shared data. So Apple's OtherInfo is passed as
+/// the shared data.
 struct OneStepDerivationTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.a
@@ -28,8 +28,8 @@ struct OneStepDerivationTier: RestorationTier {
     }
 }
 
-/// EC_v1, tier B: the one-step KDF (SP 800-56A §5.8.2.1) is composed inside the token from PKCS#11's older mechanisms:
-/// SHA-256 over 00 00 00 01 ‖ Z ‖ OtherInfo, where Z is the bare shared secret, sensitive from its beginning.
+/// EC_v1, tier B: the HSM token composes the one-step KDF (SP 800-56A §5.8.2.1) from PKCS#11's older mechanisms:
+/// SHA-256 over 00 00 00 01 ‖ Z ‖ OtherInfo, where Z is the bare shared secret, sensitive from the start.
 struct ConcatenationTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.b
@@ -78,8 +78,8 @@ struct ConcatenationTier: RestorationTier {
     }
 }
 
-/// EC_v1, tier C: the token does the ECDH; the shared secret is read once, and key derivation and AES-GCM are done in
-/// this process's wiped memory.
+/// EC_v1, tier C: the HSM token does the ECDH. The shared secret is read once; key derivation and AES-GCM take place
+/// in this process's wiped memory.
 struct ECDHSecretTier: RestorationTier {
     let scheme = RestorationScheme.ecV1
     let protection = ProtectionTier.c
@@ -111,7 +111,8 @@ struct ECDHSecretTier: RestorationTier {
 }
 
 extension P256Point {
-    /// Not every token checks the point, and answers to points off the curve would reveal the private key bit by bit.
+    /// Checks the point. Not every HSM token does, and answers to points off the curve would reveal the private key
+    /// bit by bit.
     init(checking bytes: [UInt8]) throws(RestorationError) {
         do {
             try self.init(uncompressed: bytes)

@@ -4,8 +4,8 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// RSA_v1, tier C: the token opens the wrapped key (RSA-OAEP with SHA-256), AES-GCM is done in this process's wiped
-/// memory.
+/// RSA_v1, tier C: the HSM token opens the wrapped key (RSA-OAEP with SHA-256); AES-GCM takes place in this process's
+/// wiped memory.
 struct OAEPInTokenTier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.c
@@ -33,8 +33,8 @@ struct OAEPInTokenTier: RestorationTier {
     }
 }
 
-/// RSA_v1, tier C, for tokens without OAEP-SHA256: the token does the bare RSA operation, the padding is taken off in
-/// constant time in this process's wiped memory.
+/// RSA_v1, tier C, for HSM tokens without OAEP-SHA256: the HSM token does the bare RSA operation, and this process
+/// removes the padding in constant time in its wiped memory.
 struct BareRSATier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.c
@@ -67,7 +67,7 @@ struct BareRSATier: RestorationTier {
 }
 
 extension SecretBytes {
-    /// Some tokens strip leading zeros, and every OAEP block begins with one.
+    /// Restores leading zeros, which some HSM tokens strip: every OAEP block begins with one.
     fileprivate consuming func paddedWithLeadingZeros(to count: Int) -> SecretBytes {
         guard self.count < count else { return self }
         var padded = SecretBytes(count: count)
@@ -81,24 +81,26 @@ extension SecretBytes {
 
 /// The symmetric key of one RSA_v1 transaction.
 ///
-/// A caller must not be able to tell a wrong padding from a wrong tag or from a symmetric key of a wrong size: with that
-/// answer he could open any wrapped key by some thousand attempts (Manger, CRYPTO 2001). So all three do the same work, in
-/// the token and here: where there is no key to open the data with, a substitute key is tried, and fails.
+/// A caller must not be able to distinguish a wrong padding, a wrong tag and a symmetric key of a wrong size: with
+/// that answer it could open any wrapped key in some thousand attempts (Manger, CRYPTO 2001). So all three do the same
+/// work, in the HSM token and here. Without a key to open the data with, a substitute key is tried, and fails.
 enum WrappedKey {
     /// AES-128.
     static let byteCount = 16
 
-    /// A wrapped key is as long as the modulus and smaller (RFC 8017 §7.1.2 and §5.1.2). Both numbers are public.
+    /// Checks that a wrapped key is as long as the modulus and smaller (RFC 8017 §7.1.2 and §5.1.2). Both numbers are
+    /// public.
     static func checkRange(_ wrapped: [UInt8], modulus: [UInt8]) throws(RestorationError) {
         guard wrapped.count == modulus.count, wrapped.lexicographicallyPrecedes(modulus) else { throw .input }
     }
 
-    /// A key that opens nothing. Made before each attempt, needed or not, so that the time to make it shows nothing.
+    /// A key that opens nothing. It is made before each attempt, needed or not, so that the time to make it reveals
+    /// nothing.
     static func substitute() -> SecretBytes {
         SecretBytes(copying: (0..<byteCount).map { _ in .random(in: .min ... .max) })
     }
 
-    /// - Parameter substitute: tried where `key` has another size than Apple's.
+    /// - Parameter substitute: The key that is tried if `key` has another size than Apple's.
     static func open(
         _ ciphertext: [UInt8], with key: borrowing SecretBytes, or substitute: borrowing SecretBytes
     ) throws(RestorationFailure) -> [UInt8] {
@@ -109,7 +111,7 @@ enum WrappedKey {
         return try GCM.open(ciphertext, key: key)
     }
 
-    /// Takes the time that a wrong tag takes.
+    /// Takes as long as a wrong tag does.
     static func fail(_ ciphertext: [UInt8], with substitute: borrowing SecretBytes) {
         _ = try? GCM.open(ciphertext, key: substitute)
     }

@@ -5,20 +5,20 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// One way to restore a transaction's symmetric key with the merchant's private key in the token, and to open the
-/// payment data with it. Tiers differ in what leaves the token; the frames do not.
+/// One way to restore a transaction's symmetric key with the merchant's private key in the HSM token, and to open the
+/// payment data with it. Tiers differ in what leaves the HSM token; the frames do not.
 ///
-/// ``TierSelection`` chooses one for each version of payment tokens, by ``SelfTestFailure`` of each on a ``TestKeyPair``.
+/// ``TierSelection`` chooses one for each version of payment tokens, by the result of each on a ``TestKeyPair``.
 protocol RestorationTier: Sendable {
     var scheme: RestorationScheme { get }
     var protection: ProtectionTier { get }
-    /// What the token must be able to do, by the standard's names; for a person.
+    /// The function that the HSM token must have, by the standard's names, for an operator.
     var requirement: String { get }
-    /// How AES-GCM's parameters are given to the token; nil where the token does no AES-GCM.
+    /// The form of AES-GCM's parameters; nil if the HSM token does no AES-GCM.
     var parameterForm: Mechanism.GCMParameterForm? { get }
 
-    /// Opens the payment data. Leaves no object in the token, also when it throws, except the one that the session keeps
-    /// (``UnwrappedKeyTier``).
+    /// Opens the payment data. Leaves no object in the HSM token, even when it throws, except the one that the session
+    /// keeps (``UnwrappedKeyTier``).
     func open(
         _ input: Decryption, with key: borrowing PrivateKeyEntry, in session: inout Session
     ) throws(RestorationError) -> [UInt8]
@@ -29,19 +29,19 @@ extension RestorationTier {
 }
 
 enum RestorationError: Error {
-    /// The point, the wrapped key or the tag is wrong. This process found it, so that it is certain and final.
+    /// The point, the wrapped key or the tag is wrong. This process found the fault, so it is certain and final.
     case input
-    /// Either the input is wrong or the token fails: the token's return value does not tell, so the caller repeats the
-    /// call before it refuses the input.
+    /// The input is wrong or the HSM token fails. Its return value does not distinguish them, so the caller repeats
+    /// the call before it refuses the input.
     ///
-    /// nil where the token unwrapped the key and this process then found the tag wrong. That is certain, and is repeated
-    /// nevertheless: an answer without repetition would take less time than the answer to a wrong padding, and the
-    /// difference would tell a caller which of the two it was.
+    /// nil if the HSM token unwrapped the key and this process then found the tag wrong. That is certain, and is
+    /// repeated nevertheless: an answer without repetition would take less time than the answer to a wrong padding,
+    /// and the difference would show a caller which of the two it was.
     case refused(CallError?)
-    /// The call failed, and not because of the input.
+    /// The call failed for another reason than the input.
     case hsmToken(CallError)
 
-    /// Makes a call whose failure is the token's.
+    /// Makes a call whose failure is the HSM token's.
     static func ofToken<Value: ~Copyable>(
         _ call: () throws(CallError) -> Value
     ) throws(RestorationError) -> Value {
@@ -53,15 +53,15 @@ enum RestorationError: Error {
     }
 }
 
-/// A private key of the token that passed its tests.
+/// A private key of the HSM token that passed its tests.
 struct PrivateKeyEntry: Sendable {
     let publicKey: SubjectPublicKeyInfo
-    /// By its attributes in the token.
+    /// The use, by the key's attributes in the HSM token.
     var use = KeyUse.processing
-    /// The token's object.
+    /// The stored object.
     let object: ObjectHandle
-    /// The object that operations are done with: the token's own, or a copy of it in the session's memory, which spares
-    /// some tokens an access to their storage. The copy is as sensitive and non-extractable.
+    /// The object that operations use: the stored one, or a copy of it in the session's memory, which spares some HSM
+    /// tokens an access to their storage. The copy is as sensitive and non-extractable.
     var working: ObjectHandle
 
     /// The RSA modulus, big-endian; empty for EC.
@@ -70,7 +70,7 @@ struct PrivateKeyEntry: Sendable {
     }
 }
 
-/// A symmetric key that was restored inside the token, for one transaction, and never leaves it.
+/// A symmetric key that was restored inside the HSM token, for one transaction, and never leaves it.
 enum TransactionKey {
     /// AES, sensitive and non-extractable, a session object, for decryption only.
     static let attributes: [Attribute] = [
@@ -78,7 +78,7 @@ enum TransactionKey {
         .decrypt(true),
     ]
 
-    /// Opens payment data with a key in the token, and destroys the key whatever happens.
+    /// Opens payment data with a key in the HSM token, and destroys the key in every case.
     static func open(
         _ ciphertext: [UInt8], consuming key: ObjectHandle, _ form: Mechanism.GCMParameterForm,
         in session: inout Session
@@ -108,27 +108,27 @@ enum TransactionKey {
 }
 
 extension RawSpan {
-    /// The payment data, which is the answer and from here on the daemon's to protect.
+    /// The payment data. It is the answer, and from here on the daemon protects it.
     fileprivate var array: [UInt8] {
         unsafe withUnsafeBytes { unsafe Array($0) }
     }
 }
 
 extension Session {
-    /// A derivation whose failure is the token's.
+    /// Derives a key; a failure is the HSM token's.
     mutating func derive(
         _ mechanism: Mechanism, from base: ObjectHandle, _ template: Template
     ) throws(RestorationError) -> ObjectHandle {
         try RestorationError.ofToken { () throws(CallError) in try deriveKey(mechanism, from: base, template) }
     }
 
-    /// Best effort: what stays ends with the session.
+    /// Destroys objects, best effort: a remaining one ends with the session.
     mutating func destroy(_ objects: [ObjectHandle]) {
         for object in objects { try? destroyObject(object) }
     }
 
-    /// A key that cannot be destroyed costs the token memory until the session ends, and opens nothing else: the payment
-    /// data is answered all the same.
+    /// Destroys a key, in up to two attempts. A key that cannot be destroyed costs the HSM token memory until the
+    /// session ends, and opens nothing else, so the payment data is answered all the same.
     mutating func destroyTryingTwice(_ key: ObjectHandle) {
         if (try? destroyObject(key)) == nil { try? destroyObject(key) }
     }

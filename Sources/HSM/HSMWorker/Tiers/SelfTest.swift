@@ -5,11 +5,11 @@ import FoundationEssentials
 import PKCS11
 import WorkerProtocol
 
-/// How a self-test went wrong.
+/// The fault that a self-test found.
 struct SelfTestFailure: Error, CustomStringConvertible {
-    /// A fragment of a sentence for a person.
+    /// A fragment of a sentence for an operator.
     let description: String
-    /// The token's own error; nil when what came out was wrong.
+    /// The HSM token's own error; nil when the result was wrong.
     let call: CallError?
 
     init(_ description: String, _ call: CallError? = nil) {
@@ -20,7 +20,7 @@ struct SelfTestFailure: Error, CustomStringConvertible {
 
 extension RestorationTier {
     /// Opens one transaction that is known to be good.
-    /// - Returns: nil when it opened, else why it did not.
+    /// - Returns: nil when it opened, else the fault.
     func openingFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         do throws(UnsuitableKey) {
             return failureToOpen(try TestTransaction(for: key.publicKey), with: key, in: &session)
@@ -30,7 +30,7 @@ extension RestorationTier {
     }
 
     /// Opens a test transaction, and checks that one with a wrong tag is refused.
-    /// - Returns: nil when both went as they must, else what did not.
+    /// - Returns: nil when both succeeded, else the fault.
     func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         let transaction: TestTransaction
         do throws(UnsuitableKey) {
@@ -47,7 +47,8 @@ extension RestorationTier {
         return nil
     }
 
-    /// The same with a test key pair, and with the published one a shared secret that begins with a zero byte.
+    /// Does the same with a test key pair, and with the published pair also for a shared secret that begins with a
+    /// zero byte.
     func selfTestFailure(with key: borrowing TestKeyPair, in session: inout Session) -> SelfTestFailure? {
         let entry = key.entry
         if let failure = selfTestFailure(with: entry, in: &session) { return failure }
@@ -79,11 +80,11 @@ extension RestorationTier {
     }
 }
 
-/// A transaction that this process encrypts to a merchant's public key, with known content: a token that opens it has the
-/// private key and restores as Apple specifies. Used to choose tiers, to test key pairs when they are listed, and to find
-/// out whether the input or the token is the cause of an error.
+/// A transaction that this process encrypts to a merchant's public key, with known content: an HSM token that opens it
+/// has the private key and restores as Apple specifies. It serves to choose tiers, to test key pairs when they are
+/// listed, and to find whether the input or the HSM token is the cause of an error.
 ///
-/// Encrypted by swift-crypto alone, not by the code that opens it.
+/// swift-crypto alone encrypts it, not the code that opens it.
 struct TestTransaction: Sendable {
     let input: Decryption
     let plaintext: [UInt8]
@@ -118,9 +119,9 @@ struct TestTransaction: Sendable {
         }
     }
 
-    /// A random AES-128 key, wrapped for an RSA key as Apple does, or with OAEP over SHA-1, which is a wrong padding where
-    /// SHA-256 is asked for. Both are the same work.
-    /// - Returns: nil where nothing can be encrypted to the key.
+    /// A random AES-128 key, wrapped for an RSA key as Apple does, or with OAEP over SHA-1, which is a wrong padding
+    /// for SHA-256. Both take the same work.
+    /// - Returns: nil if nothing can be encrypted to the key.
     static func wrappedKey(for publicKey: SubjectPublicKeyInfo, isPaddedWell: Bool) -> [UInt8]? {
         guard case .rsa(let modulus, let publicExponent) = publicKey.key else { return nil }
         let key = SymmetricKey(size: .bits128)

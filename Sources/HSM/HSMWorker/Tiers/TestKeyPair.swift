@@ -5,18 +5,18 @@ import PKCS11
 import SecretMemory
 import WorkerProtocol
 
-/// A key pair in the token for a test, as session objects, which are never stored.
+/// A key pair in the HSM token for a test, as session objects, which are never stored.
 struct TestKeyPair: Sendable {
     private let publicKey: ObjectHandle
     private let privateKey: ObjectHandle
     let entry: PrivateKeyEntry
-    /// Whether it is the published pair of ``KnownKeyPair``, and not one that the token generated.
+    /// True for the published pair of ``KnownKeyPair``, false for one that the HSM token generated.
     let isKnown: Bool
 
     init(
         for scheme: RestorationScheme, use: KeyUse = .processing, in session: inout Session
     ) throws(CallError) {
-        // Some tokens take no private key from outside; they generate the pair.
+        // Some HSM tokens take no private key from outside; they generate the pair.
         if let known = try? KnownKeyPair.create(for: scheme, use: use, in: &session) {
             (publicKey, privateKey) = known
             isKnown = true
@@ -48,7 +48,7 @@ struct TestKeyPair: Sendable {
                 [.token(false), .private(true), .sensitive(true), .extractable(false)] + privateUsage))
     }
 
-    /// What a test needs; some tokens take no more.
+    /// The attributes that a test needs; some HSM tokens take no more.
     fileprivate static func usage(
         _ algorithm: KeyAlgorithm, _ use: KeyUse
     ) -> (publicKey: [Attribute], privateKey: [Attribute]) {
@@ -59,7 +59,7 @@ struct TestKeyPair: Sendable {
         }
     }
 
-    /// Best effort: what stays ends with the session.
+    /// Destroys the pair, best effort: a remaining object ends with the session.
     func destroy(in session: inout Session) {
         session.dropKeptObject()
         session.destroy([publicKey, privateKey])
@@ -87,11 +87,11 @@ extension Session {
     }
 }
 
-/// Published key pairs for the known-answer tests; nothing but those tests' transactions is ever encrypted to them. RSA,
-/// because generating a pair in the token would take some tenths of a second at every start of a worker; EC, because the
-/// shared secret can be chosen only when both private keys are known.
+/// Published key pairs for the known-answer tests; only those tests' transactions are ever encrypted to them. RSA,
+/// because generating a pair in the HSM token would take some tenths of a second at every start of a worker. EC,
+/// because the shared secret can be chosen only when both private keys are known.
 enum KnownKeyPair {
-    /// PKCS#8 in base64. Not a secret.
+    /// PKCS#8 in base64; not a secret.
     private static let rsa = """
         MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDI4/Vz5+QEqR98NN9TW2BaXUo0RaZH6/8RUtDvMG+oX6K9OWVp/c8aCyVE\
         tJR8fZ0FNp6FQV6Y0MqTAD4a7wAzV+n36o9gDCdmMtsYVSdxGlIBNt3JzvPRg4YKZ3XyJobGrJnycI33H6yT2KmlG0iCUWOk0msCRN9ZABMb\
@@ -117,7 +117,7 @@ enum KnownKeyPair {
         """
 
     /// An ephemeral private key whose shared secret with the EC pair begins with a zero byte, as one in 256 does: some
-    /// tokens strip it.
+    /// HSM tokens strip it.
     static var ephemeralForLeadingZero: P256.KeyAgreement.PrivateKey? {
         Base64.decode("3MJVrrtC56QFSWyJjjReLRm6m8q8lC2BPQWR49tyg58=").flatMap {
             try? P256.KeyAgreement.PrivateKey(rawRepresentation: $0)

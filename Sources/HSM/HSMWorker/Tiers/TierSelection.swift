@@ -3,18 +3,18 @@ import KeyTypes
 import PKCS11
 import WorkerProtocol
 
-/// The tiers of one token, chosen by making each do its work on a test key pair: mechanism lists lie. What identity keys
-/// sign with is chosen in the same way.
+/// The tiers of one HSM token. Each is tried with a test key pair, because mechanism lists are unreliable. The
+/// mechanisms for identity keys' signatures are chosen in the same way.
 struct TierSelection: Sendable {
     var ecV1: (any RestorationTier)?
     var rsaV1: (any RestorationTier)?
     let signatures: RSASignatures
-    /// Why a version has no tier, or a TLS signature no mechanism, a sentence each.
+    /// A sentence for each version without a tier, or TLS signature without a mechanism: the reason.
     private(set) var shortcomings: [String] = []
     /// True when a version has no tier because tier C is left and is not allowed.
     private(set) var needsExtractableSecret = false
 
-    /// Strongest first.
+    /// The tiers, strongest first.
     private static let candidates: [any RestorationTier] = [
         OneStepDerivationTier(form: .withVectorBits), OneStepDerivationTier(form: .withoutVectorBits),
         ConcatenationTier(form: .withVectorBits), ConcatenationTier(form: .withoutVectorBits), ECDHSecretTier(),
@@ -29,12 +29,12 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// - Parameter deadline: How long a busy token is waited for; it would get too low a tier otherwise.
+    /// - Parameter deadline: The longest wait for a busy HSM token, which would get too low a tier otherwise.
     init(
         in session: inout Session, allowExtractableSecret: Bool, deadline: CallDeadline = CallDeadline(callTimeout: 0)
     ) {
-        // Libraries write to syslog what they cannot do. These tests ask for just that, and the result stands among the
-        // shortcomings: lines in the journal at each start would add nothing.
+        // Libraries write to syslog what they cannot do. These tests ask for just that, and the shortcomings have the
+        // result, so lines in the journal at each start would add nothing.
         let logged = setlogmask(1 << LOG_EMERG)
         defer { setlogmask(logged) }
         var deadline = deadline
@@ -44,7 +44,7 @@ struct TierSelection: Sendable {
         shortcomings += signatures.shortcomings
     }
 
-    /// Whether both have the same tiers and sign alike.
+    /// Returns true if both have the same tiers and make the same signatures.
     func hasSameTiers(as other: TierSelection) -> Bool {
         ecV1?.protection == other.ecV1?.protection && rsaV1?.protection == other.rsaV1?.protection
             && signatures.pss == other.signatures.pss && signatures.pkcs1 == other.signatures.pkcs1
@@ -52,7 +52,7 @@ struct TierSelection: Sendable {
 
     // MARK: Keys
 
-    /// Why no key of this kind can be used; a fragment of a sentence, nil when one can.
+    /// A fragment of a sentence: the reason why no key of this kind can be used, or nil.
     func lack(for algorithm: KeyAlgorithm, _ use: KeyUse) -> String? {
         switch use {
         case .processing:
@@ -63,9 +63,9 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// Makes a key do once what it is for, and nothing else: an identity key signs, a processing key opens a transaction that
-    /// is known to be good. Whether a token refuses a wrong tag is not tested: it does not depend on the key.
-    /// - Returns: nil when it did, or when the token has no means to, else why it did not.
+    /// Makes a key do its work once, and nothing else: an identity key signs, a processing key opens a transaction
+    /// that is known to be good. The refusal of a wrong tag is not tested, since it does not depend on the key.
+    /// - Returns: nil when the key did its work, or when the HSM token has no means to; else the fault.
     func useFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         guard lack(for: entry.publicKey.algorithm, entry.use) == nil else { return nil }
         switch entry.use {
@@ -75,7 +75,7 @@ struct TierSelection: Sendable {
         }
     }
 
-    /// The test of a new pair: a processing key's tier must also refuse a wrong tag.
+    /// Tests a new pair: a processing key's tier must also refuse a wrong tag.
     func selfTestFailure(of entry: PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
         switch entry.use {
         case .processing:
@@ -100,7 +100,7 @@ struct TierSelection: Sendable {
         var former: SelfTestFailure?
         for candidate in Self.candidates where candidate.scheme == scheme {
             guard candidate.protection != .c || allowExtractableSecret else { break }
-            // The second form of the parameters is tried only where the token refused the first: a library that
+            // The second form of the parameters is tried only if the HSM token refused the first: a library that
             // expects one form and gets the other might read past its end.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.isAboutParameters != true { continue }
@@ -122,7 +122,7 @@ struct TierSelection: Sendable {
 }
 
 extension SelfTestFailure {
-    /// Whether the token did not take AES-GCM's parameters.
+    /// Returns true if the HSM token refused AES-GCM's parameters.
     fileprivate var isAboutParameters: Bool {
         guard let call, ["C_DecryptInit", "C_Decrypt"].contains(call.call) else { return false }
         return call.returnValue == .mechanismParameterInvalid || call.returnValue == .argumentsBad

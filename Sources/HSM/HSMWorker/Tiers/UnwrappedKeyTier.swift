@@ -3,13 +3,13 @@ import KeyTypes
 import PKCS11
 import WorkerProtocol
 
-/// RSA_v1, tier A: the token opens the wrapped key (RSA-OAEP with SHA-256) into an AES key that never leaves it.
+/// RSA_v1, tier A: the HSM token opens the wrapped key (RSA-OAEP with SHA-256) into an AES key that never leaves it.
 ///
-/// ``WrappedKey`` says why all failures make the same calls. Here they are, in this order: C_UnwrapKey of what came,
-/// C_GetAttributeValue, C_DecryptInit and C_Decrypt, C_DestroyObject, and C_UnwrapKey once more. Of the two unwrappings
-/// one succeeds and one fails in either case. After a wrong padding the session's substitute key is used up in the place
-/// of the key that did not come out, and the second unwrapping makes the next substitute; after a wrong tag the second is
-/// of a wrong padding made here.
+/// ``WrappedKey`` explains why all failures make the same calls. They are, in this order: C_UnwrapKey of the input,
+/// C_GetAttributeValue, C_DecryptInit and C_Decrypt, C_DestroyObject, and C_UnwrapKey once more. Of the two
+/// unwrappings one succeeds and one fails in either case. After a wrong padding the session's substitute key is used
+/// instead of the missing key, and the second unwrapping makes the next substitute. After a wrong tag the second
+/// unwrapping has a wrong padding that is made here.
 struct UnwrappedKeyTier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
     let protection = ProtectionTier.a
@@ -17,7 +17,8 @@ struct UnwrappedKeyTier: RestorationTier {
     let form: Mechanism.GCMParameterForm
     var parameterForm: Mechanism.GCMParameterForm? { form }
 
-    /// Without CKA_VALUE_LEN: the wrapped key says its size (PKCS#11 v2.40 base §5.13, C_UnwrapKey).
+    /// The attributes without CKA_VALUE_LEN: the wrapped key determines its size (PKCS#11 v2.40 base §5.13,
+    /// C_UnwrapKey).
     private static let template = Template(TransactionKey.attributes)
 
     func open(
@@ -32,7 +33,7 @@ struct UnwrappedKeyTier: RestorationTier {
             symmetricKey = try session.unwrapKey(input.keyMaterial, .rsaOAEPSHA256, with: key.working, Self.template)
         } catch {
             guard error.mayBeCausedByInput else {
-                // Where the session or the login is gone, so is the substitute.
+                // If the session or the login is gone, so is the substitute.
                 session.dropKeptObject()
                 throw .hsmToken(error)
             }
@@ -52,8 +53,8 @@ struct UnwrappedKeyTier: RestorationTier {
         throw .refused(nil)
     }
 
-    /// - Returns: A failure for a symmetric key of another size: it would open what was sealed with it, and no tier
-    ///   takes it. Apple's have 16 bytes.
+    /// - Returns: A failure for a symmetric key of another size: it would open data that was sealed with it, and no
+    ///   tier takes it. Apple's have 16 bytes.
     private func decrypt(
         _ ciphertext: [UInt8], _ key: ObjectHandle, _ substitute: ObjectHandle, _ session: inout Session
     ) -> Result<[UInt8], RestorationError> {
@@ -68,7 +69,7 @@ struct UnwrappedKeyTier: RestorationTier {
         return result
     }
 
-    /// The session's key that opens nothing, unwrapped as the others are.
+    /// The session's key that opens nothing, unwrapped like the others.
     private func makeSubstitute(
         _ key: borrowing PrivateKeyEntry, _ session: inout Session
     ) throws(RestorationError) -> ObjectHandle {
@@ -89,14 +90,14 @@ struct UnwrappedKeyTier: RestorationTier {
         if session.keptObject == nil {
             session.keptObject = made
         } else {
-            // A token that does not look at the padding.
+            // This HSM token does not check the padding.
             session.destroyTryingTwice(made)
         }
     }
 }
 
 extension Session {
-    /// Best effort: what stays ends with the session.
+    /// Destroys the kept object, best effort: a remaining one ends with the session.
     mutating func dropKeptObject() {
         if let keptObject { try? destroyObject(keptObject) }
         keptObject = nil

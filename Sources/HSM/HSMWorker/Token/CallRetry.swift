@@ -79,7 +79,7 @@ extension CallError {
         }
     }
 
-    /// The token is in another slot now, or in none.
+    /// The HSM token is in another slot now, or in none.
     var isTokenGone: Bool {
         switch returnValue {
         case .slotIdentifierInvalid?, .tokenNotPresent?, .tokenNotRecognized?, .deviceRemoved?: true
@@ -90,7 +90,7 @@ extension CallError {
     /// The cause of the failure is not the key that the call was made with.
     var isUnrelatedToKey: Bool { isBusy || isSessionLost || isTokenGone || returnValue == .userNotLoggedIn }
 
-    /// The token refuses this PIN.
+    /// The HSM token refuses this PIN.
     var isPINRefused: Bool {
         switch returnValue {
         case .pinIncorrect?, .pinInvalid?, .pinLengthRange?: true

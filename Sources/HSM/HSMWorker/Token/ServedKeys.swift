@@ -55,8 +55,8 @@ extension OpenToken {
     }
 
     /// Searches for a key again and tests it, after its object or its working copy turned out to be gone. If the HSM
-    /// token does not show the key any more, the old entry is kept, so that calls with that key fail as "lost by the
-    /// token" and not as "no such key".
+    /// token does not show the key any more, the old entry is kept, so that calls with that key fail as "lost by
+    /// the HSM token" and not as "no such key".
     func findAgain(_ entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
         let hash = entry.publicKey.publicKeyHash
         // Another thread may have replaced it already.

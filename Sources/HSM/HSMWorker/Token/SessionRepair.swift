@@ -14,7 +14,7 @@ extension OpenToken {
         try logInAgain(&session, &deadline)
     }
 
-    /// Replaces a session that failed; waits within the deadline while the token has no room for another.
+    /// Replaces a session that failed; waits within the deadline while the HSM token has no room for another.
     func reopen(_ session: inout Session, _ deadline: inout CallDeadline) throws(WorkerFailure) {
         do {
             try deadline.retryingWhileBusy { () throws(CallError) in try reopen(&session) }
