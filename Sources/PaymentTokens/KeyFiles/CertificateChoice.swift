@@ -3,17 +3,18 @@ internal import Foundation
 internal import SwiftASN1
 internal import X509
 
-/// The merchant's certificate among all that a file holds, and its issuer's word for it.
+/// The merchant's certificate among all certificates of a file, and its issuer's certificate.
 struct CertificateChoice {
     let chosen: FoundCertificate
-    /// All that the file holds, each once.
+    /// All certificates of the file, each once.
     let all: [FoundCertificate]
-    /// The issuer that lies beside it and whose signature was checked.
+    /// The issuer's certificate from the same file, with which the signature was checked.
     let issuer: FoundCertificate?
 
     /// - Parameters:
     ///   - certificates: DER, at least one.
-    ///   - fits: Which of them are for the private key that lies in the same file; all, when there is none.
+    ///   - fits: Returns true for a certificate of the private key in the same file, and always when the file has no
+    ///     key.
     init(
         among certificates: [[UInt8]], of path: String, where fits: ([UInt8]) -> Bool = { _ in true }
     ) throws(KeyFileError) {
@@ -27,7 +28,8 @@ struct CertificateChoice {
     private static func choose(
         among all: [FoundCertificate], candidates: [FoundCertificate], _ path: String
     ) throws(KeyFileError) -> FoundCertificate {
-        // One alone, or the key's only one, is passed on whatever it is: the daemon says best what is wrong with it.
+        // A single certificate, or the key's only one, is passed on without a check: the daemon's message for a wrong
+        // certificate is more precise.
         if let only = candidates.first, candidates.count == 1 {
             guard only.certificate != nil else {
                 throw KeyFileError(
@@ -52,8 +54,8 @@ struct CertificateChoice {
                     + "each from a file of its own.")
     }
 
-    /// Certificates of the issuer's name decide only together with its signature: a chain that was put together from
-    /// two downloads, or changed on its way, shows here.
+    /// The certificate that has the issuer's name and whose key verifies the signature. The check of the signature
+    /// finds a chain that was put together from two downloads, or was changed on its way.
     private static func issuer(
         of chosen: FoundCertificate, among all: [FoundCertificate], _ path: String
     ) throws(KeyFileError) -> FoundCertificate? {
@@ -78,7 +80,7 @@ struct CertificateChoice {
         return certificates.count > 5 ? "\(shown); and \(certificates.count - 5) more" : shown
     }
 
-    /// What was taken from a file that holds several; nil where there was nothing to choose.
+    /// A sentence that names the certificate taken from several; nil when there was no choice.
     var note: String? {
         guard all.count > 1 else { return nil }
         let word = issuer.map { ", signed by \($0.description)" } ?? "; its issuer is not in the file"
@@ -86,8 +88,8 @@ struct CertificateChoice {
     }
 }
 
-/// One of a file's certificates, with its role told from the extensions in which Apple's certificates differ. That is
-/// enough to choose one of several; whether the chosen one is suitable is checked by the daemon.
+/// One certificate of a file, with its role, which is derived from the extensions in which Apple's certificates
+/// differ. The role suffices to choose among several; the daemon checks that the chosen one is suitable.
 struct FoundCertificate {
     enum Role: Equatable {
         /// Apple's merchant extension, no authority, no TLS client.
@@ -95,12 +97,12 @@ struct FoundCertificate {
         case merchantIdentity
         case authority
         case other
-        /// Begins like a certificate, and is none that swift-certificates reads.
+        /// Starts like a certificate, but swift-certificates cannot read it.
         case unreadable
     }
 
     let der: [UInt8]
-    /// Nil when it is unreadable.
+    /// The parsed certificate; nil when it is unreadable.
     let certificate: Certificate?
     let role: Role
 
@@ -123,7 +125,8 @@ struct FoundCertificate {
             .flatMap { String($0.value) } ?? ""
     }
 
-    /// "NAME, serial 0A1B, until 2028-01-31" with what it is: for people, so without what a terminal would obey.
+    /// "NAME, serial 0A1B, until 2028-01-31" and the kind. It is printed on terminals, so control characters become
+    /// "?".
     var description: String {
         guard let certificate else { return "an unreadable certificate" }
         let name = Self.commonName(of: certificate)

@@ -2,17 +2,17 @@ internal import SwiftASN1
 
 /// A merchant's certificate from a file: X.509 in PEM or DER, alone or among others in PEM or PKCS#7.
 ///
-/// Of several certificates the Payment Processing Certificate is taken, and its issuer's signature is checked when the
-/// issuer's certificate is in the same file. Whether it is the right merchant's certificate is checked by the daemon;
-/// here it is only told from everything else that people have in such files.
+/// Of several certificates, the Payment Processing Certificate is taken. Its issuer's signature is checked when the
+/// issuer's certificate is in the same file. This type only tells a merchant's certificate from other files; the
+/// daemon checks that it belongs to the right merchant.
 public struct CertificateFile: Sendable, Equatable {
-    /// The certificate's DER, one that swift-certificates reads.
+    /// The certificate's DER, which swift-certificates can read.
     public let der: [UInt8]
-    /// Which certificate was taken, and who signed it, where the file holds several: one sentence for a person,
-    /// beginning with the path.
+    /// One sentence for the user when the file has several certificates: the one taken, and who signed it. It begins
+    /// with the path.
     public let note: String?
 
-    /// - Parameter path: At most 64 KiB. A private key in the same file does not disturb.
+    /// - Parameter path: A file of at most 64 KiB. A private key in the same file is ignored.
     public init(path: String) throws(KeyFileError) {
         let file = try RecognisedFile(path: path, secret: false)
         let contents = file.contents
@@ -65,24 +65,25 @@ extension PKCS7Bundle.Fault {
     }
 }
 
-/// PKCS#7 as a way to carry certificates: SignedData without a signer (RFC 5652 §5.1, RFC 8551 §3.2.1), what `.p7b`,
-/// `.p7c` and `openssl crl2pkcs7` are. Indefinite lengths are read, as streaming writers make them.
+/// PKCS#7 as a container for certificates: SignedData without a signer (RFC 5652 §5.1, RFC 8551 §3.2.1). Such files
+/// are `.p7b`, `.p7c` and the output of `openssl crl2pkcs7`. Indefinite lengths are read, because streaming writers
+/// use them.
 enum PKCS7Bundle {
     enum Fault: Error, Equatable {
-        /// Not one whole, well-formed ContentInfo.
+        /// Not exactly one well-formed ContentInfo.
         case malformed
-        /// Encrypted, plain data and other content types.
+        /// Encrypted data, plain data and other content types.
         case notSignedData
-        /// A signed message, which carries its signers' certificates and nobody else's.
+        /// A signed message, which carries only its signers' certificates.
         case signed
         /// More than ``maximumCount`` certificates.
         case tooMany
     }
 
-    /// More than any chain has.
+    /// More certificates than any real chain has.
     static let maximumCount = 32
 
-    /// The certificates' own bytes in the file's order; attribute certificates and revocation lists are left.
+    /// The encoded certificates in the file's order. Attribute certificates and revocation lists are skipped.
     ///
     ///     ContentInfo ::= SEQUENCE { contentType, content [0] EXPLICIT ANY }
     ///     SignedData ::= SEQUENCE { version, digestAlgorithms SET, encapContentInfo SEQUENCE,
@@ -127,6 +128,6 @@ extension ASN1Identifier {
 }
 
 extension ASN1ObjectIdentifier {
-    /// RFC 5652 §5.1.
+    /// SignedData, RFC 5652 §5.1.
     fileprivate static let signedData: ASN1ObjectIdentifier = [1, 2, 840, 113_549, 1, 7, 2]
 }

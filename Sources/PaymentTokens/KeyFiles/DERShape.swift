@@ -1,10 +1,10 @@
-/// Tells from its outer tags and lengths what a DER (or BER) document is. It validates nothing: whoever reads the
-/// document afterwards does.
+/// Recognises the kind of a DER (or BER) document from its outer tags and lengths. It validates nothing; the code that
+/// reads the document afterwards does.
 enum DERShape {
     static func content(of bytes: Span<UInt8>) -> FileContent {
         guard bytes.count >= 2, bytes[0] == Tag.sequence else { return .unknown }
         if bytes[1] == 0x80 { return indefiniteContent(of: bytes) }
-        // What follows the outer element is the reader's affair; something cut off is nothing.
+        // Bytes after the outer element are left to the reader. A document that is cut off is unknown.
         guard let outer = element(bytes, at: 0, limit: bytes.count) else { return .unknown }
         let parts = elements(bytes, in: outer.contents, upTo: 4)
         guard let first = parts.first else { return .unknown }
@@ -18,7 +18,7 @@ enum DERShape {
         }
     }
 
-    /// Elements of definite length that stand one after the other, each whole; what follows the last whole one is left.
+    /// Consecutive elements of definite length. Bytes after the last complete element are ignored.
     static func elements(of bytes: [UInt8]) -> [[UInt8]] {
         let span = bytes.span
         var found: [[UInt8]] = []
@@ -41,7 +41,7 @@ enum DERShape {
         case (1, Tag.octetString): return .privateKey(.sec1)
         case (0, Tag.integer): return parts.count >= 4 ? .privateKey(.pkcs1) : .unknown
         case (3, Tag.sequence): return .pkcs12
-        // RSAPublicKey (RFC 8017 §A.1.1): two numbers and nothing else.
+        // RSAPublicKey (RFC 8017 §A.1.1): exactly two numbers.
         case (_, Tag.integer): return parts.count == 2 ? .publicKey : .unknown
         default: return .unknown
         }
@@ -63,8 +63,8 @@ enum DERShape {
         switch inner.first?.tag {
         case Tag.context0: return .certificate
         case Tag.integer where inner.count >= 3:
-            // After the number: a certificate of version 1 has an algorithm, as a revocation list has, and then its
-            // issuer and validity; a request has a name, then a key.
+            // The elements after the number differ. A certificate of version 1 has an algorithm, like a revocation
+            // list, then its issuer and validity. A request has a name, then a key.
             let second = elements(bytes, in: inner[1].contents, upTo: 1).first
             if second?.tag == Tag.objectIdentifier {
                 return inner.count >= 4 && inner[3].tag == Tag.sequence ? .certificate : .revocationList
@@ -75,7 +75,8 @@ enum DERShape {
         }
     }
 
-    /// BER of indefinite length (X.690 §8.1.3.6): CMS and PKCS#12 come so from streaming writers.
+    /// The content of BER with an indefinite length (X.690 §8.1.3.6). Streaming writers produce CMS and PKCS#12 in
+    /// this form.
     private static func indefiniteContent(of bytes: Span<UInt8>) -> FileContent {
         guard bytes.count >= 5 else { return .unknown }
         if bytes[2] == Tag.objectIdentifier { return .pkcs7 }
@@ -109,14 +110,14 @@ enum DERShape {
         return found
     }
 
-    /// One element of definite length that lies wholly before `limit` (X.690 §8.1.3).
+    /// One element of definite length that ends before `limit` (X.690 §8.1.3).
     private static func element(_ bytes: Span<UInt8>, at start: Int, limit: Int) -> DERElement? {
         guard limit - start >= 2 else { return nil }
         var position = start + 2
         var length = Int(bytes[start + 1])
         if length >= 0x80 {
             let count = length & 0x7F
-            // Files have at most 64 KiB, so three octets say every length that can occur.
+            // Files have at most 64 KiB, so three octets can express every length that occurs.
             guard (1...3).contains(count), limit - position >= count else { return nil }
             length = 0
             for _ in 0..<count {

@@ -1,13 +1,13 @@
 internal import Encodings
 
-/// What a file holds, told from its own bytes and never from its name.
+/// The kind of content in a file, recognised from its bytes and never from its name.
 enum FileContent: Sendable, Equatable {
     case certificate
     case certificateRequest
     case revocationList
     case privateKey(PrivateKeyForm)
     case publicKey
-    /// PKCS#12 (RFC 7292): a private key with its certificate, under a password.
+    /// PKCS#12 (RFC 7292): a private key with its certificate, encrypted under a password.
     case pkcs12
     /// PKCS#7 or CMS: certificates without a key.
     case pkcs7
@@ -28,13 +28,13 @@ enum FileContent: Sendable, Equatable {
         case sec1
         /// RSAPrivateKey, RFC 8017 §A.1.2.
         case pkcs1
-        /// A PEM block encrypted by RFC 1421's headers, OpenSSL's older habit.
+        /// A PEM block encrypted with RFC 1421's headers, OpenSSL's older format.
         case encryptedTraditional
         /// DSA and others that no payment token uses.
         case other(String)
     }
 
-    /// With its article, to stand after "is".
+    /// The name with its article, for use after "is".
     var name: String {
         switch self {
         case .certificate: "a certificate"
@@ -55,14 +55,14 @@ enum FileContent: Sendable, Equatable {
         }
     }
 
-    /// The content that a file should have, as a refusal names it.
+    /// The content that a file should have, in the words of the message.
     enum Wanted: String {
         case privateKey = "a private key"
         case certificate = "a certificate"
         case pkcs12 = "a PKCS#12 bundle with a private key and its certificate"
     }
 
-    /// The refusal of a file with this content in place of what is wanted.
+    /// The error for a file that has this content instead of the wanted one.
     func refusal(insteadOf wanted: Wanted, path: String, inPEM: Bool) -> KeyFileError {
         let file = ShellWord.of(path)
         var kind = KeyFileError.Kind.unsuitable

@@ -1,25 +1,25 @@
-/// Why a file cannot be used: what was wrong, with which file, and what to do. It never contains a piece of the file.
+/// A file that cannot be used: the file, the fault and what to do. It never contains any part of the file's content.
 public struct KeyFileError: Error, Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
         /// The file cannot be opened or read, is empty or too large.
         case unreadable
-        /// Others than the file's owner may read a secret.
+        /// Accounts other than the file's owner may read a secret.
         case exposed
-        /// The file holds something else than what is needed, or it is damaged.
+        /// The file has another kind of content than the one needed, or it is damaged.
         case unsuitable
-        /// The private key is encrypted and there is no password, or it is the wrong one.
+        /// The private key is encrypted, and the password is missing or wrong.
         case locked
-        /// Encrypted with a cipher that this machine lacks.
+        /// The file is encrypted with a cipher that this machine lacks.
         case unavailable
         /// The certificate is for another key.
         case mismatched
-        /// A form that this version does not read.
+        /// A format that this version does not read.
         case notYetSupported
     }
 
     public let kind: Kind
     public let path: String
-    /// One or two sentences for a person, beginning with the path.
+    /// One or two sentences for the user, beginning with the path.
     public let message: String
 
     public init(_ kind: Kind, path: String, _ sentence: String) {

@@ -1,26 +1,27 @@
-// What people have keys and certificates in, read for paytokenctl's imports: PEM, DER, PKCS#7, PKCS#12.
+// The files in which merchants keep keys and certificates, read for paytokenctl's imports: PEM, DER, PKCS#7, PKCS#12.
 //
-// A file is read once, bounded, into locked memory (RecognisedFile.swift), and told from its own bytes, never from its name
-// (FileContent, DERShape, PEMText). MerchantKeyFiles below is the way in for a key with its certificate, CertificateFile for a
-// certificate alone; of several certificates CertificateChoice picks the merchant's.
+// A file of bounded size is read once into locked memory (RecognisedFile.swift). Its kind is recognised from its
+// bytes, never from its name (FileContent, DERShape, PEMText). Start with MerchantKeyFiles below for a key with its
+// certificate, or with CertificateFile for a certificate alone. CertificateChoice chooses the merchant's certificate
+// among several.
 //
-// Guaranteed: a KeyFileError says what the file is instead of what was needed, and what to do, and repeats nothing of its
-// content; private keys stay in memory that is wiped. Whether a certificate is the right one is checked by the daemon.
-// `unsafe` is here because of libcrypto, which decodes what swift-crypto cannot.
+// Guaranteed: a KeyFileError says what the file is, what was needed and what to do, and repeats none of the content.
+// Private keys stay in memory that is wiped. The daemon, not this module, checks that a certificate is the right one.
+// The module uses `unsafe` for libcrypto, which decodes the formats that swift-crypto cannot.
 
 internal import SecretMemory
 
-/// A merchant's private key and the certificate for it, from the files that people have them in.
+/// A merchant's private key and its certificate, from files.
 public struct MerchantKeyFiles: ~Copyable, Sendable {
     public let privateKey: PrivateKeyFile
-    /// For the public half of ``privateKey``: checked.
+    /// The certificate, checked to be for the public half of ``privateKey``.
     public let certificate: CertificateFile
 
-    /// Two files.
+    /// Reads the key and the certificate from two files.
     ///
     /// - Parameters:
     ///   - privateKey: PKCS#8, SEC 1 or PKCS#1; see ``PrivateKeyFile``.
-    ///   - passwordFile: For an encrypted PKCS#8 key.
+    ///   - passwordFile: The file with the password of an encrypted PKCS#8 key.
     ///   - certificate: X.509 or PKCS#7; see ``CertificateFile``.
     public init(privateKey: String, passwordFile: String?, certificate: String) throws(KeyFileError) {
         let file = try CertificateFile(path: certificate)
@@ -30,10 +31,10 @@ public struct MerchantKeyFiles: ~Copyable, Sendable {
         self.certificate = file
     }
 
-    /// A PKCS#12 bundle; see ``PKCS12File``.
+    /// Reads a PKCS#12 bundle; see ``PKCS12File``.
     ///
-    /// - Parameter certificate: A file with the certificate instead of the bundle's, such as a renewed one for the same
-    ///   key. Needed when the bundle holds none.
+    /// - Parameter certificate: A file with another certificate than the bundle's, such as a renewed one for the same
+    ///   key. It is required when the bundle has none.
     public init(pkcs12: String, passwordFile: String?, certificate: String?) throws(KeyFileError) {
         let bundle = try PKCS12File(path: pkcs12, passwordFile: passwordFile)
         let key: PrivateKeyFile

@@ -1,16 +1,16 @@
 internal import Encodings
 internal import SecretMemory
 
-/// One block of a PEM file (RFC 7468), by its place in the file.
+/// One block of a PEM file (RFC 7468), by its position in the file.
 struct PEMBlock: Sendable, Equatable {
-    /// Between `-----BEGIN ` and `-----`.
+    /// The text between `-----BEGIN ` and `-----`.
     var label: String
-    /// The base64 text, line ends included, headers not.
+    /// The range of the base64 text, with line ends and without headers.
     var text: Range<Int>
-    /// RFC 1421's `Proc-Type: 4,ENCRYPTED` stands before the text.
+    /// RFC 1421's `Proc-Type: 4,ENCRYPTED` precedes the text.
     var isEncrypted: Bool
 
-    /// What the label says; nil for a label that is not known here.
+    /// The content named by the label; nil for an unknown label.
     var content: FileContent? {
         switch label {
         case "CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE": .certificate
@@ -31,14 +31,14 @@ struct PEMBlock: Sendable, Equatable {
 
 enum PEMText {
     enum Fault: Error, Equatable {
-        /// A block begins and never ends.
+        /// A block has no end line.
         case unterminated(label: String)
         /// Not base64 between the lines that begin and end the block.
         case notBase64
     }
 
-    /// The blocks of a file in their order; none when it is not PEM. Text around the blocks is allowed
-    /// (RFC 7468 §5.2), as are Windows line ends.
+    /// The blocks of a file in their order; none when it is not PEM. Other text around the blocks is allowed (RFC 7468
+    /// §5.2), and so are Windows line ends.
     static func blocks(in bytes: Span<UInt8>) throws(Fault) -> [PEMBlock] {
         var blocks: [PEMBlock] = []
         var open: PEMBlock?
@@ -55,7 +55,7 @@ enum PEMText {
                     blocks.append(block)
                     open = nil
                 } else if contains(bytes, line.range, UInt8(ascii: ":")) {
-                    // A header: the text begins after the last one.
+                    // This line is a header. The text begins after the last header.
                     if starts(bytes, line.range, with: "Proc-Type: 4,ENCRYPTED") { block.isEncrypted = true }
                     block.text = position..<position
                     open = block
@@ -69,7 +69,7 @@ enum PEMText {
         return blocks
     }
 
-    /// Decodes base64 (RFC 4648 §4) from wiped memory into wiped memory: no `String`, no `Data` in between.
+    /// Decodes base64 (RFC 4648 §4) from wiped memory into wiped memory, without a `String` or `Data` in between.
     static func decode(_ text: Span<UInt8>) throws(Fault) -> SecretBytes {
         try unsafe SecretBytes(capacity: text.count / 4 * 3 + 3) { output throws(Fault) in
             var count = 0
@@ -92,7 +92,7 @@ enum PEMText {
                     }
                 }
             }
-            // Two or four bits are left over where one or two `=` stand, and none otherwise.
+            // One `=` leaves two bits over, two leave four, and none leaves none.
             switch (held, padding) {
             case (0, 0) where count > 0, (2, 1), (4, 2): return count
             default: throw .notBase64
@@ -100,13 +100,13 @@ enum PEMText {
         }
     }
 
-    /// The line that begins at `start` without blanks around it, and where the next one begins.
+    /// The line that begins at `start`, without surrounding blanks, and the start of the next line.
     private static func trimmedLine(_ bytes: Span<UInt8>, from start: Int) -> (range: Range<Int>, next: Int) {
         var end = start
         while end < bytes.count, bytes[end] != UInt8(ascii: "\n") { end += 1 }
         let next = min(end + 1, bytes.count)
         var first = start
-        // The mark that some editors put before UTF-8 text.
+        // The byte order mark that some editors write before UTF-8 text.
         if start == 0, end - first >= 3, bytes[0] == 0xEF, bytes[1] == 0xBB, bytes[2] == 0xBF { first += 3 }
         while end > first, bytes[end - 1] == UInt8(ascii: "\r") || bytes[end - 1] == UInt8(ascii: " ") { end -= 1 }
         return (first..<end, next == start ? start + 1 : next)
@@ -120,7 +120,8 @@ enum PEMText {
     private static func boundaryLabel(_ bytes: Span<UInt8>, _ line: Range<Int>, _ prefix: StaticString) -> String {
         var label: [UInt8] = []
         for index in line.lowerBound + prefix.utf8CodeUnitCount..<line.upperBound - 5 {
-            // Labels go into messages: printable ASCII only, and no longer than any real one.
+            // Labels appear in messages, so only printable ASCII is allowed, and no more characters than any real
+            // label has.
             guard label.count < 40 else { break }
             label.append((0x20...0x7E).contains(bytes[index]) ? bytes[index] : UInt8(ascii: "?"))
         }

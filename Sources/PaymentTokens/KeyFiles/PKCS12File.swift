@@ -2,20 +2,20 @@ internal import CLibcrypto
 internal import Encodings
 internal import SecretMemory
 
-/// A merchant's private key with its certificate from a PKCS#12 bundle (RFC 7292), `.p12` or `.pfx`: what Apple's
-/// Keychain and old programs export, RC2-40 and 3DES included, as well as new ones with AES.
+/// A merchant's private key with its certificate from a PKCS#12 bundle (RFC 7292), `.p12` or `.pfx`. Bundles from
+/// Apple's Keychain and old programs, with RC2-40 or 3DES, are read, and new ones with AES.
 ///
-/// The bundle must hold one private key. Of its certificates the key's own is taken; its issuer's signature is checked
-/// when the issuer lies beside it.
+/// The bundle must have exactly one private key. Of its certificates, the key's own is taken. Its issuer's signature
+/// is checked when the issuer's certificate is in the bundle.
 public struct PKCS12File: ~Copyable, Sendable {
     public let privateKey: PrivateKeyFile
-    /// The bundle's certificates in its order, DER.
+    /// The bundle's certificates in DER, in the bundle's order.
     private let certificates: [[UInt8]]
 
     /// - Parameters:
-    ///   - path: At most 64 KiB. Refused when others than its owner and group may read it.
-    ///   - passwordFile: A file with the password on one line; an empty one is the empty password. Without it a bundle
-    ///     without a password, or with the empty one, opens.
+    ///   - path: A file of at most 64 KiB. It is refused when accounts other than its owner and group may read it.
+    ///   - passwordFile: A file with the password on one line; an empty file is the empty password. Without this file,
+    ///     only a bundle without a password, or with the empty one, opens.
     public init(path: String, passwordFile: String? = nil) throws(KeyFileError) {
         _ = WipedLibcrypto.isInstalled
         let bundle = try Self.bundle(path)
@@ -28,7 +28,7 @@ public struct PKCS12File: ~Copyable, Sendable {
         var contents = unsafe clibcrypto_pkcs12_contents()
         var certificates = [UInt8](repeating: 0, count: bundle.count)
         var result = CLIBCRYPTO_PKCS12_FAILED
-        // What is inside is never longer than what it lies in, but for a byte or two of DER instead of BER.
+        // The content is never longer than the bundle, except for a byte or two when BER becomes DER.
         let pkcs8 = unsafe SecretBytes(capacity: bundle.count + 16) { output in
             unsafe bundle.withUnsafeBytes { bundle in
                 unsafe password.withUnsafeBytes { password in
@@ -66,8 +66,8 @@ public struct PKCS12File: ~Copyable, Sendable {
 
     /// The certificate for the key.
     ///
-    /// - Parameter path: The bundle's, for the sentences.
-    /// - Throws: ``KeyFileError`` when there is none, none for the key, or more than one that Apple issued.
+    /// - Parameter path: The bundle's path, for messages.
+    /// - Throws: ``KeyFileError`` when there is no certificate, none for the key, or more than one that Apple issued.
     public func certificate(inBundle path: String) throws(KeyFileError) -> CertificateFile {
         guard !certificates.isEmpty else {
             throw KeyFileError(

@@ -3,24 +3,24 @@ public import SecretMemory
 
 /// A merchant's private key from a file: P-256 or RSA-2048, in PEM or DER, as PKCS#8, SEC 1 or PKCS#1.
 ///
-/// What the file holds is told from its bytes, not from its name. The bytes go from the file into locked, wiped
-/// memory; the key's decoding is libcrypto's, whose memory is not locked, but wiped when it is freed. So the program
-/// that uses this ends soon and writes no core dump.
+/// The kind of file is recognised from its bytes, not from its name. The bytes go from the file into locked, wiped
+/// memory. libcrypto decodes the key in memory that is not locked, but is wiped when freed. A program that uses this
+/// type must therefore end soon and write no core dump.
 public struct PrivateKeyFile: ~Copyable, Sendable {
     public enum Algorithm: String, Sendable, Equatable {
-        /// On P-256.
+        /// EC on P-256.
         case ec = "EC"
-        /// With 2048 bits.
+        /// RSA with 2048 bits.
         case rsa = "RSA"
     }
 
     public let algorithm: Algorithm
-    /// PrivateKeyInfo in DER (RFC 5958), the same bytes for every form that the file may have; an EC key with its curve
-    /// by name and its public key.
+    /// PrivateKeyInfo in DER (RFC 5958): the same bytes for every format of the file. An EC key has its curve by name,
+    /// and its public key.
     public let pkcs8: SecretBytes
 
     /// - Parameters:
-    ///   - path: At most 64 KiB. Refused when others than its owner and group may read it.
+    ///   - path: A file of at most 64 KiB. It is refused when accounts other than its owner and group may read it.
     ///   - passwordFile: A file with the password of an encrypted PKCS#8 key, on one line.
     public init(path: String, passwordFile: String? = nil) throws(KeyFileError) {
         _ = WipedLibcrypto.isInstalled
@@ -33,7 +33,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         try self.init(der, form, password: password, path: path, passwordFile: passwordFile)
     }
 
-    /// A key in plain DER that was taken out of another file.
+    /// Reads a key in plain DER that was taken from another file.
     init(plain der: borrowing SecretBytes, path: String) throws(KeyFileError) {
         try self.init(
             der, CLIBCRYPTO_PRIVATE_KEY_PLAIN, password: SecretBytes(count: 0), path: path, passwordFile: nil)
@@ -45,7 +45,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
     ) throws(KeyFileError) {
         var description = [CChar](repeating: 0, count: 80)
         var result = CLIBCRYPTO_PRIVATE_KEY_FAILED
-        // PKCS#8 of a key can be longer than the form it came in, by an algorithm identifier and a public key.
+        // PKCS#8 can be longer than the key's original format, by an algorithm identifier and a public key.
         let pkcs8 = unsafe SecretBytes(capacity: der.count + 512) { output in
             var count = output.count
             unsafe der.withUnsafeBytes { der in
@@ -69,7 +69,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         self.pkcs8 = pkcs8
     }
 
-    /// Whether the certificate is for this key's public half.
+    /// Returns true if the certificate is for this key's public half.
     public func fits(_ certificate: CertificateFile) -> Bool { fits(certificate.der) }
 
     func fits(_ certificate: [UInt8]) -> Bool {
@@ -82,7 +82,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
         }
     }
 
-    /// The one private key of a file that may hold certificates and parameters beside it.
+    /// The only private key of a file that may also have certificates and parameters.
     private static func privateKey(
         in file: borrowing RecognisedFile
     ) throws(KeyFileError) -> (form: FileContent.PrivateKeyForm, block: PEMBlock?) {
@@ -91,7 +91,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
             switch content {
             case .privateKey(.encryptedTraditional), .privateKey(.other): continue
             case .privateKey(let form): found.append((form, block))
-            // Parameters stand before the key that `openssl ecparam -genkey` writes.
+            // `openssl ecparam -genkey` writes parameters before the key.
             default: continue
             }
         }
@@ -141,15 +141,15 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
 
 /// The password of a private key's file.
 enum KeyPassword {
-    /// The iterations of a password's derivation that are allowed to one file, all its parts together: programs use 2,048 to some
+    /// The iterations of password derivation allowed for all parts of one file together. Programs use 2,048 to some
     /// 600,000. Five million take seconds.
     static let maximumIterations: UInt = 5_000_000
 
-    /// Reads it from a file under the rules for every secret's file.
+    /// Reads the password from a file under the rules for all files with secrets.
     ///
     /// - Parameters:
-    ///   - emptyIsPassword: A file with nothing or one newline in it is the empty password, which PKCS#12 bundles may
-    ///     have.
+    ///   - emptyIsPassword: True if an empty file, or one with only a newline, is the empty password, which PKCS#12
+    ///     bundles may have.
     static func read(fromFile path: String, emptyIsPassword: Bool) throws(KeyFileError) -> SecretBytes {
         do {
             return try SecretBytes(contentsOfFile: path)
@@ -160,8 +160,10 @@ enum KeyPassword {
     }
 }
 
-/// libcrypto's memory, wiped when it is freed: its decoders leave pieces of private keys and passwords behind otherwise.
+/// Makes libcrypto wipe memory when it is freed: without this, its decoders leave parts of private keys and passwords
+/// in memory.
 enum WipedLibcrypto {
-    /// To be read before any secret goes in. False when libcrypto was in use before, and keeps its habits.
+    /// Read this property before any secret enters the process. False when libcrypto was used before, and so keeps its
+    /// own functions.
     static let isInstalled = clibcrypto_wipe_freed_memory() == 1
 }

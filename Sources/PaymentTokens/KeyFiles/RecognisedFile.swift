@@ -2,13 +2,13 @@ internal import Encodings
 internal import Glibc
 internal import SecretMemory
 
-/// A file's bytes with what they turned out to be.
+/// A file's bytes with their recognised content.
 struct RecognisedFile: ~Copyable {
     let path: String
     private let bytes: SecretBytes
-    /// Empty when the file is not PEM.
+    /// The PEM blocks; empty when the file is not PEM.
     let blocks: [PEMBlock]
-    /// What a file in DER holds; nil when it is PEM.
+    /// The content of a DER file; nil for PEM.
     private let binary: FileContent?
 
     var isPEM: Bool { binary == nil }
@@ -27,20 +27,21 @@ struct RecognisedFile: ~Copyable {
         self.bytes = bytes
     }
 
-    /// What the file holds, in order, each with the block that it stands in.
+    /// The file's content in order, each part with its PEM block.
     var contents: [(content: FileContent, block: PEMBlock?)] {
         if let binary { return [(binary, nil)] }
         return blocks.map { ($0.content ?? .unknown, $0) }
     }
 
-    /// The refusal of the file in place of what is wanted: names what else it holds, parameters only when there is nothing but them.
+    /// The error for a file that lacks the wanted content. It names the content found; parameters only when there is
+    /// no other content.
     func refusal(insteadOf wanted: FileContent.Wanted) -> KeyFileError {
         let contents = contents.map(\.content)
         let found = contents.first { $0 != .parameters } ?? .parameters
         return found.refusal(insteadOf: wanted, path: path, inPEM: isPEM)
     }
 
-    /// The DER of one block, or the whole file when it is DER.
+    /// The DER of one block, or of the whole file when the file is DER.
     func der(of block: PEMBlock?) throws(KeyFileError) -> SecretBytes {
         guard let block else { return bytes.duplicate() }
         do throws(PEMText.Fault) {
@@ -63,7 +64,7 @@ struct RecognisedFile: ~Copyable {
         }
     }
 
-    /// Forms that are not DER but are known by how they begin.
+    /// Formats that are not DER, recognised from their first bytes.
     private static func binaryContent(of bytes: Span<UInt8>) -> FileContent {
         func begins(_ prefix: [UInt8]) -> Bool {
             guard bytes.count >= prefix.count else { return false }
@@ -78,7 +79,7 @@ struct RecognisedFile: ~Copyable {
 }
 
 extension SecretBytes {
-    /// Lends the bytes as ``Span``, which checks its bounds.
+    /// Lends the bytes as a ``Span``, which checks its bounds.
     func withSpan<Result: ~Copyable, Failure: Error>(
         _ body: (Span<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -88,32 +89,33 @@ extension SecretBytes {
     }
 }
 
-/// A small file, read whole into memory that is locked and wiped: whatever it turns out to be, a private key in it
-/// leaves no copy behind.
+/// Reads a small file whole into memory that is locked and wiped, so that a private key in a file of any kind leaves
+/// no copy.
 enum KeyFileInput {
-    /// The largest file that is read: 64 KiB. An RSA-2048 key with its chain in PEM has about 10.
+    /// The largest file that is read: 64 KiB. An RSA-2048 key with its chain in PEM has about 10 KiB.
     static let maximumByteCount = 65536
 
     /// - Parameters:
     ///   - path: A regular file, or a pipe as the shell's `<(…)` makes it.
-    ///   - secret: Refuses a file that others may read, or that its group may change.
+    ///   - secret: True to refuse a file that others may read, or that its group may change.
     static func read(_ path: String, secret: Bool) throws(KeyFileError) -> SecretBytes {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
         guard descriptor >= 0 else { throw unreadable(path, errno) }
         defer { close(descriptor) }
 
-        // Of the open file, not of its name, which may meanwhile be another file's.
+        // This is the status of the open file, not of its name, which may by now belong to another file.
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { throw unreadable(path, errno) }
         guard status.st_mode & S_IFMT != S_IFDIR else {
             throw KeyFileError(.unreadable, path: path, "is a directory, not a file.")
         }
-        // The same rule as for every secret's file, `SecretBytes(contentsOfFile:)`; a pipe's mode is its maker's only.
+        // The same rule as for all files with secrets, `SecretBytes(contentsOfFile:)`. A pipe from the shell has a
+        // mode that permits its creator only.
         if secret, status.st_mode & (S_IRWXO | S_IWGRP) != 0 {
             throw exposed(path, status.st_mode & 0o7777)
         }
 
-        // One byte more than allowed, to notice what is too large.
+        // One byte more than allowed, to detect a file that is too large.
         var bytes = SecretBytes(count: maximumByteCount + 1)
         var count = 0
         while count < maximumByteCount + 1 {

@@ -2,10 +2,10 @@ public import KeyTypes
 import SwiftASN1
 import X509
 
-/// What a certificate is for, told from several of its signs: people import the wrong one of Apple's two merchant
-/// certificates more often than any other mistake is made.
+/// A certificate's purpose, derived from several of its properties. People import the wrong one of Apple's two
+/// merchant certificates more often than they make any other mistake.
 public enum CertificatePurpose: Sendable, Equatable {
-    /// Apple Pay Payment Processing Certificate: its key decrypts tokens.
+    /// Apple Pay Payment Processing Certificate: its key decrypts payment tokens.
     case paymentProcessing
     /// Apple Pay Merchant Identity Certificate: a TLS client certificate for payment sessions on the web.
     case merchantIdentity
@@ -21,7 +21,7 @@ public enum CertificatePurpose: Sendable, Equatable {
         }
     }
 
-    /// Of the key that the certificate is for; nil for a certificate that no merchant key has.
+    /// The use of the certificate's key; nil for a certificate that no merchant key has.
     public var use: KeyUse? {
         switch self {
         case .paymentProcessing: .processing
@@ -62,8 +62,8 @@ public enum CertificatePurpose: Sendable, Equatable {
     private struct Signs {
         let isAuthority: Bool
         let usages: [ExtendedKeyUsage.Usage]
-        /// Payment Processing Certificates say keyEncipherment and keyAgreement; none at all restricts nothing
-        /// (RFC 5280 §4.2.1.3).
+        /// Payment Processing Certificates have keyEncipherment and keyAgreement. A certificate without key usages
+        /// restricts nothing (RFC 5280 §4.2.1.3).
         let permitsDecryption: Bool
         private let commonNames: [String]
         private let extensions: Certificate.Extensions

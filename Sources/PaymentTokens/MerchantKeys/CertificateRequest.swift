@@ -4,8 +4,8 @@ import SwiftASN1
 public import WorkerProtocol
 import X509
 
-/// A request for a merchant's certificate, in the form that Apple's developer portal takes: PKCS#10 (RFC 2986), signed
-/// with SHA-256 by the key that it is for.
+/// A request for a merchant's certificate in the form that Apple's developer portal accepts: PKCS#10 (RFC 2986). The
+/// certificate's own key signs it, with SHA-256.
 public struct CertificateRequest: Sendable, Equatable {
     /// CertificationRequest in DER.
     public let der: [UInt8]
@@ -13,16 +13,16 @@ public struct CertificateRequest: Sendable, Equatable {
     /// `CERTIFICATE REQUEST` in PEM (RFC 7468 §7).
     public var pem: String { PEMDocument(type: "CERTIFICATE REQUEST", derBytes: der).pemString + "\n" }
 
-    /// Builds a request and has it signed.
+    /// Builds the request and calls `sign` for its signature.
     ///
-    /// The subject is the merchant identifier as common name, for people: Apple ignores it, and certifies for the
-    /// merchant that is chosen in the portal.
+    /// The subject is the merchant identifier as common name, for human readers. Apple ignores it, and certifies for
+    /// the merchant chosen in the portal.
     ///
     /// - Parameters:
     ///   - subjectPublicKeyInfo: DER, P-256 or RSA.
     ///   - merchantIdentifier: Its first 64 characters are used (RFC 5280 appendix A.1, ub-common-name).
     ///   - sign: Signs CertificationRequestInfo's DER: ECDSA in DER, or RSA PKCS #1 v1.5.
-    /// - Throws: What `sign` throws; `protocolViolation` when the key or the signature is of no such kind.
+    /// - Throws: The error of `sign`; `protocolViolation` when the key or the signature is of another kind.
     public init(
         subjectPublicKeyInfo: [UInt8], merchantIdentifier: String,
         sign: @escaping @Sendable ([UInt8]) async throws(WorkerFailure) -> [UInt8]
@@ -48,7 +48,7 @@ public struct CertificateRequest: Sendable, Equatable {
     }
 }
 
-/// A private key of which there is nothing here but the way to it.
+/// A private key in the HSM token. This program has only the closure that signs with it.
 private struct KeyInHSMToken: CustomPrivateKey {
     let publicKey: Certificate.PublicKey
     let sign: @Sendable ([UInt8]) async throws(WorkerFailure) -> [UInt8]

@@ -3,21 +3,22 @@ import KeyTypes
 import PaymentToken
 import WorkerProtocol
 
-/// One key as one HSM token shows it, after everything that the HSM token says of it has been checked.
+/// One key as one HSM token shows it, after all its attributes were checked.
 struct HSMTokenKey: Sendable {
     let publicKeyHash: PublicKeyHash
     let algorithm: KeyAlgorithm
-    /// What the private key's attributes permit.
+    /// The use that the private key's attributes permit.
     let use: KeyUse
-    /// In DER; empty when the token has no public key beside the private one.
+    /// The public key in DER; empty when the HSM token has only the private key.
     let subjectPublicKeyInfo: [UInt8]
     let certificates: [MerchantCertificate]
-    /// Why it is not to be served from this token.
+    /// The reason why this HSM token's key is not used; nil when there is none.
     let disagreement: String?
 
-    /// Nil when the key can be given no hash at all: its identifier is not 32 bytes and it has no public key.
+    /// Nil when the key has no usable hash: its identifier is not 32 bytes, and it has no public key.
     ///
-    /// - Parameter known: certificates of this key that were read before, since reading thousands anew takes seconds.
+    /// - Parameter known: certificates of this key that were parsed before, since parsing thousands again takes
+    ///   seconds.
     init?(_ key: KeyDescription, known: [MerchantCertificate]) {
         let recomputed =
             key.subjectPublicKeyInfo.isEmpty ? nil : PublicKeyHash.of(subjectPublicKeyInfo: key.subjectPublicKeyInfo)
@@ -57,7 +58,7 @@ struct HSMTokenKey: Sendable {
         if let other = read.first(where: { $0.purpose.use == nil }) {
             problem = problem ?? "The certificate in the token is \(other.purpose.noun)."
         }
-        // Also where one certificate of each kind stands there: a key has one use for ever.
+        // This holds even with one certificate of each kind: a key has one use for ever.
         if let other = read.first(where: { $0.purpose.use != nil && $0.purpose.use != key.use }) {
             problem = problem ?? Self.otherUse(key.use, certificate: other)
         }
@@ -76,7 +77,7 @@ struct HSMTokenKey: Sendable {
         }
     }
 
-    /// Why this token's key is not the one that the ledger recorded; nil when it is.
+    /// The difference between this HSM token's key and the ledger's record; nil when they agree.
     func disagreement(with keyRecord: KeyRecord) -> String? {
         if let disagreement { return disagreement }
         if algorithm != keyRecord.algorithm { return "The key's algorithm is not the one that the ledger recorded." }
@@ -93,7 +94,7 @@ struct HSMTokenKey: Sendable {
 }
 
 extension [MerchantCertificate] {
-    /// The newest of those valid at `now`; when none is, the one that ended last.
+    /// The newest certificate that is valid at `now`; if none is valid, the one that ended last.
     func newestValid(at now: Date) -> MerchantCertificate? {
         self.filter { $0.isValid(at: now) }.max { $0.notBefore < $1.notBefore }
             ?? self.max { $0.notAfter < $1.notAfter }

@@ -5,22 +5,23 @@ public import PaymentToken
 import Synchronization
 public import WorkerProtocol
 
-// MerchantKeys: what is known of merchants' keys and certificates, without a database and without an HSM.
+// MerchantKeys: merchants' keys and certificates, without a database and without an HSM.
 //
-// The daemon gives the index what HSM tokens show (`KeyDescription`) and what the ledger recorded (`KeyRecord`), and asks
-// it for one key at each payment (`KeyEntry`). The index guarantees that a key is served only where both agree: the
-// publicKeyHash is recomputed, certificates are read again, and merchant and state are believed from the ledger alone.
+// The daemon gives the index the keys that the HSM tokens show (`KeyDescription`) and the ledger's records
+// (`KeyRecord`), and looks up one key for each payment (`KeyEntry`). Guaranteed: a key is used only where both agree.
+// The publicKeyHash is recomputed, certificates are parsed again, and only the ledger decides the merchant and the
+// state.
 //
-// Start here, then KeyEntry. KeyState and KeyTransition are a key's life (SP 800-57); Rotation derives from the keys how far
-// a merchant has come from one to the next. MerchantCertificate reads Apple's certificates, CertificateRequest makes
-// the request for one.
+// Start here, then KeyEntry. KeyState and KeyTransition are a key's states and transitions (SP 800-57). Rotation
+// derives from the keys how far a merchant's change from one key to the next has come. MerchantCertificate parses
+// Apple's certificates; CertificateRequest makes the request for one.
 
 /// Every merchant key by its publicKeyHash.
 ///
-/// A look-up costs a short lock and one probe of a hash table, however many keys there are, and so does
-/// ``update(_:hsmTokens:keyRecord:now:)`` of one key. ``rebuild(hsmTokens:keyRecords:now:)`` makes a new table beside the
-/// old one and swaps them; it does so one at a time and may take a while with thousands of keys, so it is not for an
-/// event loop.
+/// A look-up costs a short lock and one probe of a hash table, however many keys there are. So does
+/// ``update(_:hsmTokens:keyRecord:now:)`` of one key. ``rebuild(hsmTokens:keyRecords:now:)`` makes a new table while
+/// the old one is in use, then swaps them. Only one rebuild runs at a time, and with thousands of keys it may take a
+/// while, so do not call it on an event loop.
 public final class KeyIndex: Sendable {
     private let current = Mutex(KeyIndexTable())
     private let rebuilding = Mutex(())
@@ -30,29 +31,29 @@ public final class KeyIndex: Sendable {
 
     public func entry(_ hash: PublicKeyHash) -> KeyEntry? { current.withLock { $0.byHash[hash] } }
 
-    /// All of them, by hash, ascending.
+    /// All entries, by hash, ascending.
     public var entries: [KeyEntry] { current.withLock { $0.sorted } }
 
-    /// Rises with each change of the entries.
+    /// A number that rises with each change of the entries.
     public var generation: Int { current.withLock { $0.generation } }
 
-    /// Those whose hash in lower-case hex comes after `hex`, ascending.
+    /// The entries whose hash in lower-case hex comes after `hex`, ascending.
     public func entries(after hex: String) -> ArraySlice<KeyEntry> { current.withLock { $0 }.entries(after: hex) }
 
-    /// A key's SubjectPublicKeyInfo in DER, as a token shows it; nil when none does.
+    /// A key's SubjectPublicKeyInfo in DER, from an HSM token; nil when no HSM token shows it.
     public func subjectPublicKeyInfo(_ hash: PublicKeyHash) -> [UInt8]? {
         current.withLock { $0.subjectPublicKeyInfo(hash) }
     }
 
-    /// What HSM tokens hold that cannot be listed as a key, and what only one of them holds, a sentence each.
+    /// One sentence for each object that cannot be listed as a key, and for each key that only one HSM token has.
     public var warnings: [String] { current.withLock { $0 }.warnings }
 
-    /// Compares anew what the HSM tokens show with what the ledger says.
+    /// Compares all keys in the HSM tokens with the ledger's records again.
     ///
     /// - Parameters:
-    ///   - hsmTokens: by configured name, what each token shows now. A token that is not named keeps what it showed
-    ///     last: one that cannot be reached has not lost its keys.
-    ///   - keyRecords: all of the ledger's.
+    ///   - hsmTokens: by configured name, the keys that each HSM token shows now. An HSM token that is not named keeps
+    ///     the keys it showed last, since an unreachable one has not lost its keys.
+    ///   - keyRecords: all records of the ledger.
     public func rebuild(
         hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord], now: Date = Date()
     ) {
@@ -63,11 +64,12 @@ public final class KeyIndex: Sendable {
         }
     }
 
-    /// Compares anew what the HSM tokens show of one key with what the ledger says of it.
+    /// Compares one key in the HSM tokens with the ledger's record again.
     ///
     /// - Parameters:
-    ///   - hsmTokens: by configured name, what tokens show under this CKA_ID now; the others keep what they showed last.
-    ///   - keyRecord: the ledger's; nil when it does not know the key.
+    ///   - hsmTokens: by configured name, the objects that HSM tokens show under this CKA_ID now; the others keep
+    ///     those that they showed last.
+    ///   - keyRecord: the ledger's record; nil when the ledger does not know the key.
     public func update(
         _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?,
         now: Date = Date()
@@ -77,7 +79,7 @@ public final class KeyIndex: Sendable {
         }
     }
 
-    /// Counts one release with that key.
+    /// Counts one released payment with that key.
     public func countUse(_ hash: PublicKeyHash, at time: Date) {
         usage.withLock { uses in
             let before = uses[hash]
@@ -85,12 +87,12 @@ public final class KeyIndex: Sendable {
         }
     }
 
-    /// Releases since this process started, and the last one's time.
+    /// The number of released payments since this process started, and the time of the last.
     public func uses(_ hash: PublicKeyHash) -> (count: Int, last: Date?) {
         usage.withLock { uses in uses[hash].map { ($0.count, $0.last) } ?? (0, nil) }
     }
 
-    /// Finds the key that a person names: 44 characters are base64, anything else is hex or a prefix of at least 8
+    /// Finds the key that the user named. 44 characters are base64; other text is hex or a prefix of at least 8
     /// characters that only one key has.
     public func find(_ text: String) throws(KeyLookupError) -> KeyEntry {
         guard let reference = KeyReference(text) else {
@@ -108,56 +110,60 @@ public final class KeyIndex: Sendable {
     }
 }
 
-/// Why a name leads to no key.
+/// A name that does not identify a key.
 public enum KeyLookupError: Error, Sendable, Equatable {
     /// 44 characters that are not base64 of 32 bytes.
     case notBase64
     /// Neither 44 characters nor 8 to 64 hexadecimal digits.
     case notHexadecimal
-    /// So many keys begin with it.
+    /// Several keys begin with this prefix.
     case ambiguous(count: Int)
     case unknown
 }
 
-/// One merchant key as the daemon knows it: what the HSM tokens show of it, and what the ledger says of it.
+/// One merchant key as the daemon knows it: from the HSM tokens and from the ledger.
 public struct KeyEntry: Sendable, Equatable {
     public enum Condition: Sendable, Equatable {
-        /// An HSM token shows it, the ledger knows it, and they agree. Its state still has to permit decryption.
+        /// An HSM token shows the key, the ledger has its record, and they agree. The state must still permit
+        /// decryption.
         case served
-        /// In an HSM token, without a record in the ledger: not adopted, so it does not decrypt.
+        /// The key is in an HSM token but not in the ledger: it was not adopted, so it does not decrypt.
         case external
-        /// The HSM token's objects contradict each other or the ledger; the sentence says how. Not served.
+        /// The HSM token's objects contradict each other or the ledger; the sentence gives the contradiction. Not
+        /// used.
         case inconsistent(String)
-        /// The ledger knows it, or an HSM token showed it before, and none shows it now. It may come back.
+        /// The ledger has the key's record, or an HSM token showed the key before, but none shows it now. It may come
+        /// back.
         case missing
     }
 
     public let publicKeyHash: PublicKeyHash
-    /// From the ledger; for an external key from its certificate, and empty when it has none.
+    /// The ledger's merchant identifier. For an external key it is the certificate's, or empty without a certificate.
     public let merchantIdentifier: String
     public let algorithm: KeyAlgorithm
-    /// From the ledger; for a key that it does not know what the HSM token permits.
+    /// The ledger's use. For a key without a record it is the use that the HSM token permits.
     public let use: KeyUse
-    /// From the ledger; pre-activation for a key that it does not know.
+    /// The ledger's state; pre-activation for a key without a record.
     public let state: KeyState
-    /// Until when a deactivated key still decrypts.
+    /// The time until which a deactivated key still decrypts.
     public let cutOff: Date?
     public let condition: Condition
-    /// Of several the newest valid one; nil when no HSM token holds one.
+    /// The newest valid certificate of several; nil when no HSM token has one.
     public let certificate: MerchantCertificate?
-    /// The configured names of the HSM tokens that show the key in good order.
+    /// The configured names of the HSM tokens whose copies of the key are without fault.
     public let hsmTokens: [String]
-    /// The configured names of all HSM tokens that show the key, in good order or not.
+    /// The configured names of all HSM tokens that show the key, with or without faults.
     public internal(set) var shownBy: [String] = []
-    /// What a person should know though it stops nothing: no certificate, another HSM token's copy out of order.
+    /// Facts that an operator should know although they stop nothing: no certificate, or a fault in another HSM
+    /// token's copy.
     public let warnings: [String]
 
-    /// Whether use and state permit decryption now. Whether the key is there to do it is ``condition``.
+    /// Returns true if use and state permit decryption at `now`. ``condition`` tells if the key is there for it.
     public func decrypts(at now: Date) -> Bool {
         use == .processing && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
 
-    /// Whether use and state permit signing TLS handshakes now.
+    /// Returns true if use and state permit signing TLS handshakes at `now`.
     public func signs(at now: Date) -> Bool {
         use == .identity && use.isPermitted(in: state, at: now, cutOff: cutOff)
     }
@@ -174,7 +180,7 @@ extension KeyEntry.Condition {
         }
     }
 
-    /// Why, in one sentence; nil when there is nothing to explain.
+    /// The reason for the condition, in one sentence; nil when there is nothing to explain.
     public var explanation: String? {
         switch self {
         case .served: nil

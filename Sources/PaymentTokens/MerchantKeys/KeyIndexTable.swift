@@ -2,19 +2,19 @@ import Foundation
 import PaymentToken
 import WorkerProtocol
 
-/// Everything the index knows at one moment: what every HSM token showed when it was last asked, compared with the
+/// The whole index at one moment: the objects that every HSM token showed when it was last asked, compared with the
 /// ledger's records.
 struct KeyIndexTable: Sendable {
     private(set) var byHash: [PublicKeyHash: KeyEntry] = [:]
-    /// By hash, ascending.
+    /// The entries by hash, ascending.
     private(set) var sorted: [KeyEntry] = []
-    /// Counts the changes.
+    /// The number of changes.
     private(set) var generation = 0
     private var held: [PublicKeyHash: [HeldKey]] = [:]
-    /// By token, for those that have been asked: private keys that cannot be listed as keys, a sentence each.
+    /// One sentence for each private key that cannot be listed, by HSM token, for those that have been asked.
     private var unlisted: [String: [String]] = [:]
 
-    /// One token's copy of a key.
+    /// One HSM token's copy of a key.
     private struct HeldKey {
         let hsmToken: String
         /// CKA_ID.
@@ -24,7 +24,7 @@ struct KeyIndexTable: Sendable {
 
     init() {}
 
-    /// Compares all keys anew. An HSM token that is not named keeps what it showed last.
+    /// Compares all keys again. An HSM token that is not named keeps the keys it showed last.
     init(
         after previous: KeyIndexTable, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecords: [KeyRecord],
         now: Date
@@ -57,10 +57,10 @@ struct KeyIndexTable: Sendable {
         sorted = byHash.values.sorted(by: Self.inOrder)
     }
 
-    /// Compares one key anew, at a cost that does not depend on how many others there are.
+    /// Compares one key again. The cost does not depend on the number of keys.
     ///
-    /// - Parameter hsmTokens: by name, what tokens show under this hash as CKA_ID now; others keep what they showed last.
-    ///   What is there and is another key waits for the token's next whole listing.
+    /// - Parameter hsmTokens: by name, the objects that HSM tokens show under this hash as CKA_ID now; others keep
+    ///   those that they showed last. An object that is a different key waits for the HSM token's next whole listing.
     mutating func update(
         _ hash: PublicKeyHash, hsmTokens: [(name: String, keys: [KeyDescription])], keyRecord: KeyRecord?, now: Date
     ) {
@@ -86,7 +86,7 @@ struct KeyIndexTable: Sendable {
         }
     }
 
-    /// In DER; nil when no token shows the key with its public key.
+    /// The SubjectPublicKeyInfo in DER; nil when no HSM token has the public key.
     func subjectPublicKeyInfo(_ hash: PublicKeyHash) -> [UInt8]? {
         held[hash]?.first { $0.identifier == hash.bytes && !$0.key.subjectPublicKeyInfo.isEmpty }?
             .key.subjectPublicKeyInfo
@@ -113,23 +113,24 @@ struct KeyIndexTable: Sendable {
             return KeyEntry(hash, copies: copies.map { ($0.hsmToken, $0.key) }, keyRecord: keyRecord, now: now)
         }
         if let keyRecord { return KeyEntry(missing: keyRecord, certificate: previous?.certificate) }
-        // Seen once, not shown now and never recorded: it stays on the list, so that nobody wonders where it went.
+        // Seen before, not shown now and never recorded: the key stays on the list, so that its disappearance is
+        // visible.
         return previous.map { KeyEntry(gone: $0) }
     }
 }
 
 extension KeyIndexTable {
-    /// The entries whose hash comes after this text, in hex, as far as it goes.
+    /// The entries whose hash in hex comes after this text, which may be a prefix.
     func entries(after hex: String) -> ArraySlice<KeyEntry> {
         sorted[sorted.partitioningIndex { $0.publicKeyHash.hex > hex }...]
     }
 
-    /// What HSM tokens hold that cannot be listed as a key, and what only one of them holds, a sentence each.
+    /// One sentence for each object that cannot be listed as a key, and for each key that only one HSM token has.
     var warnings: [String] {
         unlisted.sorted { $0.key < $1.key }.flatMap(\.value) + soleHolders
     }
 
-    /// Keys that would be lost, or away, with one token though there are several.
+    /// Keys that are in only one of several HSM tokens, and would be lost or unavailable with it.
     private var soleHolders: [String] {
         guard unlisted.count > 1 else { return [] }
         let alone = sorted.filter { $0.condition == .served && $0.hsmTokens.count == 1 && $0.state.canStillDecrypt }
@@ -145,7 +146,8 @@ extension KeyIndexTable {
 }
 
 extension Array {
-    /// The first index at which `isBehind` holds, for an array that is divided by it: a binary search.
+    /// The first index for which `isBehind` returns true, by a binary search. All elements before it must return
+    /// false, and all after it true.
     fileprivate func partitioningIndex(_ isBehind: (Element) -> Bool) -> Int {
         var (low, high) = (startIndex, endIndex)
         while low < high {

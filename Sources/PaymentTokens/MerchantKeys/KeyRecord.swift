@@ -2,26 +2,26 @@ public import Foundation
 public import KeyTypes
 public import PaymentToken
 
-/// What the ledger remembers of a key. The merchant and the state are believed from here, not from the token, where
-/// anyone with the PIN can change labels and identifiers.
+/// The ledger's record of a key. It alone decides the merchant and the state: in the HSM token, anyone with the PIN
+/// can change labels and identifiers.
 public struct KeyRecord: Sendable, Equatable {
-    /// How the key came into the ledger.
+    /// The way by which the key came into the ledger.
     public enum Origin: String, Sendable, CaseIterable {
-        /// Brought from a file.
+        /// Imported from a file.
         case imported
-        /// Made inside the token.
+        /// Generated in the HSM token.
         case generated
-        /// Made in the token by other means, then taken over.
+        /// Created in the HSM token by other means, then adopted.
         case adopted
     }
 
     public var publicKeyHash: PublicKeyHash
     public var merchantIdentifier: String
     public var algorithm: KeyAlgorithm
-    /// Never changes.
+    /// The key's use, which never changes.
     public var use: KeyUse
     public var state: KeyState
-    /// Until when a deactivated key still decrypts; nil in the other states.
+    /// The time until which a deactivated key still decrypts; nil in the other states.
     public var cutOff: Date?
     public var createdAt: Date
     public var origin: Origin
@@ -40,7 +40,7 @@ public struct KeyRecord: Sendable, Equatable {
         self.origin = origin
     }
 
-    /// Whether the key may do now what it is for: decrypt, or sign.
+    /// Returns true if the key may now decrypt or sign, according to its use.
     public func serves(at now: Date) -> Bool { use.isPermitted(in: state, at: now, cutOff: cutOff) }
 }
 
@@ -58,11 +58,11 @@ extension KeyUse {
         self = known
     }
 
-    /// Whether a key of this use may do what it is for.
+    /// Returns true if the state permits a key of this use to decrypt or sign.
     ///
-    /// A deactivated processing key decrypts until its cut-off, because payment tokens under it arrive late. A deactivated
-    /// identity key signs nothing: a signature key's originator-usage period is over then (SP 800-57 part 1 §5.3.6), and
-    /// nothing arrives late.
+    /// A deactivated processing key decrypts until its cut-off, because payment tokens encrypted to it arrive late. A
+    /// deactivated identity key signs nothing: the originator-usage period of a signature key is over then (SP 800-57
+    /// part 1 §5.3.6). Nothing signed arrives late.
     public func isPermitted(in state: KeyState, at now: Date, cutOff: Date?) -> Bool {
         switch self {
         case .processing: state.decrypts(at: now, cutOff: cutOff)
@@ -89,10 +89,10 @@ extension KeyAlgorithm {
     }
 }
 
-/// How often a key opened payments within a span of time.
+/// The number of payments that a key decrypted within a period.
 public struct KeyUses: Sendable, Equatable {
     public var count: Int
-    /// The newest; nil when there was none.
+    /// The time of the newest; nil when there was none.
     public var last: Date?
 
     public init(count: Int = 0, last: Date? = nil) {
@@ -101,22 +101,23 @@ public struct KeyUses: Sendable, Equatable {
     }
 }
 
-/// Where a key stands in its life: SP 800-57 part 1 §7, with its names.
+/// A key's state, with the names of SP 800-57 part 1 §7.
 public enum KeyState: String, Sendable, CaseIterable {
-    /// No certificate yet, or in a token but not adopted by the ledger.
+    /// No certificate yet, or in an HSM token but not adopted into the ledger.
     case preActivation = "pre-activation"
     case active
-    /// Superseded: still decrypts until its cut-off, because tokens under it arrive for hours after a rotation.
+    /// Superseded. The key still decrypts until its cut-off, because payment tokens encrypted to it arrive for hours
+    /// after a rotation.
     case deactivated
-    /// Set aside, and may come back.
+    /// Out of use for now; it may be resumed.
     case suspended
     /// Must never decrypt again.
     case compromised
-    /// Gone from the token.
+    /// Deleted from the HSM token.
     case destroyed
 
-    /// The transitions of SP 800-57 part 1 §7, with one restriction: an active key is not destroyed at once, it is
-    /// deactivated, suspended or compromised first, so that a slip of the hand can be taken back.
+    /// Returns true for a transition of SP 800-57 part 1 §7, with one restriction. An active key cannot be destroyed
+    /// at once: it must first be deactivated, suspended or compromised, so that a mistake can be undone.
     public func canBecome(_ next: KeyState) -> Bool {
         switch self {
         case .preActivation: [.active, .compromised, .destroyed].contains(next)
@@ -128,7 +129,7 @@ public enum KeyState: String, Sendable, CaseIterable {
         }
     }
 
-    /// Whether a key in this state decrypts now or may decrypt later. Compromised and destroyed are for good.
+    /// Returns true if a key in this state decrypts now or may decrypt later. Compromised and destroyed are final.
     public var canStillDecrypt: Bool {
         switch self {
         case .preActivation, .active, .suspended, .deactivated: true
@@ -136,9 +137,9 @@ public enum KeyState: String, Sendable, CaseIterable {
         }
     }
 
-    /// Whether a key in this state decrypts at `now`.
+    /// Returns true if a key in this state decrypts at `now`.
     ///
-    /// - Parameter cutOff: until when a deactivated key still decrypts; without one it does not.
+    /// - Parameter cutOff: the time until which a deactivated key still decrypts; without one it does not.
     public func decrypts(at now: Date, cutOff: Date?) -> Bool {
         switch self {
         case .active: true

@@ -1,28 +1,28 @@
 public import Foundation
 
-/// Why a key's state is not changed.
+/// A refused change of a key's state.
 public enum KeyTransitionError: Error, Sendable, Equatable {
-    /// SP 800-57 has no such transition, or the key is in that state already.
+    /// SP 800-57 has no such transition, or the key already has that state.
     case impossible(from: KeyState, to: KeyState)
     /// A suspended key does not decrypt. Retiring it with a cut-off would let it decrypt again.
     case cutOffForSuspendedKey
-    /// A deactivated identity key signs nothing, so a cut-off would promise what is not.
+    /// A deactivated identity key signs nothing, so a cut-off would have no effect.
     case cutOffForIdentityKey
     case cutOffNotInFuture
-    /// It lies further ahead than ``KeyRecord/longestCutOff``.
+    /// The cut-off is later than ``KeyRecord/longestCutOff`` allows.
     case cutOffTooFarAhead
 }
 
-/// A key's record before and after a change of its state: what SP 800-57 part 1 §7 permits, and what becomes of the
-/// cut-off. A key that has lost the right to decrypt must not get it back by a detour over another state.
+/// Changes of a key's state: the transitions that SP 800-57 part 1 §7 permits, and their effect on the cut-off. A key
+/// that may no longer decrypt must not regain that right through another state.
 extension KeyRecord {
-    /// Late payment tokens arrive for days after a rotation; a key that opens them for longer has not been retired.
+    /// Late payment tokens arrive for days after a rotation. A key that decrypts for longer has not been retired.
     public static let longestCutOff: TimeInterval = 90 * 86_400
 
-    /// The record that the change leads to. A key that was deactivated, then suspended, returns to deactivated even if
-    /// active was asked for.
+    /// The record after the change. A key that was deactivated, then suspended, returns to deactivated even if active
+    /// was requested.
     ///
-    /// - Parameter end: until when a key that is deactivated now still decrypts; nil: not at all.
+    /// - Parameter end: the time until which a key that is deactivated now still decrypts; nil if it stops at once.
     public func changed(to wanted: KeyState, cutOff end: Date?, at now: Date) throws(KeyTransitionError) -> KeyRecord {
         let isReturning = wanted == .active && state == .suspended && cutOff != nil
         let target: KeyState = isReturning ? .deactivated : wanted
@@ -32,8 +32,8 @@ extension KeyRecord {
         switch target {
         case .deactivated where isReturning: break
         case .deactivated:
-            // Nil, and not the present moment: a request counts by the time at which it came, and requests that came
-            // before this moment and still wait for the HSM must not be released either.
+            // The cut-off is nil and not the present moment, because a request counts by the time of its arrival.
+            // Requests that arrived earlier and still wait for the HSM must not be released either.
             next.cutOff = nil
             if let end { next.cutOff = try cutOffWhenRetired(end, at: now) }
         case .suspended: return suspended(at: now)
@@ -42,8 +42,9 @@ extension KeyRecord {
         return next
     }
 
-    /// A suspended key's record shows by its cut-off that the key had been deactivated. A key that was deactivated
-    /// without a cut-off therefore gets this moment's: otherwise resuming it would make it active.
+    /// The record of the key when it is suspended. The cut-off in it shows that the key had been deactivated. A key
+    /// that was deactivated without a cut-off therefore gets this moment as cut-off; otherwise resuming it would make
+    /// it active.
     public func suspended(at now: Date) -> KeyRecord {
         var next = self
         if state == .deactivated, cutOff == nil { next.cutOff = now }

@@ -8,40 +8,40 @@ public import Refusals
 import SwiftASN1
 import X509
 
-/// A certificate that Apple issued to a merchant, read as far as a merchant key needs it.
+/// A certificate that Apple issued to a merchant, parsed as far as a merchant key needs it.
 ///
-/// Nothing here verifies Apple's signature on it: the certificate comes from an administrator, its key must be the
-/// private key's, and its merchant is believed from the ledger only.
+/// This type does not verify Apple's signature. The certificate comes from an administrator, its key must be the
+/// private key's, and only the ledger decides the merchant.
 public struct MerchantCertificate: Sendable, Equatable {
-    /// The bytes as they were given.
+    /// The bytes as received.
     public let der: [UInt8]
     /// SHA-256 of the whole certificate, 32 bytes.
     public let sha256: [UInt8]
-    /// SHA-256 of its SubjectPublicKeyInfo: what Apple's tokens call publicKeyHash.
+    /// SHA-256 of its SubjectPublicKeyInfo, which Apple's payment tokens call publicKeyHash.
     public let publicKeyHash: PublicKeyHash
     public let algorithm: KeyAlgorithm
-    /// The subject's UID attribute (RFC 4519 §2.39), in clear: `merchant.com.example`. Nil when there is none.
+    /// The subject's UID attribute (RFC 4519 §2.39) as plain text: `merchant.com.example`. Nil when there is none.
     public let merchantIdentifier: String?
     /// SHA-256 of the merchant identifier from Apple's extension 1.2.840.113635.100.6.32, 32 bytes; nil when there is
     /// none.
     public let merchantIdentifierHash: [UInt8]?
     public let purpose: CertificatePurpose
-    /// RFC 4514, for people.
+    /// The subject as RFC 4514 writes it, for human readers.
     public let subject: String
     public let issuer: String
-    /// Hex, lower case.
+    /// The serial number in lower-case hex.
     public let serialNumber: String
     public let notBefore: Date
     public let notAfter: Date
 
-    /// Reads X.509 in DER (RFC 5280 §4.1).
+    /// Parses X.509 in DER (RFC 5280 §4.1).
     ///
-    /// A certificate of another kind is read all the same, so that it can be said what it is.
+    /// A certificate of another kind is parsed too, so that a message can name the kind.
     public init(der: [UInt8]) throws(MerchantCertificateError) {
         let certificate: Certificate
         let subjectPublicKeyInfo: [UInt8]
         do {
-            // As Apple encoded it: the hash is over these bytes.
+            // The key's bytes as Apple encoded them, because the hash is over these bytes.
             subjectPublicKeyInfo = Array(try CertificateFields(der: der).subjectPublicKeyInfo)
             certificate = try Certificate(derEncoded: der)
         } catch {
@@ -73,21 +73,21 @@ public struct MerchantCertificate: Sendable, Equatable {
         merchantIdentifierHash = hash
     }
 
-    /// Whether both ends of the validity admit `now`.
+    /// Returns true if `now` is within the validity, both ends included.
     public func isValid(at now: Date) -> Bool { notBefore <= now && now <= notAfter }
 }
 
-/// Why bytes are not read as a merchant's certificate. The sentences are for the administrator who gave them.
+/// A certificate that cannot be used as a merchant's. The sentences are for the administrator who supplied it.
 public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringConvertible {
     /// Not X.509 in DER.
     case notACertificate
     /// Neither EC on P-256 nor RSA with 2048 bits.
     case unsupportedKey(purpose: CertificatePurpose)
-    /// The subject carries no, or more than one, readable UID, or an unreasonable one.
+    /// The subject has no readable UID, more than one, or one of an impossible form.
     case merchantIdentifierUnreadable
-    /// Extension 1.2.840.113635.100.6.32 is there and is not a UTF8String of 64 hex characters.
+    /// The extension 1.2.840.113635.100.6.32 is not a UTF8String of 64 hex characters.
     case extensionUnreadable
-    /// The extension's hash is not that of the subject's UID.
+    /// The extension's hash is not the hash of the subject's UID.
     case merchantIdentifierDisagrees
 
     public var description: String {
@@ -110,16 +110,17 @@ public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringCo
 }
 
 extension MerchantCertificate {
-    /// Checks that this certificate may stand beside a merchant key, for imports.
+    /// Checks that this certificate may be imported for a merchant key.
     ///
     /// - Parameters:
-    ///   - use: of the key that it is for; nil where either kind of Apple's merchant certificates will do.
+    ///   - use: the use of the certificate's key; nil where either of Apple's two kinds of merchant certificates is
+    ///     accepted.
     ///   - expected: the merchant identifier that the administrator named, if any. A certificate without a UID is
-    ///     taken under it when its extension's hash is that name's.
-    ///   - allowExpired: takes one whose validity has passed. One whose validity begins within a day is always taken,
-    ///     since clocks differ; a later one never.
+    ///     accepted for it when the extension's hash is the hash of this identifier.
+    ///   - allowExpired: true to accept a certificate whose validity has ended. One whose validity begins within a day
+    ///     is always accepted, since clocks differ; one that begins later never is.
     /// - Returns: the merchant identifier.
-    /// - Throws: `certificate_unsuitable`, saying what the certificate is instead.
+    /// - Throws: `certificate_unsuitable`, with the certificate's actual kind.
     public func merchantForImport(
         for use: KeyUse? = nil, expected: String?, allowExpired: Bool, now: Date
     ) throws(Refusal) -> String {
@@ -164,7 +165,7 @@ extension MerchantCertificate {
         return merchant
     }
 
-    /// Whether this certificate is that merchant's: by the subject's UID, and by the extension's hash.
+    /// Returns true if the certificate is for this merchant: by the subject's UID, or without one by the hash.
     public func names(_ merchant: String) -> Bool {
         if let merchantIdentifier { return merchantIdentifier == merchant }
         return merchantIdentifierHash == Self.hash(ofIdentifier: merchant)
@@ -183,7 +184,8 @@ extension MerchantCertificate {
         return text
     }
 
-    /// The value is a UTF8String of 64 hex characters, `0c 40 …`; Apple writes them in upper case.
+    /// The hash in the extension. The value is a UTF8String of 64 hex characters, `0c 40 …`; Apple writes them in
+    /// upper case.
     static func identifierHash(of certificate: Certificate) throws(MerchantCertificateError) -> [UInt8]? {
         guard let found = certificate.extensions[oid: .merchantIdentifierHash] else { return nil }
         guard let text = try? ASN1UTF8String(derEncoded: found.value), let bytes = Hexadecimal.decode(String(text)),
@@ -198,7 +200,7 @@ extension MerchantCertificate {
 }
 
 extension ASN1ObjectIdentifier {
-    /// `uid`, RFC 4519 §2.39.
+    /// The attribute `uid`, RFC 4519 §2.39.
     static let userIdentifier: ASN1ObjectIdentifier = [0, 9, 2342, 19_200_300, 100, 1, 1]
     /// Apple's extension with the SHA-256 of the merchant identifier.
     static let merchantIdentifierHash: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 32]
@@ -209,10 +211,10 @@ extension ASN1ObjectIdentifier {
     static let pushProduction: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 2]
 }
 
-/// What Apple calls a merchant: `merchant.com.example`.
+/// Apple's identifier of a merchant: `merchant.com.example`.
 public enum MerchantIdentifier {
-    /// Returns true for 1 to 255 bytes of UTF-8 without control characters, not all of them blank. Other forms than Apple's
-    /// are taken.
+    /// Returns true for 1 to 255 bytes of UTF-8 without control characters and not all blank. Forms other than Apple's
+    /// are accepted.
     public static func isPossible(_ text: String) -> Bool {
         (1...255).contains(text.utf8.count)
             && text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }

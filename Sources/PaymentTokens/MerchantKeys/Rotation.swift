@@ -2,45 +2,46 @@ public import Foundation
 public import KeyTypes
 public import PaymentToken
 
-/// A merchant's way from one key to the next, derived from the keys themselves: there is no record of a rotation that
-/// could disagree with them.
+/// A merchant's change from one key to the next, derived from the keys themselves. No record of a rotation exists that
+/// could contradict them.
 ///
-/// Of several active keys the one that came here last is the new one, and the others are old. While only one key is
-/// active, a generated key without a certificate is the new one. EC and RSA keys are rotated separately, since payment
-/// tokens of both versions may arrive, and so are keys of different use. ``RotationFinishError`` says when a rotation may be
-/// finished.
+/// Of several active keys, the one that arrived last is the new key and the others are old. While only one key is
+/// active, a generated key without a certificate is the new key. EC and RSA keys are rotated separately, since payment
+/// tokens of both versions may arrive; so are keys of different use. ``RotationFinishError`` lists what prevents the
+/// end of a rotation.
 public struct Rotation: Sendable, Equatable {
-    /// How far it has come.
+    /// The progress of the rotation.
     public enum Phase: String, Sendable, CaseIterable {
         /// No rotation is under way.
         case none
         /// The new key waits for its certificate.
         case certificate
-        /// The new key could open payment tokens, and has opened none: Apple still encrypts to the old one.
+        /// The new key could decrypt payment tokens, but has decrypted none: Apple still encrypts to the old one.
         case activation
-        /// The new key opens payment tokens, and the old one too.
+        /// Both the new and the old key decrypt payment tokens.
         case overlap
-        /// The new key opens payment tokens, and for an hour the old one has opened none.
+        /// The new key decrypts payment tokens, and the old one has decrypted none for an hour.
         case finish
-        /// The old key is deactivated and still opens late payment tokens, until its cut-off.
+        /// The old key is deactivated, and decrypts late payment tokens until its cut-off.
         case cutOff = "cut-off"
     }
 
-    /// One key of the merchant, with what is known of its use.
+    /// One key of the merchant, with its recorded use.
     public struct Key: Sendable, Equatable {
         public let keyRecord: KeyRecord
-        /// As the HSM tokens and the ledger show it now; nil when nothing does.
+        /// The key as the HSM tokens and the ledger show it now; nil when neither does.
         public let entry: KeyEntry?
-        /// Within the last hour, from the ledger: payment tokens that were opened with this very key for the first time, or
-        /// its signatures.
+        /// The key's uses within the last hour, from the ledger: payment tokens decrypted for the first time, or
+        /// signatures made.
         public let lastHour: KeyUses
-        /// Payment tokens that named this key and were refused within the last hour. They prove neither that the key's
-        /// certificate is activated nor that the key is in use: Apple does not sign the publicKeyHash.
+        /// The number of payment tokens that named this key and were refused within the last hour. They do not prove
+        /// that the key's certificate is activated or that the key is in use, because Apple does not sign the
+        /// publicKeyHash.
         public let refusedLastHour: Int
-        /// Whether it is known to have opened a payment token, or signed, before.
+        /// True if the key is known to have decrypted a payment token, or signed, before.
         public var wasUsed: Bool
-        /// Why it opens nothing now whatever its state, one sentence; nil when an available HSM token shows it in good
-        /// order.
+        /// One sentence with the reason why the key decrypts nothing now, in any state; nil when an available
+        /// HSM token has it without fault.
         public let fault: String?
 
         public init(
@@ -56,9 +57,9 @@ public struct Rotation: Sendable, Equatable {
         }
 
         public var publicKeyHash: PublicKeyHash { keyRecord.publicKeyHash }
-        /// Enough of the hash to name the key on a command line.
+        /// The first digits of the hash, enough to name the key on a command line.
         public var short: String { String(publicKeyHash.hex.prefix(16)) }
-        /// It has opened a payment token, so Apple encrypts to it; or signed.
+        /// True if the key has decrypted a payment token, so that Apple encrypts to it, or has signed.
         public var isProven: Bool { wasUsed || lastHour.count > 0 }
         fileprivate var awaitsCertificate: Bool {
             keyRecord.state == .preActivation && keyRecord.origin == .generated
@@ -69,26 +70,26 @@ public struct Rotation: Sendable, Equatable {
     public let algorithm: KeyAlgorithm
     public let use: KeyUse
     public let phase: Phase
-    /// The key that is to stay; where no rotation is under way the one that serves. Nil when no key does.
+    /// The key that will stay; without a rotation, the key in use. Nil when there is none.
     public let newKey: Key?
-    /// Active keys that the new one replaces, the oldest first.
+    /// Active keys that the new key replaces, the oldest first.
     public let oldKeys: [Key]
-    /// Deactivated keys that still open payment tokens, the first to end first.
+    /// Deactivated keys that still decrypt payment tokens, ordered by their cut-off.
     public let endingKeys: [Key]
-    /// Generated and without a certificate, beside the new key.
+    /// Generated keys without a certificate, other than the new key.
     public let leftOver: [Key]
-    /// Suspended keys, and deactivated ones past their cut-off.
+    /// Suspended keys, and deactivated ones whose cut-off has passed.
     public let silentKeys: [Key]
 
-    /// - Parameter keys: of one merchant, algorithm and use; in any state, in any order.
+    /// - Parameter keys: keys of one merchant, algorithm and use, in any state and order.
     init(merchantIdentifier: String, algorithm: KeyAlgorithm, use: KeyUse, keys: [Key], now: Date) {
         let waiting = keys.filter(\.awaitsCertificate).sorted(by: Self.older)
         let active = keys.filter { $0.keyRecord.state == .active }.sorted(by: Self.older)
         self.merchantIdentifier = merchantIdentifier
         self.algorithm = algorithm
         self.use = use
-        // With two active keys the rotation has its certificate already. A further key that somebody generates then does
-        // not send it back to waiting.
+        // With two active keys, the rotation has its certificate already. A further key that a person generates does
+        // not return it to waiting.
         let isWaiting = active.count < 2 && !waiting.isEmpty
         newKey = isWaiting ? waiting.last : active.last
         oldKeys = isWaiting ? active : active.dropLast()
@@ -114,13 +115,13 @@ public struct Rotation: Sendable, Equatable {
 
     public var isUnderWay: Bool { phase != .none }
 
-    /// How many payment tokens the old keys opened, or signatures they made, within the last hour.
+    /// The number of payment tokens that the old keys decrypted, or of signatures they made, within the last hour.
     public var oldInLastHour: Int { oldKeys.reduce(0) { $0 + $1.lastHour.count } }
 
     public var lastUnderOld: Date? { oldKeys.compactMap(\.lastHour.last).max() }
 
-    /// All of a ledger's keys, by merchant, algorithm and use. A merchant whose keys are all destroyed or compromised has no
-    /// rotation.
+    /// The rotations of all keys, by merchant, algorithm and use. A merchant whose keys are all destroyed or
+    /// compromised has none.
     public static func all(among keys: [Key], now: Date) -> [Rotation] {
         let groups = Dictionary(grouping: keys.filter { $0.keyRecord.state.canStillDecrypt }) {
             Group(
@@ -144,13 +145,13 @@ public struct Rotation: Sendable, Equatable {
         }
     }
 
-    /// By the day on which they came, since a renewed certificate makes no key younger.
+    /// The order by the day on which the keys arrived, since a renewed certificate makes no key younger.
     private static func older(_ one: Key, _ other: Key) -> Bool {
         (one.keyRecord.createdAt, one.publicKeyHash.hex) < (other.keyRecord.createdAt, other.publicKeyHash.hex)
     }
 }
 
-/// One step of a rotation, in the order in which they are taken.
+/// One step of a rotation. The steps are taken in order.
 public struct RotationStep: Sendable, Equatable {
     public enum Name: String, Sendable, CaseIterable {
         case generate
@@ -165,7 +166,7 @@ public struct RotationStep: Sendable, Equatable {
         case done
         /// The step to take now.
         case next
-        /// Later.
+        /// A step to take later.
         case open
     }
 
@@ -174,7 +175,7 @@ public struct RotationStep: Sendable, Equatable {
 }
 
 extension Rotation {
-    /// All steps in their order; none where no rotation is under way, or a key was retired without a successor.
+    /// All steps in order; empty without a rotation, or when a key was retired without a successor.
     public var steps: [RotationStep] {
         guard isUnderWay, newKey != nil else { return [] }
         let current: RotationStep.Name =
@@ -186,7 +187,7 @@ extension Rotation {
             case .cutOff: .cutOff
             }
         let earlier = RotationStep.Name.allCases.prefix { $0 != current }
-        // The old key may have been deactivated before anybody saw a payment token under the new one.
+        // The old key may have been deactivated before the new one decrypted any payment token.
         let isActivationMissed = phase == .cutOff && newKey?.isProven == false
         return RotationStep.Name.allCases.map { name in
             let status: RotationStep.Status =

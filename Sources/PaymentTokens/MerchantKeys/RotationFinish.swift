@@ -1,29 +1,29 @@
 public import Foundation
 
-/// Why a rotation cannot be finished.
+/// A rotation that cannot be finished.
 public enum RotationFinishError: Error, Sendable, Equatable {
     case noOldKey
     /// The new key waits for its certificate, or there is no new key.
     case newKeyNotActive
-    /// Of the cut-off: active keys can always be deactivated.
+    /// The cut-off is not allowed. Without a cut-off, active keys can always be deactivated.
     case transition(KeyTransitionError)
-    /// The new key opens nothing now, for this reason.
+    /// The new key decrypts nothing now, for this reason.
     case newKeyFault(Rotation.Key, String)
-    /// Old by the day on which it came, and yet with the younger certificate: it is not certain which of the two Apple
-    /// encrypts to.
+    /// The key that arrived first has the younger certificate, so it is uncertain to which of the two keys Apple
+    /// encrypts.
     case oldKeyHasYoungerCertificate(old: Rotation.Key, new: Rotation.Key)
-    /// Opened payment tokens within the last hour. Force finishes all the same.
+    /// The old key has decrypted payment tokens within the last hour. `force` finishes all the same.
     case oldKeyInUse
-    /// Has not opened a payment token yet. Force finishes all the same.
+    /// The new key has not decrypted a payment token yet. `force` finishes all the same.
     case newKeyUnproven(Rotation.Key)
 }
 
 extension Rotation {
-    /// The old keys' records as they are once the rotation is finished.
+    /// The old keys' records after the rotation.
     ///
     /// - Parameters:
-    ///   - cutOff: until when they still open payment tokens; nil: they do not from now on.
-    ///   - force: finishes although the old key is in use, or the new one is unproven.
+    ///   - cutOff: the time until which they still decrypt payment tokens; nil if they stop at once.
+    ///   - force: true to finish although the old key is in use, or the new one is unproven.
     public func finished(cutOff: Date?, force: Bool, now: Date) throws(RotationFinishError) -> [KeyRecord] {
         guard !oldKeys.isEmpty else { throw .noOldKey }
         guard let newKey, newKey.keyRecord.state == .active else { throw .newKeyNotActive }
@@ -33,8 +33,8 @@ extension Rotation {
         } catch {
             throw .transition(error)
         }
-        // Force does not excuse these two: without a new key that works, or with the wrong one taken for it, payments
-        // end.
+        // `force` does not override these two cases. Payments would end without a new key that works, or with the
+        // wrong key taken for the new one.
         if let fault = newKey.fault { throw .newKeyFault(newKey, fault) }
         if let younger = oldKeys.first(where: { $0.isCertified(after: newKey) }) {
             throw .oldKeyHasYoungerCertificate(old: younger, new: newKey)

@@ -3,35 +3,35 @@ internal import Encodings
 public import Refusals
 public import StrictJSON
 
-/// What the caller says that the payment is: the `expected` member of a request. Apple's step 6.
+/// The caller's statement of the payment that it expects: the `expected` member of a request. Apple's step 6.
 ///
-/// Each `check` function is one step of the request's way and is called whether or not something is expected: it
-/// refuses what differs, and what is expected but absent or unreadable in the payment token.
+/// Each `check` function is one step of a request, and is called even if nothing is expected. It refuses a value that
+/// differs, and an expected value that is absent or unreadable in the payment token.
 public struct ExpectedDetails: Sendable, Equatable {
     /// ISO 4217 numeric code, three digits.
     private var currencyCode: String?
-    /// In the payment token's own unit.
+    /// The amount in the payment token's own unit.
     private var transactionAmount: ExactDecimal?
     private var applicationData: ExpectedApplicationData?
     private var merchantIdentifier: String?
 
-    /// `applicationData` or `applicationDataHash`, as the request spelled it.
+    /// `applicationData` or `applicationDataHash`, as in the request.
     private var applicationDataMember: String?
 
-    /// The names that an access rule's `require_expected` may hold. An `applicationDataHash` in a request, and an
+    /// The names allowed in an access rule's `require_expected`. An `applicationDataHash` in a request, and an
     /// `applicationData` of null, also satisfy `applicationData`.
     public static let memberNames: Set<String> = [
         "currencyCode", "transactionAmount", "applicationData", "merchantIdentifier",
     ]
 
-    /// Nothing is expected.
+    /// No expectations.
     public static let nothing = ExpectedDetails()
 
     private init() {}
 
     /// Reads the `expected` object.
     ///
-    /// - Throws: `malformed_request` for a member that is not known, of the wrong type or form, or for both
+    /// - Throws: `malformed_request` for an unknown member, for one of the wrong type or form, or for both
     ///   `applicationData` and `applicationDataHash`.
     public init(json: JSONObject) throws(Refusal) {
         for (name, value) in json.members {
@@ -56,7 +56,7 @@ public struct ExpectedDetails: Sendable, Equatable {
                 else { throw .malformedExpectation("\(name) is not a string, or empty") }
                 merchantIdentifier = text
             default:
-                // The name is the caller's, of any length and content: it is not repeated.
+                // The caller chose this name, with any length and content, so the message does not repeat it.
                 throw .malformedExpectation(
                     "a member other than currencyCode, transactionAmount, applicationData, applicationDataHash and "
                         + "merchantIdentifier")
@@ -68,7 +68,7 @@ public struct ExpectedDetails: Sendable, Equatable {
         byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
     }
 
-    /// The required members that are not expected, in alphabetical order.
+    /// The required members that the request does not expect, in alphabetical order.
     ///
     /// - Parameter required: a caller's `require_expected`, of ``memberNames``.
     public func missing(of required: Set<String>) -> [String] {
@@ -77,7 +77,7 @@ public struct ExpectedDetails: Sendable, Equatable {
         return required.subtracting(stated).sorted()
     }
 
-    /// The names of what is expected, as the request spelled them: what a released answer says was checked.
+    /// The names of the expected members, as in the request. The answer of a release lists them as checked.
     public var checkedMembers: [String] {
         [
             currencyCode.map { _ in "currencyCode" },
@@ -89,7 +89,7 @@ public struct ExpectedDetails: Sendable, Equatable {
 
     // MARK: Before the key is used
 
-    /// Whether the merchant whose key the payment token names is the expected one, byte for byte.
+    /// Checks that the merchant of the payment token's key is the expected one, byte for byte.
     ///
     /// - Throws: `merchant_mismatch`.
     public func checkMerchant(_ actual: String) throws(Refusal) {
@@ -102,7 +102,7 @@ public struct ExpectedDetails: Sendable, Equatable {
         }
     }
 
-    /// Whether the payment token carries the hash of the expected applicationData, or none where none is expected.
+    /// Checks that the payment token has the hash of the expected applicationData, or no hash where none is expected.
     ///
     /// - Throws: `application_data_mismatch`.
     public func checkApplicationData(_ paymentToken: PaymentToken) throws(Refusal) {
@@ -121,7 +121,7 @@ public struct ExpectedDetails: Sendable, Equatable {
 
     // MARK: After the payment data was decrypted
 
-    /// Whether the payment's currency is the expected one.
+    /// Checks that the payment's currency is the expected one.
     ///
     /// - Throws: `currency_mismatch`.
     public func checkCurrency(_ payload: PaymentPayload) throws(Refusal) {
@@ -134,7 +134,7 @@ public struct ExpectedDetails: Sendable, Equatable {
         }
     }
 
-    /// Whether the payment's amount is the expected one, as an exact decimal.
+    /// Checks that the payment's amount is the expected one, as an exact decimal.
     ///
     /// - Throws: `amount_mismatch`.
     public func checkAmount(_ payload: PaymentPayload) throws(Refusal) {
@@ -148,11 +148,11 @@ public struct ExpectedDetails: Sendable, Equatable {
     }
 }
 
-/// The applicationData of the payment request that the caller made.
+/// The expected applicationData of the merchant's payment request.
 private enum ExpectedApplicationData: Sendable, Equatable {
     /// The payment request had none, so the payment token must have none.
     case none
-    /// SHA-256 of the original data, 32 bytes: what the payment token's header must carry.
+    /// SHA-256 of the original data, 32 bytes, which the payment token's header must have.
     case hash([UInt8])
 
     /// `applicationData`: base64 of the original data, or null for none.
@@ -184,31 +184,32 @@ extension Refusal {
 
 /// The decrypted payment data: one JSON object ("Payment Data Keys" of Apple's format reference).
 ///
-/// Read here is what is compared with the caller's expectations, and nothing else: the caller gets the decrypted bytes
-/// as Apple wrote them. A member that is absent or of another type than documented reads as nil.
+/// Only the values that are compared with the caller's expectations are read here. The caller gets the decrypted bytes
+/// as Apple wrote them. A member that is absent, or of another type than documented, reads as nil.
 public struct PaymentPayload: Sendable {
-    /// Deeper than anything Apple documents, and shallow enough for the reader.
+    /// Deeper than any document of Apple's, and shallow enough for the parser.
     private static let limits = JSONLimits(maximumDepth: 64)
 
     private let json: JSONObject
 
-    /// - Throws: `decryption_failed` unless `plaintext` is one well-formed JSON object in UTF-8 whose names differ.
+    /// - Throws: `decryption_failed` unless `plaintext` is one well-formed JSON object in UTF-8 without duplicate
+    ///   names.
     public init(plaintext: [UInt8]) throws(Refusal) {
         guard let value = try? JSONValue(parsing: plaintext, limits: Self.limits), let object = value.objectValue
         else { throw .decryptionFailed }
         json = object
     }
 
-    /// ISO 4217 numeric code; a string, for its leading zeros.
+    /// The ISO 4217 numeric code, a string because of leading zeros.
     public var currencyCode: String? { json["currencyCode"]?.stringValue }
-    /// In the unit that Apple wrote, exact.
+    /// The exact amount in the unit that Apple wrote.
     public var transactionAmount: ExactDecimal? { json["transactionAmount"]?.numberValue?.decimal }
 }
 
 extension PaymentPayload: Unprintable {}
 
-/// Cardholder data and what carries it: printing, interpolating, dumping or reflecting it gives the type's name and
-/// nothing else, so that no log line and no crash report can carry it.
+/// Cardholder data and the types that contain it. Printing, interpolating, dumping or reflecting such a value gives
+/// only the type's name, so that no log line or crash report can contain the data.
 public protocol Unprintable: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {}
 
 extension Unprintable {

@@ -1,30 +1,31 @@
-// What can be said of a payment token without its key: its shape, its signature, and whether it is the payment that the
-// caller expects. No I/O, no clock, no C: the same bytes always get the same answer, and a time comes in as a parameter.
+// Checks of a payment token that need no private key: its format, its signature, and the caller's expectations. No
+// I/O, no clock, no C: the same bytes always give the same answer, and the time is a parameter.
 //
-// The daemon calls it in the order of Apple's "Payment token format reference" (`TokenDecryptor`): `PaymentToken` reads
-// the JSON, `SignatureEvidence` finds out who signed it, `TrustPolicy` whether that is Apple, `SigningTimeWindow` whether
-// that was recently, `ExpectedDetails` whether the payment is the expected one, and, once the HSM's side has decrypted
-// the data, `PaymentPayload` reads what is compared. Whatever fails throws a `Refusal` with the contract's code. Every
-// input is an untrusted caller's: sizes are bounded before anything is parsed, and nothing of a payment can be printed.
+// The daemon (`TokenDecryptor`) calls the types in the order of Apple's "Payment token format reference".
+// `PaymentToken` parses the JSON. `SignatureEvidence` finds the signer, `TrustPolicy` checks that it is Apple, and
+// `SigningTimeWindow` that the signature is recent. `ExpectedDetails` compares the payment with the expected one. Once
+// the HSM's side has decrypted the data, `PaymentPayload` reads the values that are compared. Every failure throws a
+// `Refusal` with the contract's code. All input is from untrusted callers: sizes are limited before parsing, and
+// payment data cannot be printed.
 
 internal import Crypto
 internal import Encodings
 public import Refusals
 public import StrictJSON
 
-/// A payment token as Apple's "Payment token format reference" describes it, decoded and of the right shape.
+/// A payment token in the format of Apple's "Payment token format reference", decoded and well-formed.
 ///
-/// Nothing in it is verified yet: it is what an untrusted caller sent. `SignatureEvidence` and `TrustPolicy` say whether
-/// Apple signed it.
+/// Its content comes from an untrusted caller and is not verified yet. `SignatureEvidence` and `TrustPolicy` check
+/// that Apple signed it.
 public struct PaymentToken: Sendable, Equatable {
-    /// The largest `data` and `signature` that are looked at, in bytes after base64. Real ones have about 300 and
-    /// 2,600; anything larger would only cost the daemon time.
+    /// The largest `data` and `signature` that are processed, in bytes after base64. Real ones have about 300 and
+    /// 2,600 bytes; larger ones would only cost the daemon time.
     public static let maximumDataSize = 65_536
     public static let maximumSignatureSize = 16_384
 
     public let version: PaymentTokenVersion
     public let keyMaterial: KeyMaterial
-    /// Ciphertext with its 16-byte GCM tag at the end; at least one byte beside the tag.
+    /// Ciphertext with its 16-byte GCM tag at the end; at least one byte in addition to the tag.
     public let encryptedData: [UInt8]
     /// The detached CMS signature, BER (RFC 5652).
     public let signature: [UInt8]
@@ -33,7 +34,7 @@ public struct PaymentToken: Sendable, Equatable {
     /// SHA-256 of the payment request's applicationData, 32 bytes; nil when the request had none.
     public let applicationDataHash: [UInt8]?
 
-    /// Reads a PKPaymentToken dictionary, or its `paymentData` alone. Members that are not known are ignored.
+    /// Parses a PKPaymentToken dictionary, or its `paymentData` alone. Unknown members are ignored.
     ///
     /// - Throws: `unsupported_version`, which is checked first, or `malformed_token` with the member's name in
     ///   `details`.
@@ -67,7 +68,7 @@ public struct PaymentToken: Sendable, Equatable {
             Base64.decode(text).flatMap { bytes in (1...Self.maximumSignatureSize).contains(bytes.count) ? bytes : nil }
         }
 
-        // Beside paymentData, and in Apple's dictionary equal to the header's.
+        // Apple's dictionary has this member next to paymentData too, with the same value as in the header.
         if outer.has("transactionIdentifier") {
             let outerIdentifier = try outer.read("transactionIdentifier", "64 hexadecimal digits") { text in
                 TransactionIdentifier(hex: text)
@@ -98,11 +99,12 @@ public struct PaymentToken: Sendable, Equatable {
         }
     }
 
-    /// What Apple signed: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData, each decoded.
+    /// The bytes that Apple signed: (ephemeralPublicKey | wrappedKey) ‖ data ‖ transactionId ‖ applicationData, each
+    /// decoded.
     ///
-    /// Nothing separates the parts, so other parts can have the same content and the same valid signature. The lengths
-    /// are therefore those that Apple uses and no others; what can still be moved, 32 bytes at a time between the last
-    /// three, changes `data`, and its authentication tag is then wrong.
+    /// Nothing separates the parts, so other parts can have the same content and the same valid signature. Only the
+    /// lengths that Apple uses are therefore accepted. Bytes can still be moved between the last three parts, 32 at a
+    /// time. That changes `data`, and its authentication tag is then wrong.
     public var signedContent: [UInt8] {
         let material = keyMaterial.encoded
         var content: [UInt8] = []
@@ -114,8 +116,8 @@ public struct PaymentToken: Sendable, Equatable {
         return content
     }
 
-    /// What the HSM's side needs beside the key: EC_v1 the ephemeral point, 65 bytes, known to be on the curve;
-    /// RSA_v1 the wrapped key, 256 bytes.
+    /// The HSM's input apart from the key. EC_v1: the ephemeral point, 65 bytes, checked to be on the curve. RSA_v1:
+    /// the wrapped key, 256 bytes.
     ///
     /// - Throws: `decryption_failed` for a point that is not on the curve.
     public func restorationInput() throws(Refusal) -> [UInt8] {
@@ -126,17 +128,17 @@ public struct PaymentToken: Sendable, Equatable {
     }
 }
 
-/// A request's body is written nowhere, not even by an interpolation into a log line.
+/// The request's body is never printed, not even by interpolation into a log line.
 extension PaymentToken: Unprintable {}
 
-/// How a payment token's data is encrypted and signed: the `version` member of Apple's payment token format.
+/// The encryption and signature of a payment token: the `version` member of Apple's payment token format.
 public enum PaymentTokenVersion: String, Sendable, Hashable, CaseIterable {
     /// ECDH on P-256, AES-256-GCM, signed with ECDSA.
     case ecV1 = "EC_v1"
     /// RSA-OAEP, AES-128-GCM, signed with RSA.
     case rsaV1 = "RSA_v1"
 
-    /// The version that a payment token names. `RSA_v2` is read as another name for `RSA_v1`.
+    /// The version with this name in a payment token. `RSA_v2` is another name for `RSA_v1`.
     public init?(named name: String) {
         switch name {
         case "EC_v1": self = .ecV1
@@ -146,7 +148,7 @@ public enum PaymentTokenVersion: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// One of a payment token's dictionaries while it is read, with its path, which refusals name.
+/// One dictionary of a payment token during parsing, with its path for messages.
 private struct PaymentTokenMembers {
     let path: String
     private let object: JSONObject
@@ -171,7 +173,7 @@ private struct PaymentTokenMembers {
         return text
     }
 
-    /// A string member, decoded; `form` says what it should have been when `decode` gives nil.
+    /// A decoded string member. `form` names the required form if `decode` returns nil.
     func read<Value>(_ name: String, _ form: String, decode: (String) -> Value?) throws(Refusal) -> Value {
         guard let value = decode(try string(name)) else {
             throw .malformedToken("\(path).\(name) is not \(form)")
@@ -181,7 +183,7 @@ private struct PaymentTokenMembers {
 }
 
 extension Refusal {
-    /// - Parameter details: the member's path and what is wrong with it, never its value.
+    /// - Parameter details: the member's path and the fault, never its value.
     fileprivate static func malformedToken(_ details: String) -> Refusal {
         Refusal(
             .malformedToken,
@@ -189,7 +191,7 @@ extension Refusal {
             details: details)
     }
 
-    /// Without details, on purpose: what exactly failed would be an oracle.
+    /// The refusal has no details on purpose: the exact failure would be an oracle.
     public static var decryptionFailed: Refusal {
         Refusal(
             .decryptionFailed,
@@ -197,7 +199,7 @@ extension Refusal {
     }
 }
 
-/// What, with the merchant's private key, restores a payment token's symmetric key.
+/// The value that, with the merchant's private key, restores a payment token's symmetric key.
 public enum KeyMaterial: Sendable, Equatable {
     /// EC_v1.
     case ephemeralPublicKey(EphemeralPublicKey)
@@ -207,7 +209,7 @@ public enum KeyMaterial: Sendable, Equatable {
     /// The length of a wrapped key: Apple's portal accepts 2048-bit RSA keys only.
     public static let wrappedKeySize = 256
 
-    /// The bytes that the header carries and the signature covers.
+    /// The bytes in the header, which the signature covers.
     public var encoded: [UInt8] {
         switch self {
         case .ephemeralPublicKey(let key): key.subjectPublicKeyInfo
@@ -216,26 +218,26 @@ public enum KeyMaterial: Sendable, Equatable {
     }
 }
 
-/// The Secure Element's one-time public key of an EC_v1 payment token, as the header carries it.
+/// The Secure Element's one-time public key of an EC_v1 payment token, from the header.
 public struct EphemeralPublicKey: Sendable, Equatable {
-    /// SubjectPublicKeyInfo in DER, 91 bytes: what the signature covers.
+    /// SubjectPublicKeyInfo in DER, 91 bytes, which the signature covers.
     public let subjectPublicKeyInfo: [UInt8]
 
     /// The uncompressed point, 65 bytes (SEC 1 §2.3.3). Not yet checked to be on the curve.
     public let point: [UInt8]
 
-    /// Nil unless this is the DER of a SubjectPublicKeyInfo for P-256 as a named curve (RFC 5480 §2.1.1) with an
-    /// uncompressed point. DER leaves one way of writing that, so all bytes before the point are given.
+    /// Nil unless the bytes are the DER of a SubjectPublicKeyInfo for P-256 as a named curve (RFC 5480 §2.1.1) with an
+    /// uncompressed point. DER has only one encoding of that, so all bytes before the point are fixed.
     public init?(subjectPublicKeyInfo bytes: [UInt8]) {
         guard let point = SubjectPublicKeyInfo.p256Point(in: bytes), point.first == 4 else { return nil }
         subjectPublicKeyInfo = bytes
         self.point = point
     }
 
-    /// The point, once it is known to be on P-256.
+    /// The point, after the check that it is on P-256.
     ///
-    /// - Throws: `decryption_failed` for any other point: it must not reach the private key (an invalid-curve attack
-    ///   learns the key from the answers), and the code is the one that every failed decryption has.
+    /// - Throws: `decryption_failed` for any other point. Such a point must not reach the private key: an
+    ///   invalid-curve attack learns the key from the answers. Every failed decryption has the same code.
     public func pointOnCurve() throws(Refusal) -> [UInt8] {
         do {
             _ = try P256.KeyAgreement.PublicKey(x963Representation: point)
@@ -246,7 +248,8 @@ public struct EphemeralPublicKey: Sendable, Equatable {
     }
 }
 
-/// What the one-step KDF mixes in beside the shared secret (NIST SP 800-56A §5.8.2.1; "Restoring the symmetric key").
+/// The other input of the one-step KDF, after the shared secret (NIST SP 800-56A §5.8.2.1; "Restoring the symmetric
+/// key").
 public enum OtherInfo {
     /// EC_v1: algorithm identifier 0x0D "id-aes256-GCM", PartyUInfo "Apple", PartyVInfo SHA-256 of the merchant
     /// identifier's UTF-8. 51 bytes, without the KDF's counter.
@@ -255,8 +258,8 @@ public enum OtherInfo {
     }
 }
 
-/// Which merchant key a payment token is encrypted to: SHA-256 of the SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in DER of the
-/// merchant certificate's public key. 32 bytes; the CKA_ID of the key in the HSM.
+/// The hash that names the merchant key of a payment token: SHA-256 of the SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) of
+/// the merchant certificate's public key, in DER. 32 bytes; the CKA_ID of the key in the HSM.
 public struct PublicKeyHash: Hashable, Sendable {
     public static let size = 32
 
@@ -269,7 +272,7 @@ public struct PublicKeyHash: Hashable, Sendable {
         self.bytes = Array(bytes)
     }
 
-    /// Nil unless `text` is base64 of 32 bytes, with or without padding.
+    /// Nil unless `text` is base64 of 32 bytes, padded or not.
     public init?(base64 text: String) {
         guard let bytes = Base64.decode(text) else { return nil }
         self.init(bytes: bytes)
@@ -290,14 +293,14 @@ public struct PublicKeyHash: Hashable, Sendable {
         PublicKeyHash(digest: SHA256.hash(data: Array(subjectPublicKeyInfo)))
     }
 
-    /// 44 characters: the spelling in payment tokens and answers.
+    /// 44 characters: the form in payment tokens and answers.
     public var base64: String { Base64.encode(bytes) }
 
-    /// 64 lower-case digits: the spelling in paths and on the command line.
+    /// 64 lower-case digits: the form in paths and on the command line.
     public var hex: String { Hexadecimal.encode(bytes) }
 }
 
-/// The device's name for a transaction: 32 bytes, written in hexadecimal. A transaction is released once, ever.
+/// The device's identifier of a transaction: 32 bytes, written in hexadecimal. A transaction is released only once.
 public struct TransactionIdentifier: Hashable, Sendable {
     public static let size = 32
 

@@ -5,8 +5,8 @@ public import X509
 
 /// Apple Root CA - G3: the root that Apple's format reference names, P-384, valid from 2014-04-30 to 2039-04-30.
 ///
-/// Published at https://www.apple.com/certificateauthority. The Swift toolchain carries the same bytes, since SwiftPM
-/// trusts this root for signed packages; a test compares.
+/// Published at https://www.apple.com/certificateauthority. The Swift toolchain includes the same bytes, since SwiftPM
+/// trusts this root for signed packages; a test compares the two.
 public enum AppleRootCAG3 {
     /// SHA-256 of `der`, as Apple publishes it.
     public static let fingerprint = "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179"
@@ -14,7 +14,7 @@ public enum AppleRootCAG3 {
     /// The certificate, 583 bytes.
     public static let der: [UInt8] = Base64.decode(base64) ?? []
 
-    /// - Throws: `internal_error` when the bytes in this file are not those of the fingerprint: a damaged build.
+    /// - Throws: `internal_error` when this file's bytes do not match the fingerprint: the build is damaged.
     public static func certificate() throws(Refusal) -> Certificate {
         guard Hexadecimal.encode(Array(SHA256.hash(data: der))) == fingerprint,
             let certificate = try? Certificate(derEncoded: der)

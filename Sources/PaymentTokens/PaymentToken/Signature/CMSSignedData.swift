@@ -13,8 +13,8 @@ internal import SwiftASN1
 ///         crls [1] IMPLICIT RevocationInfoChoices OPTIONAL,
 ///         signerInfos SET OF SignerInfo }
 ///
-/// BER, since Apple writes indefinite lengths. Refused, because no genuine payment token has them: eContent, revocation information,
-/// more or fewer than two certificates and one signer, another version or digest.
+/// The encoding is BER, since Apple writes indefinite lengths. Refused, because no genuine payment token has them:
+/// eContent, revocation information, more or fewer than two certificates and one signer, another version or digest.
 struct CMSSignedData {
     let certificates: [CertificateFields]
     let signer: CMSSignerInfo
@@ -85,7 +85,7 @@ struct CMSSignedData {
     }
 }
 
-/// The one signer of a payment token, RFC 5652 §5.3:
+/// The single signer of a payment token, RFC 5652 §5.3:
 ///
 ///     SignerInfo ::= SEQUENCE {
 ///         version CMSVersion,
@@ -140,12 +140,12 @@ struct CMSSignerInfo {
     }
 }
 
-/// Names an algorithm, RFC 5280 §4.1.1.2:
+/// An algorithm's name and parameters, RFC 5280 §4.1.1.2:
 ///
 ///     AlgorithmIdentifier ::= SEQUENCE { algorithm OBJECT IDENTIFIER, parameters ANY DEFINED BY algorithm OPTIONAL }
 ///
-/// Parameters are either absent or NULL: no algorithm of Apple's tokens has others. The two compare equal, as RFC 5754
-/// §2 and RFC 6211 §2 demand: Apple wrote NULL until 2021 and nothing since 2023.
+/// Parameters are either absent or NULL: no algorithm of Apple's payment tokens has others. The two compare as equal,
+/// as RFC 5754 §2 and RFC 6211 §2 require. Apple wrote NULL until 2021 and has omitted it since 2023.
 struct AlgorithmIdentifier: Equatable {
     let algorithm: EncodedObjectIdentifier
 
@@ -155,7 +155,7 @@ struct AlgorithmIdentifier: Equatable {
 
     /// The next element of `reader`.
     ///
-    /// - Parameter identifier: of the element, where it is tagged implicitly.
+    /// - Parameter identifier: the element's implicit tag, if it has one.
     init(_ reader: inout BERReader, identifier: UInt8 = BERElement.sequence) throws {
         var parts = try reader.elements(of: reader.next(identifier))
         algorithm = try parts.objectIdentifier()
@@ -167,10 +167,11 @@ struct AlgorithmIdentifier: Equatable {
 }
 
 extension BERReader {
-    /// The next element, an OBJECT IDENTIFIER (X.690 §8.19).
+    /// The next element, which must be an OBJECT IDENTIFIER (X.690 §8.19).
     mutating func objectIdentifier() throws -> EncodedObjectIdentifier {
         let content = content(of: try next(BERElement.objectIdentifier))
-        // Each arc ends with an octet below 0x80, and none begins with 0x80, which would be a second spelling.
+        // Each arc ends with an octet below 0x80. None begins with 0x80, which would be a second encoding of the same
+        // arc.
         var isFirst = true
         for octet in content {
             guard !(isFirst && octet == 0x80) else { throw BERReader.Malformed() }
@@ -180,13 +181,13 @@ extension BERReader {
         return EncodedObjectIdentifier(content: content)
     }
 
-    /// Whether the next element is the INTEGER 1.
+    /// Returns true if the next element is the INTEGER 1.
     mutating func isVersion1() throws -> Bool {
         content(of: try next(BERElement.integer)) == [1]
     }
 }
 
-/// An OBJECT IDENTIFIER as its contents octets, which say as much as its numbers and are compared as they stand.
+/// The content octets of an OBJECT IDENTIFIER, which are compared without decoding its numbers.
 struct EncodedObjectIdentifier: Hashable {
     private let content: ArraySlice<UInt8>
 
@@ -196,7 +197,7 @@ struct EncodedObjectIdentifier: Hashable {
 
     private init(_ identifier: ASN1ObjectIdentifier) {
         var serializer = DER.Serializer()
-        // An array literal of numbers has an encoding.
+        // An array literal of numbers always has an encoding.
         try? serializer.serialize(identifier)
         content = serializer.serializedBytes.dropFirst(2)
     }
@@ -218,7 +219,7 @@ struct EncodedObjectIdentifier: Hashable {
     static let sha256WithRSAEncryption = EncodedObjectIdentifier([1, 2, 840, 113549, 1, 1, 11])
 }
 
-/// What is wrong with a CMS structure. The words go into `signature_invalid`'s details; no byte of the structure does.
+/// A fault in a CMS structure. The words appear in `signature_invalid`'s details; bytes of the structure never do.
 struct CMSDefect: Error {
     let reason: String
 
@@ -228,31 +229,31 @@ struct CMSDefect: Error {
 }
 
 extension ASN1ObjectIdentifier {
-    /// Apple's marker extensions; their values do not matter, only their presence.
+    /// Apple's marker extensions. Only their presence matters, not their values.
     static let applePayLeafMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 29]
     static let applePayIntermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 14]
 }
 
-/// What the signer signed directly, RFC 5652 §5.3 and §11:
+/// The attributes that the signer signed directly, RFC 5652 §5.3 and §11:
 ///
 ///     SignedAttributes ::= SET SIZE (1..MAX) OF Attribute
 ///     Attribute        ::= SEQUENCE { attrType OBJECT IDENTIFIER, attrValues SET OF AttributeValue }
 ///
-/// contentType, signingTime and messageDigest must be there; cmsAlgorithmProtection may be (Apple's tokens have it
-/// since about 2019); no attribute may occur twice, and these four have exactly one value. Attributes that are not
-/// known are allowed.
+/// contentType, signingTime and messageDigest are required. cmsAlgorithmProtection is optional; Apple's payment tokens
+/// have it since about 2019. No attribute may occur twice, and these four have exactly one value. Unknown attributes
+/// are allowed.
 struct SignedAttributes {
-    /// The bytes that are signed: the SET OF in DER under its own tag, where the message has [0] (RFC 5652 §5.4).
+    /// The signed bytes: the SET OF in DER under its own tag, where the message has [0] (RFC 5652 §5.4).
     let der: [UInt8]
     let signingTime: Date
     /// 32 bytes.
     let messageDigest: [UInt8]
 
-    /// - Parameter encoding: the `[0] IMPLICIT` element of the SignerInfo.
+    /// - Parameter encoding: the SignerInfo's `[0] IMPLICIT` element.
     init(_ encoding: ArraySlice<UInt8>, signatureAlgorithm: AlgorithmIdentifier) throws {
         der = [BERElement.set] + encoding.dropFirst()
-        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. They are read again as DER, so that what is
-        // checked below is byte for byte what was signed.
+        // RFC 5652 §5.3: signed attributes are DER even where the rest is BER. They are parsed again as DER, so that
+        // the checks below apply to exactly the signed bytes.
         let (reader, attributes) = try Self.attributes(der)
         guard Set(attributes.map(\.type)).count == attributes.count
         else { throw CMSDefect("a signed attribute is repeated") }
@@ -323,7 +324,7 @@ struct SignedAttributes {
     }
 }
 
-/// One attribute, its values not yet read.
+/// One attribute, with its values not yet parsed.
 private struct CMSAttribute {
     let type: EncodedObjectIdentifier
     let values: BERElement
@@ -341,7 +342,7 @@ private struct CMSAttribute {
 ///
 ///     Time ::= CHOICE { utcTime UTCTime, generalizedTime GeneralizedTime }
 enum SigningTime {
-    /// Dates from 1950 to 2049 must be UTCTime, others GeneralizedTime, both to the second and in UTC.
+    /// Dates from 1950 to 2049 must be UTCTime, others GeneralizedTime. Both must be in UTC with seconds.
     static func date(of encoding: ArraySlice<UInt8>) throws -> Date {
         do {
             let node = try DER.parse(encoding)

@@ -2,24 +2,24 @@ internal import Crypto
 internal import Encodings
 internal import SwiftASN1
 
-/// Every encoding in which one and the same certificate verifies.
+/// All encodings in which the same certificate verifies.
 ///
-/// The issuer signs the TBSCertificate alone. What stands around it can be changed without the issuer's key, and the
-/// changed certificate still verifies, but has another fingerprint:
+/// The issuer signs only the TBSCertificate. The parts outside it can be changed without the issuer's key. The changed
+/// certificate still verifies, but has another fingerprint:
 ///
 /// - an ECDSA signature (r, s) is as valid as (r, n − s) (FIPS 186-5 §6.4);
-/// - the AlgorithmIdentifier outside the TBSCertificate may leave out or add parameters (RFC 4055 §5: RSA's NULL).
+/// - the AlgorithmIdentifier outside the TBSCertificate may omit or add parameters (RFC 4055 §5: RSA's NULL).
 ///
-/// So a certificate that the configuration distrusts by its fingerprint could come back in another encoding. The
-/// configuration has the fingerprint of the issuer's encoding only; therefore every encoding of the certificate at hand
-/// is made, and the fingerprint of each is compared.
+/// A certificate that the configuration distrusts by its fingerprint could therefore return in another encoding. The
+/// configuration has only the fingerprint of the issuer's encoding. So this type makes every encoding of the presented
+/// certificate, and each fingerprint is compared.
 enum CertificateMalleability {
-    /// The certificate's DER as it was received, and every encoding that the issuer can have written.
+    /// The certificate's DER as received, and every encoding that the issuer may have written.
     ///
     ///     Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue BIT STRING }
     ///     Ecdsa-Sig-Value ::= SEQUENCE { r INTEGER, s INTEGER }
     ///
-    /// - Throws: where the structure is not that, or the signature's bit string has unused bits.
+    /// - Throws: an error when the structure is different, or the signature's bit string has unused bits.
     static func encodings(of der: [UInt8]) throws -> [[UInt8]] {
         let (tbs, signature) = try DER.sequence(try DER.parse(der), identifier: .sequence) { nodes in
             guard let tbs = nodes.next(), nodes.next() != nil
@@ -29,7 +29,7 @@ enum CertificateMalleability {
             else { throw ASN1Error.invalidASN1Object(reason: "a signature with unused bits") }
             return (tbs, signature.bytes)
         }
-        // RFC 5280 §4.1.1.2: the algorithm outside is the one inside, which is signed.
+        // RFC 5280 §4.1.1.2: the algorithm outside equals the one inside, which is signed.
         let algorithm = try CertificateFields(der: der).signatureAlgorithm
         let signatures = try isECDSA(algorithm) ? ecdsaEncodings(of: signature) : [Array(signature)]
         return try [der]
@@ -42,8 +42,8 @@ enum CertificateMalleability {
     }
 
     /// (r, s), and (r, n − s) for the order n of each curve of which swift-certificates verifies signatures. The
-    /// certificate does not name its issuer's curve; the encodings for the other curves do no harm, since nobody lists
-    /// their fingerprints.
+    /// certificate does not name its issuer's curve. The encodings for other curves do no harm, since no configuration
+    /// lists their fingerprints.
     private static func ecdsaEncodings(of signature: ArraySlice<UInt8>) throws -> [[UInt8]] {
         let (r, s) = try ecdsaIntegers(in: signature)
         return try ([s] + orders.compactMap { order in difference(order, s) }).map { s in
@@ -56,7 +56,7 @@ enum CertificateMalleability {
         }
     }
 
-    /// Whether an AlgorithmIdentifier is of ANSI X9.62's ecdsa-with-… arc, 1.2.840.10045.4.
+    /// Returns true if an AlgorithmIdentifier is in ANSI X9.62's ecdsa-with-… arc, 1.2.840.10045.4.
     private static func isECDSA(_ algorithm: ArraySlice<UInt8>) throws -> Bool {
         guard case .constructed(let parts) = try DER.parse(algorithm).content, let first = Array(parts).first
         else { throw ASN1Error.invalidASN1Object(reason: "not an algorithm identifier") }
@@ -104,7 +104,7 @@ enum CertificateMalleability {
             .drop { byte in byte == 0 }.map { $0 }
     }
 
-    /// The orders of P-256, P-384 and P-521 (SP 800-186 §3.2.1.3 to §3.2.1.5): the curves of which swift-certificates
+    /// The orders of P-256, P-384 and P-521 (SP 800-186 §3.2.1.3 to §3.2.1.5), the curves of which swift-certificates
     /// verifies signatures. Apple's issuers sign with the first two; a configured root can have the third.
     private static let orders: [[UInt8]] = [
         "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551",

@@ -5,20 +5,20 @@ public import Foundation
 public import Refusals
 internal import SwiftASN1
 
-/// Proof that the holder of a certificate signed a payment token, and when. Whether that holder is Apple, `TrustPolicy`
-/// says.
+/// Proof that a certificate's owner signed a payment token, and the signing time. `TrustPolicy` checks that the owner
+/// is Apple.
 ///
-/// Apple's step 1 and RFC 5652 §5.4 to §5.6, by the contract's rules: exactly the signer's and its issuer's
-/// certificates, exactly one signer, SHA-256, the attributes contentType, signingTime and messageDigest once each.
+/// Apple's step 1 and RFC 5652 §5.4 to §5.6, with the contract's rules: only the signer's and its issuer's
+/// certificates, one signer, SHA-256, and the attributes contentType, signingTime and messageDigest once each.
 public struct SignatureEvidence: Sendable {
     /// The signer's certificate, DER.
     public let leafDER: [UInt8]
-    /// The certificate of the signer's issuer, by name; whether it issued the leaf is not known yet.
+    /// The certificate with the name of the signer's issuer; its signature on the leaf is not checked yet.
     public let intermediateDER: [UInt8]
     /// The signingTime attribute, to the second.
     public let signingTime: Date
 
-    /// - Throws: `signature_invalid`, with what was wrong in `details`.
+    /// - Throws: `signature_invalid`, with the fault in `details`.
     public init(of paymentToken: PaymentToken) throws(Refusal) {
         do {
             self = try Self.evidence(of: paymentToken)
@@ -43,7 +43,7 @@ public struct SignatureEvidence: Sendable {
         let key = try SignerKey(subjectPublicKeyInfo: leaf.subjectPublicKeyInfo, version: paymentToken.version)
         guard key.accepts(signer.signatureAlgorithm)
         else { throw CMSDefect("the signature algorithm does not fit \(paymentToken.version.rawValue)") }
-        // Compared in constant time by swift-crypto.
+        // swift-crypto compares these in constant time.
         guard SHA256.hash(data: paymentToken.signedContent) == signer.signedAttributes.messageDigest
         else { throw CMSDefect("the signature covers other content than the payment token's") }
         guard key.isValid(signature: signer.signature, over: signer.signedAttributes.der)
@@ -53,7 +53,7 @@ public struct SignatureEvidence: Sendable {
             leafDER: leaf.der, intermediateDER: intermediate.der, signingTime: signer.signedAttributes.signingTime)
     }
 
-    /// Tells the signer's certificate from its issuer's; their order in the message means nothing.
+    /// Tells the signer's certificate from its issuer's; their order in the message is not defined.
     private static func chain(
         of signedData: CMSSignedData
     ) throws -> (leaf: CertificateFields, intermediate: CertificateFields) {
@@ -71,7 +71,7 @@ public struct SignatureEvidence: Sendable {
     }
 }
 
-/// The public key with which a payment token's signature is checked: of the kind that Apple's reference gives its
+/// The public key for a payment token's signature. Its kind must be the one that Apple's reference requires for the
 /// version.
 enum SignerKey {
     /// EC_v1: ecdsa-with-SHA256 on P-256.
@@ -79,22 +79,22 @@ enum SignerKey {
     /// RSA_v1: RSASSA-PKCS1-v1_5 with SHA-256, 2048 to 4096 bits.
     case rsa(_RSA.Signing.PublicKey)
 
-    /// The longest RSA key with which a signature is checked. Anybody can present a signer of their own, and the check costs
-    /// four times as much for twice the bits; Apple's keys have 2048.
+    /// The longest RSA key that is accepted for a signature. A caller can present a signer of its own, and twice the
+    /// bits make the check four times as slow. Apple's keys have 2048 bits.
     static let mostRSABits = 4_096
 
     /// Returns true for an RSA key of more bits than ``mostRSABits``.
     ///
-    /// - Parameter subjectPublicKeyInfo: DER, of any kind of key.
+    /// - Parameter subjectPublicKeyInfo: DER, for any kind of key.
     static func isTooLong(subjectPublicKeyInfo: ArraySlice<UInt8>) -> Bool {
-        // The key of 4,096 bits has 550 bytes: other kinds and shorter keys need not be read.
+        // A key of 4,096 bits has 550 bytes, so other kinds and shorter keys need no parsing.
         guard subjectPublicKeyInfo.count > mostRSABits / 8,
             let key = try? _RSA.Signing.PublicKey(derRepresentation: Array(subjectPublicKeyInfo))
         else { return false }
         return key.keySizeInBits > mostRSABits
     }
 
-    /// - Parameter subjectPublicKeyInfo: of the signer's certificate, DER.
+    /// - Parameter subjectPublicKeyInfo: of the signer's certificate, in DER.
     init(subjectPublicKeyInfo: ArraySlice<UInt8>, version: PaymentTokenVersion) throws {
         guard !Self.isTooLong(subjectPublicKeyInfo: subjectPublicKeyInfo)
         else { throw CMSDefect("the signer's key has more than \(Self.mostRSABits) bits") }
@@ -115,8 +115,8 @@ enum SignerKey {
         }
     }
 
-    /// Whether a CMS signer may name its signature so. RSA signers may name the key's algorithm alone, since the
-    /// digest is named apart (RFC 3370 §3.2); Apple's do either.
+    /// Returns true if a CMS signer may name this algorithm for its signature. RSA signers may name the key's
+    /// algorithm alone, since the digest is named separately (RFC 3370 §3.2); Apple's signers do either.
     func accepts(_ algorithm: AlgorithmIdentifier) -> Bool {
         switch self {
         case .p256: algorithm == AlgorithmIdentifier(.ecdsaWithSHA256)
@@ -156,15 +156,15 @@ extension Refusal {
     }
 }
 
-/// How far a payment token's signing time may lie from the present: Apple's step 1, last point. An old signature may be
-/// a replay; one from the future means that a clock is wrong.
+/// The allowed distance of a payment token's signing time from the present: Apple's step 1, last point. An old
+/// signature may be a replay; one from the future means that a clock is wrong.
 public enum SigningTimeWindow: Sendable, Equatable {
     /// Every signing time is accepted.
     case off
-    /// At most this much older or newer than the present; the boundary itself is inside.
+    /// The largest distance before or after the present; the boundary itself is accepted.
     case within(Duration)
 
-    /// - Parameter now: the present, or the time that stands in for it.
+    /// - Parameter now: the present, or another time used as the present.
     /// - Throws: `signing_time_outside_window`.
     public func check(signingTime: Date, now: Date) throws(Refusal) {
         guard case .within(let limit) = self else { return }
@@ -181,7 +181,7 @@ public enum SigningTimeWindow: Sendable, Equatable {
 }
 
 extension SigningTimeWindow: CustomStringConvertible {
-    /// How far to either side; nil when it is off.
+    /// The distance allowed in both directions; nil for `off`.
     public var duration: Duration? {
         switch self {
         case .off: nil
@@ -189,7 +189,7 @@ extension SigningTimeWindow: CustomStringConvertible {
         }
     }
 
-    /// `off`, or seconds as the configuration would spell them: `300s`.
+    /// `off`, or seconds in the configuration's form: `300s`.
     public var description: String {
         duration.map { "\($0.components.seconds)s" } ?? "off"
     }

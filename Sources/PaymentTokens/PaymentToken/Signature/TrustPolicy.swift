@@ -6,15 +6,16 @@ internal import SwiftASN1
 internal import Synchronization
 @_spi(DisableValidityCheck) public import X509
 
-/// Which signers are trusted: Apple's step 1, first three points.
+/// The trusted signers: Apple's step 1, first three points.
 ///
-/// A chain is leaf, intermediate and a root of this policy, all three valid at the signing time, with the key usages of
-/// a signer and of a certificate authority, none of them distrusted, and with Apple's marker extensions. Accepted
-/// chains are remembered, since checking the root's P-384 signature costs ten times as much as the payment token's own.
+/// A chain has a leaf, an intermediate and a root of this policy. All three must be valid at the signing time, and not
+/// distrusted. They must have the key usages of a signer and of certificate authorities, and Apple's marker
+/// extensions. Accepted chains are cached, since checking the root's P-384 signature costs ten times as much as the
+/// payment token's own.
 ///
-/// Revocation is not asked for (no OCSP, no CRL): every payment would wait for a server on the Internet. An operator
-/// revokes by listing a fingerprint under `distrusted`. Reloading the configuration makes a new policy, which remembers
-/// nothing.
+/// The policy does not check revocation (no OCSP, no CRL), because every payment would wait for a server on the
+/// Internet. An operator revokes a certificate by listing its fingerprint under `distrusted`. Reloading the
+/// configuration makes a new policy with an empty cache.
 public final class TrustPolicy: Sendable {
     private let roots: CertificateStore
     /// The roots' subjects, DER.
@@ -23,9 +24,9 @@ public final class TrustPolicy: Sendable {
     private let cache: Mutex<ChainCache>
 
     /// - Parameters:
-    ///   - roots: the only certificates at which a chain may end; `AppleRootCAG3` in service.
+    ///   - roots: the only certificates at which a chain may end; `AppleRootCAG3` in production.
     ///   - distrusted: SHA-256 fingerprints, 32 bytes each, of leaves, intermediates or roots.
-    ///   - chainCacheCapacity: how many accepted chains are remembered; Apple has a few leaves in service at a time.
+    ///   - chainCacheCapacity: the largest number of cached chains; Apple uses a few leaves at a time.
     public init(roots: [Certificate], distrusted: Set<[UInt8]>, chainCacheCapacity: Int = 64) {
         self.roots = CertificateStore(roots)
         rootNames = Set(roots.compactMap { root in try? CertificateFields(der: DER.bytes(of: root)).subject })
@@ -33,10 +34,10 @@ public final class TrustPolicy: Sendable {
         self.cache = Mutex(ChainCache(capacity: chainCacheCapacity))
     }
 
-    /// How many accepted chains are remembered now.
+    /// The number of cached chains.
     var rememberedChains: Int { cache.withLock { cache in cache.count } }
 
-    /// - Throws: `certificate_untrusted`; then `marker_oid_missing` for a chain that is trusted otherwise.
+    /// - Throws: `certificate_untrusted`; `marker_oid_missing` for a chain that is otherwise trusted.
     public func evaluate(_ evidence: SignatureEvidence) async throws(Refusal) -> VerifiedChain {
         let key = ChainCache.Key(leafDER: evidence.leafDER, intermediateDER: evidence.intermediateDER)
         if let chain = cache.withLock({ cache in cache.chain(for: key, validAt: evidence.signingTime) }) {
@@ -68,8 +69,8 @@ public final class TrustPolicy: Sendable {
         return chain
     }
 
-    /// Refuses what cannot be a chain to a root before anything costly is done with it: anybody can present certificates of their
-    /// own, in any number, and only chains to a root are remembered.
+    /// Refuses certificates that cannot form a chain to a root, before any costly check: any caller can present its
+    /// own certificates in any number, and only chains to a root are cached.
     private func checkNamesAndKeys(of evidence: SignatureEvidence) throws(Refusal) {
         guard let leaf = try? CertificateFields(der: evidence.leafDER),
             let intermediate = try? CertificateFields(der: evidence.intermediateDER)
@@ -83,7 +84,7 @@ public final class TrustPolicy: Sendable {
     private static let noChain =
         "the certificates do not form a chain from the signer to a trusted root (RFC 5280 §6)"
 
-    /// Refuses a certificate when any encoding in which it verifies has a distrusted fingerprint.
+    /// Refuses a certificate if the fingerprint of any encoding in which it verifies is distrusted.
     private func checkDistrust(of certificates: [(der: [UInt8], name: String)]) throws(Refusal) {
         for (der, name) in certificates {
             guard let fingerprints = try? CertificateMalleability.fingerprints(of: der)
@@ -95,7 +96,7 @@ public final class TrustPolicy: Sendable {
 
     /// The root at which the path from `leaf` through `intermediate` ends.
     private func root(over leaf: Certificate, intermediate: Certificate) async throws(Refusal) -> Certificate {
-        // Validity is not checked here but by the caller, at the signing time, which differs from token to token.
+        // The caller, not the verifier, checks validity: at the signing time, which differs between payment tokens.
         var verifier = Verifier(rootCertificates: roots) {
             RFC5280Policy.withValidityCheckDisabled()
             ApplePayChainPolicy()
@@ -104,7 +105,7 @@ public final class TrustPolicy: Sendable {
         case .validCertificate(let chain):
             return chain.root
         case .couldNotValidate(let failures):
-            // RFC5280Policy's own reasons print whole certificates: too long for a refusal.
+            // RFC5280Policy's own reasons print whole certificates, which are too long for a refusal.
             let reasons = failures.map(\.policyFailureReason.description).filter { reason in
                 !reason.hasPrefix("RFC5280Policy")
             }
@@ -133,11 +134,11 @@ extension DER {
     }
 }
 
-/// What a chain of an Apple Pay token must be beyond RFC 5280's path rules: exactly leaf, intermediate and root, each
-/// with the key usage for what it did.
+/// The requirements on an Apple Pay chain in addition to RFC 5280's path rules: exactly leaf, intermediate and root,
+/// each with the key usage for its purpose.
 ///
 /// `RFC5280Policy` does not check key usage. The certificates are counted because a `Verifier` accepts a leaf that is
-/// itself among the roots as a chain of one.
+/// itself a root as a chain of one.
 private struct ApplePayChainPolicy: VerifierPolicy {
     /// Apple's markers may be marked critical.
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [.applePayLeafMarker, .applePayIntermediateMarker]
@@ -168,16 +169,17 @@ private struct ApplePayChainPolicy: VerifierPolicy {
     }
 }
 
-/// Chains that were accepted, by the exact bytes of leaf and intermediate. Bounded; the oldest leaves first.
+/// Accepted chains, by the exact bytes of leaf and intermediate. The number is limited; the oldest is removed first.
 ///
-/// Each `TrustPolicy` has a cache of its own, so the root set and the distrusted certificates need not be part of the
-/// key. Only certificates that chain to a root get in, so untrusted callers cannot push genuine chains out.
+/// Each `TrustPolicy` has its own cache, so the roots and the distrusted certificates need not be part of the key.
+/// Only certificates that chain to a root are added, so untrusted callers cannot displace genuine chains.
 struct ChainCache {
     struct Key: Hashable {
         let leafDER: [UInt8]
         let intermediateDER: [UInt8]
 
-        /// Of the leaf alone, and its bytes at once: an array's own function takes them one by one. Equality is of both.
+        /// Only the leaf is hashed, and its bytes in one call: an array's own function hashes them one by one.
+        /// Equality compares both certificates.
         func hash(into hasher: inout Hasher) {
             unsafe leafDER.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
         }
@@ -191,7 +193,7 @@ struct ChainCache {
         self.capacity = capacity
     }
 
-    /// The accepted chain, when `signingTime` lies within the validity of all three of its certificates.
+    /// The accepted chain, if `signingTime` is within the validity of all three certificates.
     func chain(for key: Key, validAt signingTime: Date) -> VerifiedChain? {
         guard let chain = chains[key],
             chain.certificates.allSatisfy({ certificate in certificate.isValid(at: signingTime) })
@@ -214,17 +216,17 @@ public struct VerifiedChain: Sendable, Equatable {
     public let intermediate: CertificateDescription
     public let root: CertificateDescription
 
-    /// Leaf, intermediate, root: the order of answers.
+    /// Leaf, intermediate, root: the order in answers.
     public var certificates: [CertificateDescription] { [leaf, intermediate, root] }
 }
 
-/// A certificate as answers and audit records show it.
+/// A certificate in the form of answers and audit records.
 public struct CertificateDescription: Sendable, Equatable {
-    /// RFC 4514.
+    /// The subject as RFC 4514 writes it.
     public let subject: String
-    /// RFC 4514.
+    /// The issuer as RFC 4514 writes it.
     public let issuer: String
-    /// Lower-case hexadecimal, two digits a byte.
+    /// The serial number in lower-case hexadecimal, two digits a byte.
     public let serialNumber: String
     public let notBefore: Date
     public let notAfter: Date
@@ -242,7 +244,7 @@ public struct CertificateDescription: Sendable, Equatable {
         self.sha256 = sha256
     }
 
-    /// - Parameter der: the bytes that `certificate` was read from.
+    /// - Parameter der: the bytes from which `certificate` was parsed.
     public init(_ certificate: Certificate, der: [UInt8]) {
         subject = certificate.subject.description
         issuer = certificate.issuer.description
@@ -257,14 +259,14 @@ extension CertificateDescription {
     /// The fingerprint in lower-case hexadecimal, 64 characters.
     public var sha256Hex: String { Hexadecimal.encode(sha256) }
 
-    /// - Throws: where the certificate cannot be written as DER.
+    /// - Throws: an error if the certificate cannot be written as DER.
     public init(_ certificate: Certificate) throws {
         var serializer = DER.Serializer()
         try serializer.serialize(certificate)
         self.init(certificate, der: serializer.serializedBytes)
     }
 
-    /// Whether `time` lies within the validity, both ends included (RFC 5280 §4.1.2.5).
+    /// Returns true if `time` is within the validity, both ends included (RFC 5280 §4.1.2.5).
     func isValid(at time: Date) -> Bool {
         notBefore <= time && time <= notAfter
     }
