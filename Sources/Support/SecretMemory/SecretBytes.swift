@@ -1,21 +1,21 @@
 import Glibc
 import Synchronization
 
-/// Bytes that nobody may see: a PIN, a shared secret, a symmetric key. The worker, the daemon's configuration and the
-/// command line keep theirs in it; ``LockedPages`` is the memory, `SecretFile.swift` reads a secret from a file.
+/// Secret bytes: a PIN, a shared secret, a symmetric key. The worker, the daemon's configuration and the command line
+/// keep their secrets in this type. ``LockedPages`` is the memory; `SecretFile.swift` reads a secret from a file.
 ///
-/// They lie in memory that is locked (never swapped), left out of core dumps and wiped over its whole capacity when
-/// the value ends. There is one owner: the type cannot be copied by accident, only by ``duplicate()``. It has no
-/// description, is not `Hashable` and not `Codable`, so that it reaches no log and no file.
+/// The memory is locked (never swapped), excluded from core dumps, and wiped over its whole capacity when the value
+/// ends. The value has one owner: it cannot be copied by accident, only by ``duplicate()``. It has no description and
+/// is neither `Hashable` nor `Codable`, so that it reaches no log and no file.
 ///
-/// Making and ending one costs well under a microsecond; memory is pooled. When the process's limit on locked memory
-/// (RLIMIT_MEMLOCK) is used up, further secrets are kept in unlocked memory, which ``unlockedByteCount`` tells.
+/// Making and ending one costs well under a microsecond, because memory is pooled. When the process's limit on locked
+/// memory (RLIMIT_MEMLOCK) is used up, further secrets are kept in unlocked memory; ``unlockedByteCount`` counts them.
 public struct SecretBytes: ~Copyable, Sendable {
     private let slot: LockedPages.Slot
     /// The number of bytes.
     public private(set) var count: Int
 
-    /// Zeros.
+    /// Makes zeros.
     /// - Parameter count: at least 0.
     public init(count: Int) {
         precondition(count >= 0, "a secret cannot have a negative count")
@@ -23,8 +23,8 @@ public struct SecretBytes: ~Copyable, Sendable {
         self.count = count
     }
 
-    /// Memory for `capacity` bytes, filled by `fill`, which returns how many of its first bytes are the secret. The
-    /// rest is wiped.
+    /// Makes memory for `capacity` bytes. `fill` fills it and returns the number of its first bytes that are the
+    /// secret; the rest is wiped.
     public init<Failure: Error>(
         capacity: Int, filledBy fill: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
@@ -33,14 +33,15 @@ public struct SecretBytes: ~Copyable, Sendable {
         shrink(to: filled)
     }
 
-    /// A copy of `bytes`. What `bytes` lie in is the caller's to wipe.
+    /// Copies `bytes`. The caller must wipe the original.
     public init(copying bytes: RawSpan) {
         self.init(count: bytes.byteCount)
         let target = unsafe UnsafeMutableRawBufferPointer(start: slot.pointer, count: count)
         unsafe bytes.withUnsafeBytes { unsafe target.copyMemory(from: $0) }
     }
 
-    /// A copy of `bytes`. An array's memory cannot be wiped reliably: for tests and for what is not secret yet.
+    /// Copies `bytes`. An array's memory cannot be wiped reliably, so this is for tests and for data that is not
+    /// secret yet.
     public init(copying bytes: [UInt8]) {
         unsafe self.init(copying: bytes.span.bytes)
     }
@@ -49,7 +50,7 @@ public struct SecretBytes: ~Copyable, Sendable {
         LockedPages.reclaim(slot)
     }
 
-    /// The one way to copy a secret, and a visible one.
+    /// Copies the secret. There is no other way to copy one.
     public func duplicate() -> SecretBytes {
         withBytes { SecretBytes(copying: $0) }
     }
@@ -85,41 +86,41 @@ public struct SecretBytes: ~Copyable, Sendable {
         count = newCount
     }
 
-    /// How many bytes of the process's secret memory are not locked, because the limit on locked memory is used up:
-    /// 0 when all is well.
+    /// The number of bytes of the process's secret memory that are not locked, because the limit on locked memory is
+    /// used up; normally 0.
     public static var unlockedByteCount: Int { LockedPages.usage.unlocked }
 }
 
-/// Where secrets lie: pages that are locked in memory (never swapped), left out of core dumps and empty in a forked
-/// child. They are cut into slots of a few sizes, and a slot that is given back is wiped and used again, because two
-/// system calls a secret would cost more than what the secret is used for.
+/// The memory of secrets: pages that are locked in memory (never swapped), excluded from core dumps and empty in a
+/// forked child. They are divided into slots of a few sizes. A returned slot is wiped and used again, because two
+/// system calls for each secret would cost more than the work done with it.
 ///
-/// Pages are kept once mapped: the pool stays as large as the process has ever needed it.
+/// Mapped pages are kept: the pool stays as large as the process has ever needed.
 package enum LockedPages {
-    /// What the pool holds now, in bytes.
+    /// The size of the pool now, in bytes.
     package struct Usage: Sendable, Equatable {
-        /// Locked in memory.
+        /// Bytes locked in memory.
         package var locked = 0
-        /// Mapped, but refused by the limit on locked memory (RLIMIT_MEMLOCK): wiped and kept out of dumps all the
-        /// same, but the kernel may swap it. To be warned about.
+        /// Bytes mapped but not locked, because of the limit on locked memory (RLIMIT_MEMLOCK). They are wiped and
+        /// excluded from dumps too, but the kernel may swap them. The program should warn about them.
         package var unlocked = 0
-        /// In slots that are lent out.
+        /// Bytes in slots that are in use.
         package var lent = 0
     }
 
-    /// A lent piece of memory. An address and not a pointer, so that it may be sent between threads.
+    /// A piece of memory in use. It has an address and not a pointer, so that it can be sent between threads.
     struct Slot: Sendable {
         let address: UInt
         let capacity: Int
 
         var pointer: UnsafeMutableRawPointer {
-            // The address comes from `UnsafeMutableRawPointer` and is never zero.
+            // The address comes from `UnsafeMutableRawPointer`, so it is never zero.
             unsafe UnsafeMutableRawPointer(bitPattern: address).unsafelyUnwrapped
         }
     }
 
-    /// A symmetric key, a PIN or a shared secret fits the first, an RSA block or a PKCS#8 key the second, a
-    /// transaction's payment data the third. What is larger gets pages of its own, unmapped when given back.
+    /// The first size fits a symmetric key, a PIN or a shared secret; the second an RSA block or a PKCS#8 key; the
+    /// third a transaction's payment data. A larger secret gets its own pages, which are unmapped when returned.
     private static let slotSizes = [128, 2048, 16384]
     private static let chunkSize = 65536
 
@@ -150,7 +151,7 @@ package enum LockedPages {
         }
     }
 
-    /// Wipes the whole slot and takes it back.
+    /// Wipes the whole slot and returns it to the pool.
     static func reclaim(_ slot: Slot) {
         unsafe explicit_bzero(slot.pointer, slot.capacity)
         state.withLock { state in
@@ -168,10 +169,10 @@ package enum LockedPages {
         let size = (count + pageSize - 1) / pageSize * pageSize
         let pages = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let pages = unsafe pages, unsafe pages != MAP_FAILED else {
-            // Out of memory: Swift's own allocations end the process too.
+            // Out of memory: Swift's own allocations end the process as well.
             preconditionFailure("no memory for secrets")
         }
-        // Best effort beside the lock: both only fail on kernels that do not know the advice.
+        // Best effort in addition to the lock: both calls only fail on kernels that do not support the advice.
         _ = unsafe madvise(pages, size, MADV_DONTDUMP)
         _ = unsafe madvise(pages, size, MADV_WIPEONFORK)
         if unsafe mlock(pages, size) == 0 {
@@ -183,7 +184,7 @@ package enum LockedPages {
     }
 
     private static func unmap(_ slot: Slot, _ usage: inout Usage) {
-        // Whether these pages were locked is not kept a slot; the kernel unlocks with the unmapping.
+        // The slot does not record if these pages were locked; unmapping also unlocks them.
         if unsafe munmap(slot.pointer, slot.capacity) == 0 {
             if usage.locked >= slot.capacity {
                 usage.locked -= slot.capacity

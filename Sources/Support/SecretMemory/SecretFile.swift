@@ -1,15 +1,15 @@
 import Glibc
 
-/// Why a file with a secret was not taken. Says what to do; never the content.
+/// A file with a secret that was refused, and what to do. It never contains the content.
 public struct SecretFileError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Reason: Sendable, Equatable {
-        /// It cannot be opened or read; the system's `errno`.
+        /// The file cannot be opened or read; the value is the system's `errno`.
         case unreadable(Int32)
         /// A directory, a pipe, a device.
         case notARegularFile
         /// The permission bits give others access, or let the group write.
         case accessibleToOthers(mode: UInt32)
-        /// No bytes, or nothing but a newline.
+        /// No bytes, or only a newline.
         case empty
         /// More bytes than the limit.
         case tooLong(limit: Int)
@@ -17,7 +17,7 @@ public struct SecretFileError: Error, Sendable, Equatable, CustomStringConvertib
         case moreThanOneLine
     }
 
-    /// The file as it was named.
+    /// The file's path as the caller gave it.
     public let path: String
     public let reason: Reason
 
@@ -41,25 +41,25 @@ public struct SecretFileError: Error, Sendable, Equatable, CustomStringConvertib
 }
 
 extension SecretBytes {
-    /// Reads a PIN or another one-line secret from a file. One newline (LF) at the end is taken off.
+    /// Reads a PIN or another one-line secret from a file. One newline (LF) at the end is removed.
     ///
-    /// The file's permissions are checked on the opened file: nothing for others, no writing for the group. The group may
-    /// read, since a file of root's that the daemon's group reads, mode 0640, is the usual way to keep the daemon from
-    /// changing its own PIN. Symbolic links are followed; it is their target's rights that count.
+    /// The permissions of the opened file are checked: no access for others, no write access for the group. The group
+    /// may read: a file with owner root, the daemon's group and mode 0640 is the usual way to keep the daemon from
+    /// changing its own PIN. Symbolic links are followed; the permissions of their target count.
     ///
     /// - Parameters:
-    ///   - path: of a regular file.
-    ///   - maximumCount: the longest secret taken, in bytes.
-    ///   - hasLines: whether it may have more than one line, as a key in PEM has.
+    ///   - path: a regular file.
+    ///   - maximumCount: the longest secret accepted, in bytes.
+    ///   - hasLines: true if the secret may have more than one line, such as a key in PEM.
     public init(
         contentsOfFile path: String, maximumCount: Int = 256, hasLines: Bool = false
     ) throws(SecretFileError) {
-        // O_NONBLOCK: a pipe without a writer must be refused, not waited for.
+        // O_NONBLOCK: a pipe without a writer must be refused, not awaited.
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
         guard descriptor >= 0 else { throw SecretFileError(path: path, reason: .unreadable(errno)) }
         defer { close(descriptor) }
         try Self.checkPermissions(descriptor, path)
-        // Room for the newline, and for one byte more to see that there is too much.
+        // Space for the newline, and for one more byte to detect a secret that is too long.
         var secret = SecretBytes(count: maximumCount + 2)
         secret.shrink(to: try Self.fill(&secret, from: descriptor, path))
         secret.dropLastNewline()

@@ -1,24 +1,23 @@
-/// Why a JSON text was refused, and where. Never a piece of the text itself.
+/// The reason why a JSON text was refused, and the position. It never contains any part of the text.
 public struct JSONError: Error, Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
         /// Not RFC 8259's grammar, or an unpaired surrogate.
         case syntax
-        /// A string's bytes are not UTF-8: overlong, truncated, a surrogate, or past U+10FFFF.
+        /// A string's bytes are not UTF-8: overlong, truncated, a surrogate, or above U+10FFFF.
         case notUTF8
-        /// More arrays and objects within each other than the limits allow.
+        /// Arrays and objects are nested more deeply than the limits allow.
         case tooDeep
         /// A name occurs twice in one object.
         case duplicateMember
-        /// Something other than white space follows the value.
+        /// The value is followed by something other than white space.
         case trailing
     }
 
     public let kind: Kind
-    /// The offset in bytes, from 0, of the first byte that is wrong; for a repeated name, the end of
-    /// its object.
+    /// The offset in bytes, from 0, of the first wrong byte; for a repeated name, the end of its object.
     public let offset: Int
-    /// The name of the outermost object's member in whose value the fault lies, if it lies in one: it tells an
-    /// envelope's fault from its content's. As the text has it, so compare it and do not repeat it.
+    /// The outermost object's member whose value has the fault, or nil. It distinguishes a fault of an envelope from
+    /// one of its content. The name comes from the text, so compare it but do not print it.
     public internal(set) var outermostMember: String?
 
     public init(kind: Kind, offset: Int, outermostMember: String? = nil) {
@@ -40,16 +39,16 @@ extension JSONError: CustomStringConvertible {
     }
 }
 
-/// What a JSON text may cost beside its length, which the reader's caller bounds.
+/// The limits of a JSON text apart from its length, which the caller limits.
 public struct JSONLimits: Sendable, Equatable {
-    /// How many arrays and objects may be open within each other, 1 to 512.
+    /// The number of arrays and objects that may be nested, 1 to 512.
     public let maximumDepth: Int
 
-    /// - Parameter maximumDepth: taken as 512 when larger: the reader recurses, and its stack is finite.
+    /// - Parameter maximumDepth: a larger number counts as 512: the parser is recursive, and its stack is limited.
     public init(maximumDepth: Int = 16) {
         self.maximumDepth = min(max(maximumDepth, 1), 512)
     }
 
-    /// A depth of 16: requests and tokens need five.
+    /// A depth of 16: requests and payment tokens need five.
     public static let `default` = JSONLimits()
 }

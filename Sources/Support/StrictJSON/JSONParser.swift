@@ -1,4 +1,4 @@
-/// Reads RFC 8259 from bytes by recursive descent; the depth is bounded by `limits`.
+/// Parses RFC 8259 from bytes by recursive descent; `limits` restricts the depth.
 struct JSONParser {
     let bytes: [UInt8]
     let limits: JSONLimits
@@ -9,7 +9,7 @@ struct JSONParser {
         self.limits = limits
     }
 
-    /// `JSON-text = ws value ws`, and the end of the bytes.
+    /// Parses `JSON-text = ws value ws` up to the end of the bytes.
     mutating func parseText() throws(JSONError) -> JSONValue {
         skipWhiteSpace()
         let value = try parseValue(depth: 0)
@@ -45,7 +45,7 @@ struct JSONParser {
         }
     }
 
-    /// `object = "{" [ string ":" value *( "," string ":" value ) ] "}"`
+    /// Parses `object = "{" [ string ":" value *( "," string ":" value ) ] "}"`.
     private mutating func parseObject(depth: Int) throws(JSONError) -> JSONObject {
         position += 1
         var members: [(name: String, value: JSONValue)] = []
@@ -72,7 +72,7 @@ struct JSONParser {
         return JSONObject(distinct: members)
     }
 
-    /// `array = "[" [ value *( "," value ) ] "]"`
+    /// Parses `array = "[" [ value *( "," value ) ] "]"`.
     private mutating func parseArray(depth: Int) throws(JSONError) -> [JSONValue] {
         position += 1
         var elements: [JSONValue] = []
@@ -113,12 +113,12 @@ struct JSONParser {
     }
 }
 
-// Strings: RFC 8259 §7 and §8, with UTF-8 as RFC 3629 defines it.
+// Strings: RFC 8259 §7 and §8, with UTF-8 as defined in RFC 3629.
 extension JSONParser {
-    /// Reads a string whose opening quotation mark stands at `position`.
+    /// Parses the string whose opening quotation mark is at `position`.
     mutating func parseString() throws(JSONError) -> String {
         position += 1
-        // Nearly every string has no escape: its bytes are taken as they stand.
+        // Nearly every string has no escape, so that its bytes can be copied unchanged.
         let start = position
         try skipPlainCharacters()
         if bytes[position] == UInt8(ascii: "\"") {
@@ -136,7 +136,7 @@ extension JSONParser {
         }
     }
 
-    /// Goes to the next quotation mark or reverse solidus, which is then at `position`.
+    /// Skips to the next quotation mark or reverse solidus, which is then at `position`.
     private mutating func skipPlainCharacters() throws(JSONError) {
         while true {
             position = endOfPlainASCII()
@@ -149,8 +149,8 @@ extension JSONParser {
         }
     }
 
-    /// The first byte from `position` on that is not an ASCII character standing for itself. Most bytes of a payment token
-    /// pass here, so the loop does not touch the parser's own state.
+    /// The position of the first byte that is not a plain ASCII character. Most bytes of a payment token pass through
+    /// this loop, so it does not change the parser's state.
     private func endOfPlainASCII() -> Int {
         let span = bytes.span
         var end = position
@@ -186,7 +186,7 @@ extension JSONParser {
         return length
     }
 
-    /// Reads what follows a reverse solidus.
+    /// Parses the characters after a reverse solidus.
     private mutating func parseEscape(into unescaped: inout [UInt8]) throws(JSONError) {
         guard position < bytes.count else { throw error(.syntax) }
         switch bytes[position] {
@@ -205,7 +205,7 @@ extension JSONParser {
         position += 1
     }
 
-    /// Reads the four digits of a `\u` escape, and the second escape of a surrogate pair (RFC 8259 §7).
+    /// Parses the four digits of a `\u` escape, and the second escape of a surrogate pair (RFC 8259 §7).
     private mutating func parseCodePoint() throws(JSONError) -> Unicode.Scalar {
         let first = try parseFourHexDigits()
         if let scalar = Unicode.Scalar(first) { return scalar }

@@ -1,16 +1,17 @@
-// JSON (RFC 8259) read strictly, bounded and without loss, and written compactly. It imports nothing.
+// JSON (RFC 8259), parsed strictly, with limits and without loss, and written compactly. The module imports nothing.
 //
-// Who calls it: whoever parses what an untrusted caller wrote (payment tokens, requests), records and logs. What it guarantees:
-// exactly one value, no repeated member name, valid UTF-8, bounded depth, time linear in the bytes; numbers keep their text.
+// Callers: the parsers of text from untrusted callers (payment tokens, requests), records and logs. Guaranteed:
+// exactly one value, no repeated member name, valid UTF-8, limited depth, and time linear in the number of bytes.
+// Numbers keep their text.
 //
-// Where to start: `JSONValue(parsing:limits:)` here, `JSONWriter`. JSONParser.swift has the grammar, `JSONNumber` the exact decimals
-// by which amounts are compared.
+// Start with `JSONValue(parsing:limits:)` in this file, then `JSONWriter`. JSONParser.swift has the grammar,
+// `JSONNumber` the exact decimals that compare amounts.
 
-/// One JSON value (RFC 8259), read without loss: numbers keep their text, objects their order.
+/// One JSON value (RFC 8259), parsed without loss: numbers keep their text, objects their order.
 ///
-/// Two values are equal when a byte-wise reader takes them for equal: strings and member names compare by their UTF-8
-/// bytes, not by Unicode's canonical equivalence as Swift's `String` does, numbers by their text, and objects without
-/// regard to the order of their members.
+/// Equality is by bytes. Strings and member names compare by their UTF-8 bytes, not by Unicode's canonical equivalence
+/// as Swift's `String` does. Numbers compare by their text, and objects compare regardless of the order of their
+/// members.
 public enum JSONValue: Sendable {
     case null
     case bool(Bool)
@@ -19,58 +20,58 @@ public enum JSONValue: Sendable {
     case array([JSONValue])
     case object(JSONObject)
 
-    /// Reads exactly one JSON text: strict UTF-8 without a byte order mark, RFC 8259's grammar and nothing beside it,
-    /// white space around the value at most. A member name that occurs twice in one object is an error, in whatever
-    /// spelling, and so is an unpaired surrogate.
+    /// Parses exactly one JSON text: strict UTF-8 without a byte order mark, only RFC 8259's grammar, and only white
+    /// space around the value. A member name that occurs twice in one object is an error, however it is escaped, and
+    /// so is an unpaired surrogate.
     ///
-    /// Time is linear in the number of bytes. The caller bounds that number; `limits` bounds the rest.
+    /// Time is linear in the number of bytes. The caller limits that number; `limits` restricts the rest.
     ///
-    /// - Throws: `JSONError` with the offset of the first byte that is wrong.
+    /// - Throws: `JSONError` with the offset of the first wrong byte.
     public init(parsing bytes: [UInt8], limits: JSONLimits = .default) throws(JSONError) {
         var parser = JSONParser(bytes: bytes, limits: limits)
         self = try parser.parseText()
     }
 
-    /// The value in compact form, as ``JSONWriter`` writes it.
+    /// The value in compact form, written by ``JSONWriter``.
     public var compact: [UInt8] {
         var writer = JSONWriter(capacity: 768)
         writer.value(self)
         return writer.bytes
     }
 
-    /// Reads exactly one JSON text from a string's UTF-8. See `init(parsing:limits:)`.
+    /// Parses exactly one JSON text from a string's UTF-8. See `init(parsing:limits:)`.
     public init(parsing text: String, limits: JSONLimits = .default) throws(JSONError) {
         try self.init(parsing: [UInt8](text.utf8), limits: limits)
     }
 }
 
 extension JSONValue {
-    /// Whether this is `null`.
+    /// True if this is `null`.
     public var isNull: Bool {
         if case .null = self { true } else { false }
     }
 
-    /// The boolean, or nil where this is something else.
+    /// The boolean; nil for other types.
     public var boolValue: Bool? {
         if case .bool(let value) = self { value } else { nil }
     }
 
-    /// The number, or nil where this is something else.
+    /// The number; nil for other types.
     public var numberValue: JSONNumber? {
         if case .number(let value) = self { value } else { nil }
     }
 
-    /// The string, or nil where this is something else.
+    /// The string; nil for other types.
     public var stringValue: String? {
         if case .string(let value) = self { value } else { nil }
     }
 
-    /// The array's elements, or nil where this is something else.
+    /// The array's elements; nil for other types.
     public var arrayValue: [JSONValue]? {
         if case .array(let value) = self { value } else { nil }
     }
 
-    /// The object, or nil where this is something else.
+    /// The object; nil for other types.
     public var objectValue: JSONObject? {
         if case .object(let value) = self { value } else { nil }
     }
@@ -90,9 +91,9 @@ extension JSONValue: Equatable {
     }
 }
 
-/// A JSON object: its members in the order of the text, no name twice.
+/// A JSON object: its members in the order of the text, without a repeated name.
 public struct JSONObject: Sendable {
-    /// The members in the order in which they were written.
+    /// The members in the order of the text.
     public let members: [(name: String, value: JSONValue)]
 
     /// An object of these members, or nil when a name occurs twice.
@@ -106,12 +107,12 @@ public struct JSONObject: Sendable {
         members = []
     }
 
-    /// For the parser, which has looked for repetitions already.
+    /// Makes an object for the parser, which has already checked for repeated names.
     init(distinct members: [(name: String, value: JSONValue)]) {
         self.members = members
     }
 
-    /// The value of the member with exactly this name, byte for byte, or nil when there is none.
+    /// The value of the member with exactly this name, byte for byte; nil when there is none.
     public subscript(name: String) -> JSONValue? {
         for member in members where member.name.hasSameBytes(as: name) {
             return member.value
@@ -119,11 +120,11 @@ public struct JSONObject: Sendable {
         return nil
     }
 
-    /// The position of the first name that stood before already, or nil.
+    /// The position of the first repeated name; nil when there is none.
     ///
     /// Names are compared as bytes: `String`'s own equality would let the Kelvin sign pass for the letter K.
     static func firstRepeatedName(in members: [(name: String, value: JSONValue)]) -> Int? {
-        // Most objects have few members: comparing each with each costs less than hashing them.
+        // Most objects have few members, and comparing all pairs costs less than hashing them.
         guard members.count > 16 else {
             for later in members.indices.dropFirst() {
                 for earlier in 0..<later where members[earlier].name.hasSameBytes(as: members[later].name) {
@@ -151,46 +152,48 @@ extension JSONObject: Equatable {
 }
 
 extension String {
-    /// Names that differ mostly differ in length, which is compared first.
+    /// Names that differ mostly differ in length, so the length is compared first.
     fileprivate func hasSameBytes(as other: String) -> Bool {
         utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
     }
 }
 
-/// A JSON number as it was written: no precision is lost, `1099`, `1099.0` and `1.099e3` stay apart until compared.
+/// A JSON number as written. No precision is lost: `1099`, `1099.0` and `1.099e3` remain different until they are
+/// compared.
 public struct JSONNumber: Sendable, Equatable {
-    /// The literal, by RFC 8259 §6's grammar.
+    /// The literal, in RFC 8259 §6's grammar.
     public let text: String
 
-    /// An integer.
+    /// Makes a number from an integer.
     public init(_ integer: Int) {
         text = String(integer)
     }
 
-    /// A literal, or nil when it is not what RFC 8259 §6 calls a number.
+    /// Makes a number from a literal; nil when it is not a number of RFC 8259 §6.
     public init?(text: String) {
         let bytes = [UInt8](text.utf8)
         guard Self.end(in: bytes, from: 0) == bytes.count else { return nil }
         self.text = text
     }
 
-    /// For the parser, which has found the literal's end by the grammar.
+    /// Makes a number for the parser, which has found the literal's end by the grammar.
     init(wellFormed text: String) {
         self.text = text
     }
 
-    /// The exact value, or nil when it is beyond what `ExactDecimal` carries.
+    /// The exact value; nil when it exceeds the limits of `ExactDecimal`.
     public var decimal: ExactDecimal? {
         ExactDecimal(text)
     }
 
-    /// The value when the literal is an integer without fraction and exponent that fits, else nil.
+    /// The value of an integer literal without fraction and exponent; nil for other literals, and when it does not
+    /// fit.
     public var int: Int? {
         Int(text)
     }
 
-    /// The same value without exponent, and without zeros at the end of a fraction: `1099` for `1099.0` and `1.099e3`. The number as it is
-    /// where that takes more than ``ExactDecimal/maximumDigits`` digits.
+    /// The same value without exponent and trailing zeros of a fraction: `1099` for `1099.0` and `1.099e3`. The number
+    /// stays unchanged when this form needs more than ``ExactDecimal/maximumDigits`` digits.
     public var plain: JSONNumber {
         guard let decimal, decimal.digits.count + abs(decimal.exponent) <= ExactDecimal.maximumDigits else {
             return self
@@ -208,7 +211,7 @@ public struct JSONNumber: Sendable, Equatable {
         return JSONNumber(wellFormed: decimal.isNegative ? "-" + text : text)
     }
 
-    /// Where the number that starts at `start` ends, or nil when none starts there (RFC 8259 §6):
+    /// The end of the number that starts at `start`; nil when there is none (RFC 8259 §6):
     ///
     ///     number = [ minus ] int [ frac ] [ exp ]
     ///     int    = zero / ( digit1-9 *DIGIT )
@@ -246,25 +249,25 @@ public struct JSONNumber: Sendable, Equatable {
     }
 }
 
-/// A decimal number of at most 64 significant digits, exact: `1099`, `1099.0` and `1.099e3` are equal.
+/// An exact decimal number of at most 64 significant digits: `1099`, `1099.0` and `1.099e3` are equal.
 ///
-/// Amounts are compared with it, never with binary floating point. It has equality and no order, because nothing here
-/// may ask whether an amount is "about" another.
+/// Amounts are compared with this type, never with binary floating point. It has equality but no order, so that no
+/// code can test if an amount is "about" another.
 public struct ExactDecimal: Sendable, Hashable {
-    /// The most significant digits that are carried; no currency comes near.
+    /// The largest number of significant digits; no currency needs nearly as many.
     public static let maximumDigits = 64
-    /// The largest power of ten, up or down, that is carried.
+    /// The largest exponent of ten, positive or negative.
     public static let maximumExponent = 1000
 
-    /// Whether it is below zero; zero itself is not.
+    /// True if the number is below zero; false for zero.
     public let isNegative: Bool
     /// The significant digits' values (0–9), the first and the last not zero; empty for zero.
     public let digits: [UInt8]
-    /// The power of ten by which `digits`, taken as an integer, is multiplied; 0 for zero.
+    /// The power of ten by which the integer made of `digits` is multiplied; 0 for zero.
     public let exponent: Int
 
-    /// Reads a JSON number literal (RFC 8259 §6). Nil when `text` is anything else, or has more significant digits or
-    /// a larger exponent than this type carries.
+    /// Parses a JSON number literal (RFC 8259 §6). Nil when `text` is not one, or has more significant digits or a
+    /// larger exponent than this type allows.
     public init?(_ text: String) {
         let bytes = [UInt8](text.utf8)
         guard JSONNumber.end(in: bytes, from: 0) == bytes.count else { return nil }
@@ -290,7 +293,7 @@ public struct ExactDecimal: Sendable, Hashable {
             let down = bytes[position] == UInt8(ascii: "-")
             for byte in bytes[position...] where JSONNumber.isDigit(byte) {
                 written = written * 10 + Int(byte - UInt8(ascii: "0"))
-                // Enough to know that nothing brings it back within bounds.
+                // Already so large that no fraction can bring it back within the limits.
                 if written > 1_000_000 {
                     beyond = true
                     break
@@ -314,7 +317,7 @@ public struct ExactDecimal: Sendable, Hashable {
         (self.isNegative, self.digits, self.exponent) = (bytes[0] == UInt8(ascii: "-"), digits, exponent)
     }
 
-    /// An integer.
+    /// Makes a decimal from an integer.
     public init(_ integer: Int) {
         var digits = Array(String(integer.magnitude).utf8.map { byte in byte - UInt8(ascii: "0") })
         var exponent = 0

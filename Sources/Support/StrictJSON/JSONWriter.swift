@@ -1,17 +1,17 @@
 /// Writes compact JSON into a byte buffer, for answers and log lines on the hot path.
 ///
-/// The calls follow the text's order; commas and escapes are its own work:
+/// The calls follow the order of the text. The writer adds commas and escapes:
 ///
 ///     JSONWriter.object { $0.member("code", "forbidden") }   // {"code":"forbidden"}
 ///
-/// The caller sees to it that every `begin` has its `end` and every name its value.
+/// The caller must end every `begin`, and write a value after every name.
 public struct JSONWriter: Sendable {
-    /// What has been written, UTF-8.
+    /// The bytes written so far, UTF-8.
     public private(set) var bytes: [UInt8] = []
-    /// Whether the next name or value needs a comma before it.
+    /// True if the next name or value needs a comma before it.
     private var follows = false
 
-    /// - Parameter capacity: how many bytes to reserve.
+    /// - Parameter capacity: the number of bytes to reserve.
     public init(capacity: Int = 256) {
         bytes.reserveCapacity(capacity)
     }
@@ -38,7 +38,7 @@ public struct JSONWriter: Sendable {
         follows = true
     }
 
-    /// A member's name; its value comes next.
+    /// Writes a member's name; its value must follow.
     public mutating func member(_ name: String) {
         separate()
         appendQuoted(name)
@@ -46,28 +46,28 @@ public struct JSONWriter: Sendable {
         follows = false
     }
 
-    /// A member with a string; nothing at all for nil.
+    /// Writes a member with a string, or nothing for nil.
     public mutating func member(_ name: String, _ value: String?) {
         guard let value else { return }
         member(name)
         string(value)
     }
 
-    /// A member with an integer; nothing at all for nil.
+    /// Writes a member with an integer, or nothing for nil.
     public mutating func member(_ name: String, _ value: Int?) {
         guard let value else { return }
         member(name)
         number(value)
     }
 
-    /// A member with a flag; nothing at all for nil.
+    /// Writes a member with a boolean, or nothing for nil.
     public mutating func member(_ name: String, _ value: Bool?) {
         guard let value else { return }
         member(name)
         bool(value)
     }
 
-    /// A member with an array of strings; nothing at all for nil.
+    /// Writes a member with an array of strings, or nothing for nil.
     public mutating func member(_ name: String, _ values: [String]?) {
         guard let values else { return }
         member(name)
@@ -76,13 +76,13 @@ public struct JSONWriter: Sendable {
         endArray()
     }
 
-    /// A member with an object, whose members `body` writes.
+    /// Writes a member with an object, whose members `body` writes.
     public mutating func member(_ name: String, object body: (inout JSONWriter) -> Void) {
         member(name)
         object(body)
     }
 
-    /// A member with an array of objects, one for each element, whose members `body` writes.
+    /// Writes a member with an array of objects, one for each element, whose members `body` writes.
     public mutating func member<Element>(
         _ name: String, objects elements: some Sequence<Element>, _ body: (Element, inout JSONWriter) -> Void
     ) {
@@ -92,7 +92,7 @@ public struct JSONWriter: Sendable {
         endArray()
     }
 
-    /// An object, whose members `body` writes.
+    /// Writes an object, whose members `body` writes.
     public mutating func object(_ body: (inout JSONWriter) -> Void) {
         beginObject()
         body(&self)
@@ -116,7 +116,8 @@ public struct JSONWriter: Sendable {
         rawText(String(value))
     }
 
-    /// A finite number in the shortest form that reads back the same; JSON has no others, so they become `null`.
+    /// Writes a finite number in the shortest form that parses to the same value. JSON has no other numbers, so
+    /// infinities and NaN become `null`.
     public mutating func number(_ value: Double) {
         rawText(value.isFinite ? value.description : "null")
     }
@@ -133,14 +134,14 @@ public struct JSONWriter: Sendable {
         rawText("null")
     }
 
-    /// Bytes that are one JSON value already; they are copied as they stand.
+    /// Copies bytes that are already one JSON value.
     public mutating func rawValue(_ value: [UInt8]) {
         separate()
         bytes.append(contentsOf: value)
         follows = true
     }
 
-    /// A value that was read or built before.
+    /// Writes a value that was parsed or built before.
     public mutating func value(_ value: JSONValue) {
         switch value {
         case .null: null()
@@ -174,7 +175,7 @@ public struct JSONWriter: Sendable {
     private mutating func appendQuoted(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
         defer { bytes.append(UInt8(ascii: "\"")) }
-        // Nearly every text stands as it is.
+        // Nearly every text needs no escapes.
         if text.utf8.allSatisfy(Self.isPlain) { return bytes.append(contentsOf: text.utf8) }
         for byte in text.utf8 {
             switch byte {
@@ -184,7 +185,7 @@ public struct JSONWriter: Sendable {
             case 0x0A: bytes.append(contentsOf: "\\n".utf8)
             case 0x0D: bytes.append(contentsOf: "\\r".utf8)
             case 0x09: bytes.append(contentsOf: "\\t".utf8)
-            // DEL is allowed in JSON but belongs into no terminal.
+            // DEL is allowed in JSON, but must not reach a terminal.
             case 0x00..<0x20, 0x7F:
                 bytes.append(contentsOf: "\\u00".utf8)
                 bytes.append(Self.hexDigits[Int(byte >> 4)])

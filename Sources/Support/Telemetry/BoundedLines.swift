@@ -1,20 +1,20 @@
 import Logging
 import Synchronization
 
-/// Decides which events of a kind get a log line, where their source can cause as many as it likes: without a bound it could
-/// fill the log. Metrics count each of them all the same.
+/// Decides which events of a kind get a log line. Their source can cause any number of them, and could fill the log
+/// without a limit. Metrics count all of them nevertheless.
 package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
-    /// One line for each source in this time.
+    /// The period in which each source gets one line.
     package static var interval: Duration { .seconds(10) }
-    /// So many sources have a line of their own; beyond them all others have one together. With lines of a kilobyte, which none here
+    /// The number of sources with their own lines; all others share one. With lines of a kilobyte, a size that none
     /// reaches, one kind of event writes at most 300 megabytes a day.
     package static var mostSources: Int { 32 }
 
-    /// What a line says besides.
+    /// The kind of a line, and the number of events it leaves out.
     package enum Line: Equatable, Sendable {
-        /// So many of this source were left out since its last line.
+        /// The number of this source's events left out since its last line.
         case own(leftOut: Int)
-        /// There are too many sources: of all without a line of their own so many were left out.
+        /// There are too many sources; the number of events left out, of all sources without their own lines.
         case shared(leftOut: Int)
     }
 
@@ -25,9 +25,9 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
 
     private struct State {
         var entries: [Source: Entry] = [:]
-        /// Of all others together.
+        /// The shared entry of all other sources.
         var others: Entry?
-        /// When those that have been silent were last looked for: looking at all is too much for each request.
+        /// The time of the last search for silent sources; a search at each request would cost too much.
         var clearedAt: ContinuousClock.Instant?
     }
 
@@ -35,7 +35,7 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
 
     package init() {}
 
-    /// Nil where there is to be no line. What was left out of a source that comes no more is in the metric only.
+    /// Nil when there should be no line. If a source sends no more events, its left-out events are only in the metric.
     package func next(from source: Source, now: ContinuousClock.Instant = .now) -> Line? {
         state.withLock { state in
             if state.entries[source] == nil, state.entries.count >= Self.mostSources {
@@ -62,7 +62,7 @@ package final class BoundedLines<Source: Hashable & Sendable>: Sendable {
 }
 
 extension Logger.Metadata {
-    /// Says how many lines were left out before this one.
+    /// Adds the number of lines left out before this one.
     package mutating func add<Source>(_ line: BoundedLines<Source>.Line) {
         switch line {
         case .own(leftOut: 0), .shared(leftOut: 0): break

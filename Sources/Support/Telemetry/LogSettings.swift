@@ -1,9 +1,9 @@
 package import Logging
 
-/// `log`: to standard error.
+/// The `log` section: the log on standard error.
 package struct LogSettings: Sendable, Equatable {
     package enum Format: String, CaseIterable, Sendable {
-        /// One object a line.
+        /// One JSON object in each line.
         case json
         case text
     }

@@ -1,26 +1,27 @@
 import Synchronization
 
-/// One named metric with its label names, as Prometheus knows them (text format 0.0.4).
+/// One named metric with its label names, in the terms of Prometheus (text format 0.0.4).
 package protocol MetricFamily: Sendable {
     /// Appends the family's HELP, TYPE and sample lines.
     func expose(to text: inout MetricsText)
 }
 
-/// Label values in the order of the family's label names. Families take them as `[labelCount of String]`, so that a wrong
-/// number of them does not compile.
+/// Label values in the order of the family's label names. Families accept them as `[labelCount of String]`, so that a
+/// wrong number of them does not compile.
 @usableFromInline package typealias LabelValues = [String]
 
 extension InlineArray where Element == String {
-    // Inlined, as are the calls that take it: an array of a number of labels that the compiler does not know is slow.
+    // Inlined, like the calls that use it: an array with a number of labels unknown to the compiler is slow.
     @inlinable var list: LabelValues { indices.map { self[$0] } }
 }
 
-/// How many series one family may have: labels come from closed sets and configuration, so more is a defect, and a
-/// defect must not grow without bound. What comes later is counted under `other`. Merchants' keys are their own bound.
+/// The largest number of series in one family. Labels come from closed sets and configuration, so a larger number is a
+/// defect, and a defect must not grow without limit. Later series are counted under `other`. Merchants' keys have
+/// their own limit.
 package let maximumSeriesPerFamily = 2_000
 package let maximumSeriesOfKeys = 100_000
 
-/// What the kinds of metrics have in common: a name, and a value for each combination of label values.
+/// The common part of all metrics: a name, and a value for each combination of label values.
 private final class Series<Value: Sendable>: Sendable {
     let name: String
     let help: String
@@ -29,7 +30,7 @@ private final class Series<Value: Sendable>: Sendable {
     private let none: Value
     private let values: Mutex<[LabelValues: Value]>
 
-    /// - Parameter none: the value of a series of which nothing is known yet.
+    /// - Parameter none: the value of a series without data.
     init(_ name: String, help: String, labels: [String], maximum: Int = maximumSeriesPerFamily, none: Value) {
         self.name = name
         self.help = help
@@ -41,7 +42,7 @@ private final class Series<Value: Sendable>: Sendable {
 
     subscript(_ labelValues: LabelValues) -> Value? { values.withLock { $0[labelValues] } }
 
-    /// Changes the series of these label values, or the one of `other` where the family is full.
+    /// Changes the series of these label values, or the one of `other` when the family is full.
     func update(_ labelValues: LabelValues, _ change: (inout Value) -> Void) {
         values.withLock { values in
             let isKnown = values.count < maximum || values[labelValues] != nil
@@ -66,7 +67,7 @@ private final class Series<Value: Sendable>: Sendable {
     }
 }
 
-/// A value that only grows: `_total`.
+/// A value that only grows, with the suffix `_total`.
 package final class Counter<let labelCount: Int>: MetricFamily {
     private let series: Series<UInt64>
 
@@ -111,8 +112,8 @@ package final class Gauge<let labelCount: Int>: MetricFamily {
         series.update(values.list) { $0 += amount }
     }
 
-    /// Replaces all series at once, so that what is gone is no longer shown. Of two with the same label values the first
-    /// counts.
+    /// Replaces all series at once, so that removed ones are no longer shown. Of two with the same label values, the
+    /// first is used.
     package func replaceAll(_ newSeries: [(labels: [labelCount of String], value: Double)]) {
         series.replaceAll(Dictionary(newSeries.map { ($0.labels.list, $0.value) }) { first, _ in first })
     }
@@ -126,14 +127,14 @@ package final class Gauge<let labelCount: Int>: MetricFamily {
     }
 }
 
-/// Observations counted into fixed buckets.
+/// Observations, counted in fixed buckets.
 package final class Histogram<let labelCount: Int>: MetricFamily {
     /// Upper bounds, ascending; +Inf is implied.
     private let bounds: [Double]
     private let series: Series<Observations>
 
     private struct Observations {
-        /// One more than there are bounds: the last counts what exceeds them all. Not cumulative.
+        /// One element more than there are bounds: the last counts values above all of them. Not cumulative.
         var counts: [UInt64]
         var sum = 0.0
     }
@@ -177,7 +178,7 @@ package final class Histogram<let labelCount: Int>: MetricFamily {
     }
 }
 
-// Families without labels have one series, which is there from the start.
+// Families without labels have one series, which exists from the start.
 
 extension Counter where labelCount == 0 {
     package convenience init(_ name: String, help: String) { self.init(name, help: help, labels: []) }
@@ -191,7 +192,7 @@ extension Gauge where labelCount == 0 {
     package func add(_ amount: Double) { add(amount, []) }
     package func value() -> Double? { value([]) }
 
-    /// Nil leaves the metric out, for what is not known: an old figure would look like a present one.
+    /// Nil hides the metric while its value is unknown, because an old value would look current.
     package func show(_ value: Double?) {
         if let value { set(to: value) } else { replaceAll([]) }
     }
@@ -202,7 +203,7 @@ extension Histogram where labelCount == 0 {
         self.init(name, help: help, labels: [], bounds: bounds)
     }
     package func observe(_ value: Double) { observe(value, []) }
-    /// In seconds.
+    /// Observes a duration in seconds.
     package func observe(_ duration: Duration) { observe(duration.inSeconds) }
 }
 
@@ -228,14 +229,15 @@ package struct MetricsText {
         text += " \(value)\n"
     }
 
-    /// Whole numbers without a fraction, others in the shortest form; infinities as the format spells them.
+    /// The text of a number: whole numbers without a fraction, others in the shortest form, and infinities in the
+    /// format's spelling.
     package static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value > 0 ? "+Inf" : "-Inf" }
         return value == value.rounded() && abs(value) < 1e15 ? String(Int(value)) : value.description
     }
 
-    /// Backslash and line feed are escaped everywhere, the double quote in label values.
+    /// Escapes backslash and line feed, and in label values the double quote.
     private static func escaped(_ text: String, quotes: Bool) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
@@ -251,7 +253,7 @@ package struct MetricsText {
 }
 
 extension Duration {
-    /// For metrics, whose base unit of time is the second.
+    /// The duration in seconds, Prometheus' base unit of time.
     package var inSeconds: Double {
         Double(components.seconds) + Double(components.attoseconds) / 1e18
     }

@@ -6,7 +6,7 @@ package import Logging
 import StrictJSON
 import Synchronization
 
-/// A program's log: one sink, format and level for all its loggers. The level can be changed while it runs.
+/// A program's log: one sink, format and level for all its loggers. The level can be changed at run time.
 package final class StandardErrorLog: Sendable {
     private struct State {
         var level: Logger.Level
@@ -21,19 +21,19 @@ package final class StandardErrorLog: Sendable {
         state = Mutex(State(level: settings.level, format: settings.format))
     }
 
-    /// A logger whose level follows this log's, unless it is set on the logger itself.
+    /// A logger with this log's level, unless the logger sets its own.
     package func logger(_ label: String) -> Logger {
         Logger(label: label) { StandardErrorLogHandler(log: self, label: $0) }
     }
 
-    /// For every logger at once. The format cannot be changed: a program that reads the log could not know from which line
-    /// on it is another.
+    /// The level of all loggers. The format cannot be changed: a program that reads the log could not know at which
+    /// line it changes.
     package var level: Logger.Level {
         get { state.withLock { $0.level } }
         set { state.withLock { $0.level = newValue } }
     }
 
-    /// Waits, at most a second, until what was logged is written.
+    /// Waits, at most a second, until the logged lines are written.
     package func flush() {
         sink.flush()
     }
@@ -51,7 +51,7 @@ package final class StandardErrorLog: Sendable {
     }
 }
 
-/// swift-log's side of ``StandardErrorLog``: a value, with metadata and perhaps a level of its own.
+/// swift-log's part of ``StandardErrorLog``: a value with metadata and, if set, its own level.
 package struct StandardErrorLogHandler: LogHandler {
     private let log: StandardErrorLog
     private let label: String
@@ -86,16 +86,16 @@ package struct StandardErrorLogHandler: LogHandler {
     }
 }
 
-/// Writes lines to a descriptor on a thread of its own: whoever logs never waits, even when the reader of standard error
-/// has stopped. What does not fit the queue is dropped and counted.
+/// Writes lines to a descriptor on its own thread, so that logging never waits, even when the reader of standard error
+/// has stopped. Lines that do not fit into the queue are dropped and counted.
 ///
-/// Lines that come within some milliseconds leave together, as many as a pipe takes in one piece: another program that
-/// writes to the same pipe does not get in between.
+/// Lines that arrive within some milliseconds are written together, as many as a pipe accepts in one piece, so that
+/// lines of another program on the same pipe do not get in between.
 package final class LogSink: Sendable {
     private struct Backlog {
-        /// Not handed to write(2) yet, in pieces that are written at once.
+        /// Pieces not yet passed to write(2); each is written in one call.
         var pieces: [[UInt8]] = []
-        /// Of the pieces, and of the one that is being written.
+        /// The bytes of these pieces, and of the one being written.
         var bytes = 0
         var isWriting = false
         var dropped: UInt64 = 0
@@ -113,17 +113,19 @@ package final class LogSink: Sendable {
 
     /// PIPE_BUF of Linux (pipe(7)).
     private static let pieceBytes = 4096
-    /// How long the first line waits for others: waking a thread for each would cost more than making the line.
+    /// The time for which the first line waits for others: waking a thread for each line would cost more than making
+    /// the line.
     private static let gathering = DispatchTimeInterval.milliseconds(5)
 
-    /// A duplicate of its own: lines are written later, and by then whoever gave the descriptor may have closed it, and its
-    /// number may be another file's. Negative where there was no room for one; then nothing is written.
+    /// A duplicate of the given descriptor. Lines are written later; the caller may have closed its descriptor by
+    /// then, and its number may belong to another file. Negative when no descriptor was available; then nothing is
+    /// written.
     private let descriptor: CInt
     private let maximumBacklogBytes: Int
     private let queue = DispatchQueue(label: "paytokend.log")
     private let backlog = Mutex(Backlog())
 
-    /// - Parameter descriptor: stays the caller's; it is not closed.
+    /// - Parameter descriptor: the caller keeps it; it is not closed.
     package init(descriptor: CInt = STDERR_FILENO, maximumBacklogBytes: Int = 1024 * 1024) {
         self.descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
         self.maximumBacklogBytes = maximumBacklogBytes
@@ -131,10 +133,10 @@ package final class LogSink: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Queues a line, which ends in LF, together with the account of the lines that were dropped since the last one that was
-    /// taken. Where both do not fit, this one is dropped too: an account that found no room would be lost.
+    /// Queues a line, which ends in LF, together with the count of lines dropped since the last queued one. If both do
+    /// not fit, this line is dropped too, because a count without room would be lost.
     ///
-    /// - Parameter account: the line that says how many were dropped.
+    /// - Parameter account: makes the line with the number of dropped lines.
     package func write(_ line: [UInt8], account: (_ dropped: UInt64) -> [UInt8]) {
         let begins = backlog.withLock { backlog in
             var bytes = backlog.bytes + line.count
@@ -173,7 +175,7 @@ package final class LogSink: Sendable {
         }
     }
 
-    /// Waits until everything queued so far is written, but not longer than `milliseconds`. For the program's end.
+    /// Waits until all queued lines are written, at most `milliseconds`; for the end of the program.
     package func flush(milliseconds: Int = 1_000) {
         let done = DispatchSemaphore(value: 0)
         queue.async {
@@ -190,7 +192,7 @@ package final class LogSink: Sendable {
             if count >= 0 {
                 rest = rest.dropFirst(count)
             } else if errno == EAGAIN {
-                // Somebody who shares standard error made it non-blocking.
+                // Another program that shares standard error made it non-blocking.
                 var poll = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 _ = unsafe Glibc.poll(&poll, 1, 1_000)
             } else if errno != EINTR {
@@ -200,9 +202,9 @@ package final class LogSink: Sendable {
     }
 }
 
-/// One log event as one line of bounded length, whatever its values hold.
+/// One log event as one line of limited length, for any values.
 package enum LogLine {
-    /// Of one value, in Unicode scalars; what is longer is cut.
+    /// The longest value, in Unicode scalars; a longer one is cut.
     package static let longestValue = 2_048
 
     package static func encode(
@@ -214,7 +216,7 @@ package enum LogLine {
         }
     }
 
-    /// `{"time":"…","level":"info","logger":"…","message":"…",` and the metadata by its own names `}`.
+    /// `{"time":"…","level":"info","logger":"…","message":"…",`, then the metadata with its own names, and `}`.
     private static func json(
         _ event: LogEvent, label: String, metadata: Logger.Metadata, at time: Date
     ) -> [UInt8] {
@@ -243,7 +245,7 @@ package enum LogLine {
         case .string(let text): .string(cut(text))
         case .stringConvertible(let value): .string(cut(value.description))
         case .array(let elements): .array(elements.map(jsonValue))
-        // Nested names are the program's own, so a text is enough for them.
+        // Nested names are the program's own, so their text is enough.
         case .dictionary(let members):
             .string(cut(members.sorted { $0.key < $1.key }.map { "\($0)=\($1)" }.joined(separator: " ")))
         }
@@ -278,7 +280,7 @@ package enum LogLine {
         return "\"\(printable(escaped))\""
     }
 
-    /// Control, format and separator characters as escapes: no value can end a line, or turn a terminal's text around.
+    /// Escapes control, format and separator characters, so that no value can end a line or reverse a terminal's text.
     private static func printable(_ text: String) -> String {
         if text.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) { return text }
         var result = ""

@@ -1,21 +1,21 @@
 import Encodings
 
-/// The trace that a request belongs to (W3C Trace Context, Recommendation of 2021-11-23, §3.2), so that logs of backend,
-/// gateway and paytokend can be put together.
+/// The trace of a request (W3C Trace Context, Recommendation of 2021-11-23, §3.2), by which the logs of backend,
+/// gateway and paytokend can be joined.
 package struct TraceContext: Sendable, Equatable {
     /// 32 lower-case hexadecimal digits, not all zero.
     package let traceIdentifier: String
-    /// This request's own span: 16 lower-case hexadecimal digits, not all zero.
+    /// The span of this request: 16 lower-case hexadecimal digits, not all zero.
     package let spanIdentifier: String
-    /// The caller's span, which this request belongs to; nil for a trace that begins here.
+    /// The caller's span, the parent of this request; nil for a trace that begins here.
     package let parentIdentifier: String?
     /// Two hexadecimal digits, as the caller sent them; 00 for a trace that begins here.
     package let flags: String
 
-    /// Goes on with the caller's trace, or begins one where there is none that could be gone on with.
+    /// Continues the caller's trace, or begins one if the caller sent none that is usable.
     ///
-    /// - Parameter values: of the header `traceparent`. Two of them, or one that is not well formed, are as none (§3.2.2.2): a
-    ///   wrong trace must not cost a payment.
+    /// - Parameter values: the values of the header `traceparent`. Two values, or a malformed one, count as none
+    ///   (§3.2.2.2): a wrong trace must not cost a payment.
     package init(traceparent values: [String], random: () -> [UInt8] = TraceContext.randomBytes) {
         let fresh = random()
         spanIdentifier = Self.nonZero(Hexadecimal.encode(fresh[16..<24]))
@@ -26,14 +26,14 @@ package struct TraceContext: Sendable, Equatable {
         }
     }
 
-    /// The header for what is asked of others: this request's span is the parent.
+    /// The header for requests to other programs: this request's span is the parent.
     package var traceparent: String { "00-\(traceIdentifier)-\(spanIdentifier)-\(flags)" }
 
     private static func parse(_ values: [String]) -> (caller: CallersTrace, flags: String)? {
         values.count == 1 ? parse(values[0]) : nil
     }
 
-    /// `version-trace-parent-flags`. A version above 00 may have more after another hyphen; ff is none.
+    /// Parses `version-trace-parent-flags`. A version above 00 may have more after another hyphen; ff is no version.
     fileprivate static func parse(_ text: String) -> (caller: CallersTrace, flags: String)? {
         guard (55...512).contains(text.utf8.count) else { return nil }
         let parts = text.split(separator: "-", omittingEmptySubsequences: false).map(String.init)
@@ -58,7 +58,7 @@ package struct TraceContext: Sendable, Equatable {
     }
 }
 
-/// What a caller's header says of its request, for logs and records.
+/// The trace in a caller's header, for logs and records.
 package struct CallersTrace: Sendable, Equatable {
     /// 32 lower-case hexadecimal digits, not all zero.
     package let traceIdentifier: String
@@ -70,7 +70,7 @@ package struct CallersTrace: Sendable, Equatable {
         self.parentIdentifier = parentIdentifier
     }
 
-    /// - Parameter values: of the header `traceparent`. Nil for none, for two, and for one that is not well formed.
+    /// - Parameter values: the values of the header `traceparent`. Nil for none, for two, and for a malformed one.
     package init?(traceparent values: [String]) {
         guard values.count == 1, let (caller, _) = TraceContext.parse(values[0]) else { return nil }
         self = caller

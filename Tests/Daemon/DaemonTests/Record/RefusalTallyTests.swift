@@ -80,7 +80,7 @@ import Testing
         let tally = RefusalTally(clock: time.clock)
         let (unread, read) = (AuditDraft(), AuditDraft())
         for draft in [unread, read] { draft.setEvent(.decrypt(reference: nil)) }
-        read.concerns(try PaymentToken(json: JSONValue(parsing: SharedForge.paymentToken().paymentData)))
+        read.setSubject(try PaymentToken(json: JSONValue(parsing: SharedForge.paymentToken().paymentData)))
         read.mayHaveReachedHSM(true)
         for number in 1...100 {
             #expect(
