@@ -1,5 +1,5 @@
-// RSA_padding_check_PKCS1_OAEP_mgf1 is deprecated since OpenSSL 3.0 in favour of whole RSA decryptions, which cannot be
-// used here: the RSA operation happens in the token.
+// OpenSSL 3.0 deprecated RSA_padding_check_PKCS1_OAEP_mgf1 in favour of whole RSA decryptions. These cannot be used
+// here, because the RSA operation takes place in the HSM token.
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "CLibcrypto.h"
@@ -16,7 +16,8 @@ int clibcrypto_oaep_sha256_decode(
         return -1;
     }
     // `flen` = `num` = the modulus's size: the block has all its leading zeros, so that OpenSSL's right-alignment, the
-    // one step that depends on the length, is always the same. The first byte is judged with the rest of the padding.
+    // only step that depends on the length, is always the same. The first byte is checked with the rest of the
+    // padding.
     int count = RSA_padding_check_PKCS1_OAEP_mgf1(
         message, (int)message_capacity, block, (int)block_count, (int)block_count, NULL, 0, EVP_sha256(),
         EVP_sha256());

@@ -9,7 +9,7 @@ uint64_t password_iterations(const ASN1_INTEGER *number) {
     return count;
 }
 
-/// PBKDF2 or scrypt of PBES2 (RFC 8018 appendix A, RFC 7914 section 7).
+/// Computes the iterations of PBES2's PBKDF2 or scrypt (RFC 8018 appendix A, RFC 7914 section 7).
 static enum password_work_result derivation_work(
     const X509_ALGOR *function, uint64_t *iterations, char *description, size_t description_capacity) {
     const ASN1_OBJECT *algorithm;

@@ -10,7 +10,7 @@
 #include <openssl/x509.h>
 #include <stdint.h>
 
-// More safes and bags than any real bundle has.
+// The limits exceed the numbers of any real bundle.
 enum { maximum_safes = 16, maximum_bags = 256, maximum_depth = 4 };
 
 struct opening {
@@ -20,7 +20,7 @@ struct opening {
     int password_count;
     uint64_t iterations_left;
     int bags_left;
-    // Whether any encrypted part opened with this password.
+    // True if any encrypted part was decrypted with this password.
     int opened_any;
     struct clibcrypto_pkcs12_contents *contents;
     size_t pkcs8_capacity, certificates_capacity;
@@ -36,7 +36,7 @@ static void describe(struct opening *o, const ASN1_OBJECT *algorithm) {
     OBJ_obj2txt(o->contents->description, sizeof o->contents->description, algorithm, 0);
 }
 
-/// Whether the cipher is there, from the legacy provider if it must be.
+/// Checks that the cipher is available, from the legacy provider if necessary.
 static enum clibcrypto_pkcs12_result require_cipher(struct opening *o, int cipher, const ASN1_OBJECT *algorithm) {
     for (;;) {
         EVP_CIPHER *found =
@@ -53,7 +53,7 @@ static enum clibcrypto_pkcs12_result require_cipher(struct opening *o, int ciphe
     }
 }
 
-/// Checks an encryption before it is tried: its cipher is there, its work within the bound.
+/// Checks an encryption before it is tried: its cipher must be available, and its work within the limit.
 static enum clibcrypto_pkcs12_result admit(struct opening *o, const X509_ALGOR *encryption) {
     const ASN1_OBJECT *algorithm;
     int type;
@@ -106,7 +106,7 @@ static enum clibcrypto_pkcs12_result take_shrouded_key(struct opening *o, const 
 }
 
 static enum clibcrypto_pkcs12_result take_certificate(struct opening *o, const PKCS12_SAFEBAG *bag) {
-    // SDSI certificates, which nobody has, are left.
+    // SDSI certificates, which are not in use, are skipped.
     if (PKCS12_SAFEBAG_get_bag_nid(bag) != NID_x509Certificate) return CLIBCRYPTO_PKCS12_OPENED;
     X509 *certificate = PKCS12_SAFEBAG_get1_cert(bag);
     if (certificate == NULL) return CLIBCRYPTO_PKCS12_MALFORMED;
@@ -174,7 +174,8 @@ static enum clibcrypto_pkcs12_result take_all(
     return result;
 }
 
-/// The MAC with one password (RFC 7292 section 4): OPENED, WRONG_PASSWORD or why it cannot be judged.
+/// Verifies the MAC with one password (RFC 7292 section 4). Returns OPENED, WRONG_PASSWORD, or the reason why it
+/// cannot be verified.
 static enum clibcrypto_pkcs12_result verify_mac(
     struct opening *o, PKCS12 *bundle, const char *password, int password_count) {
     const X509_ALGOR *algorithm;
@@ -202,7 +203,7 @@ static enum clibcrypto_pkcs12_result open_with(
     if (mac != CLIBCRYPTO_PKCS12_OPENED && mac != CLIBCRYPTO_PKCS12_WRONG_PASSWORD) return mac;
     enum clibcrypto_pkcs12_result contents = take_all(o, safes, password, password_count);
     if (mac == CLIBCRYPTO_PKCS12_OPENED) {
-        // The MAC proved the password: what does not open with it is damaged, or has another password of its own.
+        // The MAC has verified the password. A part that it does not decrypt is damaged, or has another password.
         return contents;
     }
     return o->opened_any ? CLIBCRYPTO_PKCS12_MAC_MISMATCH : CLIBCRYPTO_PKCS12_WRONG_PASSWORD;
@@ -222,7 +223,7 @@ static enum clibcrypto_pkcs12_result open_bundle(
             result = open_with(o, bundle, safes, password, password_count);
         } else {
             result = open_with(o, bundle, safes, NULL, 0);
-            // PBES2 does not tell the two apart, the MAC does.
+            // PBES2 does not distinguish the two forms, but the MAC does.
             if (result == CLIBCRYPTO_PKCS12_WRONG_PASSWORD || result == CLIBCRYPTO_PKCS12_MAC_MISMATCH) {
                 result = open_with(o, bundle, safes, "", 0);
             }
@@ -248,11 +249,11 @@ enum clibcrypto_pkcs12_result clibcrypto_pkcs12_open(
     enum clibcrypto_pkcs12_result result = CLIBCRYPTO_PKCS12_FAILED;
     o.library = OSSL_LIB_CTX_new();
     o.modern = o.library == NULL ? NULL : OSSL_PROVIDER_load(o.library, "default");
-    // An empty bundle first: the decoder takes the library context from what it fills.
+    // The decoder takes the library context from the bundle that it fills, so an empty bundle is made first.
     PKCS12 *bundle = o.modern == NULL ? NULL : PKCS12_init_ex(NID_pkcs7_data, o.library, NULL);
     if (bundle != NULL) {
         const unsigned char *position = der;
-        // On failure the decoder frees what it was given.
+        // On failure the decoder frees the bundle.
         bundle = d2i_PKCS12(&bundle, &position, (long)der_count);
         result = bundle == NULL || position != der + der_count
             ? CLIBCRYPTO_PKCS12_MALFORMED

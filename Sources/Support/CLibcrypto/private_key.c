@@ -32,7 +32,7 @@ static EVP_PKEY *decode_encrypted(
     X509_SIG_get0(encrypted, &encryption, NULL);
     uint64_t iterations = 0;
     char derivation[80];
-    // An unknown derivation does no work: it does not open.
+    // An unknown derivation does no work, since decryption fails.
     if (position == der + der_count &&
         password_work(encryption, &iterations, derivation, sizeof derivation) == PASSWORD_WORK_KNOWN &&
         iterations > maximum_iterations) {
@@ -50,7 +50,7 @@ static EVP_PKEY *decode_encrypted(
     return key;
 }
 
-/// Which of the two kinds it is, or OTHER_KIND.
+/// Returns the kind of the key, or OTHER_KIND.
 static enum clibcrypto_private_key_result kind_of(EVP_PKEY *key, char *description, size_t capacity) {
     const char *type = EVP_PKEY_get0_type_name(key);
     if (EVP_PKEY_is_a(key, "EC")) {
@@ -76,7 +76,8 @@ static int is_consistent(EVP_PKEY *key) {
     return result;
 }
 
-/// Files may spell the curve out by its parameters, or compress the public point; what leaves here does neither.
+/// Selects the curve by name and the uncompressed point for output. A file may contain the curve's parameters, or a
+/// compressed point.
 static int spell_plainly(EVP_PKEY *key) {
     return EVP_PKEY_set_utf8_string_param(key, OSSL_PKEY_PARAM_EC_ENCODING, OSSL_PKEY_EC_ENCODING_GROUP) == 1 &&
            EVP_PKEY_set_utf8_string_param(
@@ -85,7 +86,7 @@ static int spell_plainly(EVP_PKEY *key) {
            EVP_PKEY_set_int_param(key, OSSL_PKEY_PARAM_EC_INCLUDE_PUBLIC, 1) == 1;
 }
 
-/// Through the encoder and not EVP_PKEY2PKCS8, which frees an intermediate copy without wiping it; the encoder's own
+/// Uses the encoder and not EVP_PKEY2PKCS8, which frees an intermediate copy without wiping it. The encoder's own
 /// memory BIO is wiped.
 static int encode(EVP_PKEY *key, unsigned char *pkcs8, size_t *pkcs8_count) {
     OSSL_ENCODER_CTX *context =

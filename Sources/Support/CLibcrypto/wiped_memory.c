@@ -17,7 +17,7 @@ static void wipe_and_free(void *block, const char *file, int line) {
     free(block);
 }
 
-/// Never in place: realloc may move the block and leave its content behind.
+/// Allocates a new block, never in place: realloc may move the block and leave its content in the old memory.
 static void *move(void *block, size_t count, const char *file, int line) {
     if (block == NULL) return malloc(count);
     if (count == 0) {

@@ -17,7 +17,7 @@ static int prepare(posix_spawn_file_actions_t *actions, int executable, int outp
     if ((error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0)) != 0) return error;
     if ((error = posix_spawn_file_actions_adddup2(actions, output, 1)) != 0) return error;
     if ((error = posix_spawn_file_actions_adddup2(actions, errors, 2)) != 0) return error;
-    // The executable has to be open while it is looked up in /proc, and for as long as a script's interpreter reads it.
+    // The executable must be open while it is found in /proc, and for as long as a script's interpreter reads it.
     if ((error = posix_spawn_file_actions_adddup2(actions, executable, 3)) != 0) return error;
     if ((error = posix_spawn_file_actions_addclosefrom_np(actions, 4)) != 0) return error;
     return posix_spawn_file_actions_addchdir_np(actions, "/");
@@ -44,7 +44,7 @@ int paytokend_spawn_command(
         close(first[1]);
         return error;
     }
-    // Above the descriptors that the file actions write to, so that none overwrites another.
+    // Both descriptors are higher than those that the file actions write to, so that none overwrites another.
     int high_output = fcntl(first[1], F_DUPFD_CLOEXEC, 10), high_errors = fcntl(second[1], F_DUPFD_CLOEXEC, 10);
     int high_executable = fcntl(executable, F_DUPFD_CLOEXEC, 10);
     int error = high_output < 0 || high_errors < 0 || high_executable < 0 ? errno : 0;

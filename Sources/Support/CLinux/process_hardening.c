@@ -13,7 +13,8 @@ int paytokend_forbid_new_privileges(void) {
 }
 
 int paytokend_forbid_dumps(void) {
-    // Swift's runtime has put handlers on these before main: its report shows the memory that the registers point to.
+    // Swift's runtime installs handlers for these before main. Its report shows the memory that the registers point
+    // to.
     const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGTRAP};
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
         if (signal(crashes[i], SIG_DFL) == SIG_ERR) return errno;

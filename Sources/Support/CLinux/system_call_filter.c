@@ -19,13 +19,13 @@
 
 #define MOST_NUMBERS 4
 
-// Younger than some headers; the same number on every architecture (Linux 6.6).
+// This call is newer than some headers; its number is the same on all architectures (Linux 6.6).
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
 
-// A number that an architecture does not have is left out: 0 after the first ends the list, since 0 is read(2) or
-// io_setup(2), and neither can be denied.
+// The numbers of one name. A number that an architecture lacks is omitted. After the first number, 0 ends the list,
+// since 0 is read(2) or io_setup(2), and neither can be denied.
 struct deniable {
     const char *name;
     int numbers[MOST_NUMBERS];
@@ -52,7 +52,7 @@ static const struct deniable table[] = {
     {"bind", {SYS_bind}, false},
     {"listen", {SYS_listen}, false},
     {"accept", {SYS_accept, SYS_accept4}, false},
-    // The file system's shape and other people's files.
+    // Changes to the file system's structure and to other users' files.
     {"mount", {SYS_mount, SYS_fsopen, SYS_move_mount, SYS_open_tree}, false},
     {"umount", {SYS_umount2}, false},
     {"chroot", {SYS_chroot, SYS_pivot_root}, false},
@@ -97,7 +97,7 @@ int paytokend_deny_system_calls(const char *const *names, size_t count) {
 
 #else
 
-// Every denied number costs two instructions, the rest fourteen.
+// Each denied number needs two instructions, the rest of the filter fourteen.
 #define MOST_INSTRUCTIONS 512
 
 struct program {
@@ -106,7 +106,7 @@ struct program {
 };
 
 static void add(struct program *program, struct sock_filter instruction) {
-    // The table as it is fits several times.
+    // The whole table needs only a fraction of this.
     if (program->count < MOST_INSTRUCTIONS) program->instructions[program->count++] = instruction;
 }
 
@@ -121,8 +121,8 @@ static void deny_number(struct program *program, int number) {
     add(program, FAIL(EPERM));
 }
 
-/// Without CLONE_THREAD it is a process. The arguments of clone3 lie in memory that a filter cannot read; without it
-/// the C library takes clone.
+/// Denies clone without CLONE_THREAD, which makes a process. clone3's arguments are in memory that a filter cannot
+/// read; when clone3 is missing, the C library uses clone.
 static void deny_processes(struct program *program) {
 #ifdef SYS_clone3
     add(program, JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1));
@@ -145,7 +145,7 @@ static const struct deniable *find(const char *name) {
 int paytokend_deny_system_calls(const char *const *names, size_t count) {
     struct program program = {.count = 0};
     bool processes = false;
-    // Numbers mean other calls to another architecture: a program's code has no reason to make such.
+    // The numbers mean other calls on another architecture, and no program here has a reason to make such calls.
     add(&program, LOAD(arch));
     add(&program, JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCHITECTURE, 1, 0));
     add(&program, FAIL(EPERM));
@@ -154,7 +154,7 @@ int paytokend_deny_system_calls(const char *const *names, size_t count) {
     add(&program, JUMP(BPF_JMP | BPF_JSET | BPF_K, __X32_SYSCALL_BIT, 0, 1));
     add(&program, FAIL(EPERM));
 #endif
-    // It makes other calls by itself, past every filter.
+    // io_uring makes other calls itself and so bypasses every filter.
     deny_number(&program, SYS_io_uring_setup);
     for (size_t index = 0; index < count; index++) {
         const struct deniable *deniable = find(names[index]);
@@ -164,12 +164,12 @@ int paytokend_deny_system_calls(const char *const *names, size_t count) {
             deny_number(&program, deniable->numbers[at]);
         }
     }
-    // Last, since it loads something else than the number.
+    // This must be last, since it loads another value than the number.
     if (processes) deny_processes(&program);
     add(&program, ALLOW);
     if (program.count == MOST_INSTRUCTIONS) return E2BIG;
     struct sock_fprog filter = {.len = program.count, .filter = program.instructions};
-    // TSYNC gives the filter to the threads that are there already; a positive result is one that could not have it.
+    // TSYNC applies the filter to existing threads. A positive result is a thread that could not get it.
     long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
     if (result == 0) return 0;
     return result > 0 ? EBUSY : errno;

@@ -17,7 +17,7 @@
 #define SO_PEERGROUPS 59
 #endif
 
-// glibc 2.36 (Debian 12) does not have it; the number is x86-64's and AArch64's.
+// glibc 2.36 (Debian 12) lacks it; the number is the same on x86-64 and AArch64.
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -66,7 +66,7 @@ int paytokend_accept(int listening, struct paytokend_arrival *arrival) {
             break;
         default: result = EPROTO;
         }
-    // An option less is no reason to refuse a peer.
+    // A failure is ignored: a missing option is no reason to refuse a peer.
     if (result == 0 && arrival->address_length > 0)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &without_delay, sizeof without_delay);
     if (result == 0) return fd;
@@ -151,7 +151,7 @@ int paytokend_listening_stream(int fd, char address[PAYTOKEND_ADDRESS_SIZE], uin
     if (error == 0) error = socket_option(fd, SO_ACCEPTCONN, &listening);
     if (error != 0) return -error;
     if (type != SOCK_STREAM || listening == 0) return 0;
-    // One zero byte more than the kernel fills: a path of 108 bytes has no NUL of its own.
+    // One zero byte more than the kernel fills: a path of 108 bytes has no NUL.
     union {
         struct sockaddr any;
         struct sockaddr_un local;

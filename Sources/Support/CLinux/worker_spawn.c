@@ -18,7 +18,7 @@ static int prepare(posix_spawn_file_actions_t *actions, int executable, int sock
     int error;
     if ((error = posix_spawn_file_actions_adddup2(actions, socket, 0)) != 0) return error;
     if ((error = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0)) != 0) return error;
-    // The executable has to be open while it is looked up in /proc: it stays as 3, the program closes it.
+    // The executable must be open while it is found in /proc. It remains open as 3, and the program closes it.
     if ((error = posix_spawn_file_actions_adddup2(actions, executable, 3)) != 0) return error;
     return posix_spawn_file_actions_addclosefrom_np(actions, 4);
 }
@@ -39,7 +39,7 @@ int paytokend_spawn(
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return errno;
     int error = 0, high_socket = -1, high_executable = -1;
     if (fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) error = errno;
-    // Both above the descriptors that the file actions write to, so that none overwrites another.
+    // Both descriptors are higher than those that the file actions write to, so that none overwrites another.
     if (error == 0 && (high_socket = fcntl(pair[1], F_DUPFD_CLOEXEC, 10)) < 0) error = errno;
     if (error == 0 && (high_executable = fcntl(executable, F_DUPFD_CLOEXEC, 10)) < 0) error = errno;
     if (error == 0) error = run(high_executable, high_socket, arguments, environment, process);

@@ -2,12 +2,12 @@ import Foundation
 import HostSystem
 package import Yams
 
-/// What reading one configuration file has in common: where relative paths start, and the problems found so far.
+/// The common state while one configuration file is read: the base of relative paths, and the problems found so far.
 package final class ConfigurationReader {
     package let file: String
     package let environment: [String: String]
-    /// Whether the places of sockets and databases are examined too, for `--check`. A start examines each when it opens it, and
-    /// a reload must not touch what is open.
+    /// True for `--check`, which also examines the places of sockets and databases. A start examines each place when
+    /// it opens it, and a reload must not touch open ones.
     package let examinesPlaces: Bool
     package private(set) var problems: [ConfigurationProblem] = []
     package private(set) var warnings: [ConfigurationWarning] = []
@@ -27,14 +27,14 @@ package final class ConfigurationReader {
         warnings.append(ConfigurationWarning(setting: setting, place: place, message: message))
     }
 
-    /// Relative paths are relative to the file.
+    /// The absolute path. Relative paths are relative to the configuration file.
     package func absolute(_ path: String) -> String {
         if path.hasPrefix("/") { return path }
         let directory = file.lastIndex(of: "/").map { String(file[...$0]) } ?? ""
         return directory + (path.hasPrefix("./") ? String(path.dropFirst(2)) : path)
     }
 
-    /// The problems in the order of the file; those without a line first.
+    /// The problems in the order of the file; those without a line come first.
     package var sortedProblems: [ConfigurationProblem] {
         problems.enumerated().sorted { ($0.element.line ?? 0, $0.offset) < ($1.element.line ?? 0, $1.offset) }
             .map(\.element)
@@ -42,15 +42,15 @@ package final class ConfigurationReader {
 }
 
 extension ConfigurationReader {
-    /// Reads and checks a whole file, and the files that it names; nothing is changed.
+    /// Reads and checks a whole file and the files that it names; it changes nothing.
     ///
     /// - Parameters:
     ///   - path: absolute, or relative to the working directory.
-    ///   - environment: where CREDENTIALS_DIRECTORY is looked up.
-    ///   - examinesPlaces: ``examinesPlaces``.
-    ///   - keys: of the sections that the file may have.
-    ///   - read: makes the settings of the file's root and its text; nil after a reported problem.
-    /// - Throws: every problem that was found, in the order of the file.
+    ///   - environment: the environment with CREDENTIALS_DIRECTORY.
+    ///   - examinesPlaces: the value of ``examinesPlaces``.
+    ///   - keys: the names of the allowed sections.
+    ///   - read: makes the settings from the file's root and its text; nil after a reported problem.
+    /// - Throws: all problems found, in the order of the file.
     package static func load<Settings>(
         path: String, environment: [String: String], examinesPlaces: Bool = false, keys: [String],
         _ read: (_ root: ConfigurationSection, _ text: String) -> Settings?
@@ -73,7 +73,7 @@ extension ConfigurationReader {
             problem("", line: nil, "cannot be read: \(error)")
             return nil
         }
-        // libyaml takes it, and then finds the first line's keys a column further right than all others.
+        // libyaml accepts a byte order mark, but then counts the columns of the first line's keys one too high.
         guard !text.unicodeScalars.starts(with: ["\u{FEFF}"]) else {
             problem(
                 "", line: 1,
@@ -86,14 +86,14 @@ extension ConfigurationReader {
     }
 }
 
-/// One thing wrong with the configuration.
+/// One problem of the configuration.
 package struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertible {
     package let file: String
-    /// From 1; nil for what concerns the file as a whole.
+    /// The line, from 1; nil for the file as a whole.
     package let line: Int?
-    /// `listener.mode`, `tokens[0].uri`; empty for the file as a whole.
+    /// The path of the key, such as `listener.mode` or `tokens[0].uri`; empty for the file as a whole.
     package let key: String
-    /// What is wrong and what to do, as one sentence or two without a full stop at the end.
+    /// The problem and what to do, as one or two sentences without a full stop at the end.
     package let message: String
 
     /// `FILE:LINE: KEY: what is wrong; what to do`
@@ -102,13 +102,13 @@ package struct ConfigurationProblem: Sendable, Equatable, CustomStringConvertibl
     }
 }
 
-/// What is permitted and deserves attention: most of all a setting that weakens the service.
+/// A permitted setting that needs attention, most of all one that weakens the service.
 package struct ConfigurationWarning: Sendable, Equatable {
-    /// Each program names its own.
+    /// The name of a warning. Each program has its own.
     package struct Setting: Sendable, Hashable {
-        /// The label of the metric `…_insecure_settings{setting}`, where it has one.
+        /// The label of the metric `…_insecure_settings{setting}`, if it has one.
         package let rawValue: String
-        /// Returns true if the setting is shown by the metric; else it is for `--check` and the log alone.
+        /// True if the metric shows the setting; otherwise only `--check` and the log do.
         package let isInsecure: Bool
 
         package init(_ rawValue: String, isInsecure: Bool = true) {
@@ -118,7 +118,7 @@ package struct ConfigurationWarning: Sendable, Equatable {
     }
 
     package let setting: Setting
-    /// The key that sets it, with its line: `/etc/paytokend.yaml:31: approvals.people`.
+    /// The key of the setting with its line: `/etc/paytokend.yaml:31: approvals.people`.
     package let place: String
     package let message: String
 
@@ -126,7 +126,7 @@ package struct ConfigurationWarning: Sendable, Equatable {
     package var headline: String { setting.isInsecure ? "insecure setting" : "warning of the configuration" }
 }
 
-/// Every problem of one configuration, in the order of the file. Never empty.
+/// All problems of one configuration, in the order of the file. Never empty.
 package struct ConfigurationProblems: Error, CustomStringConvertible {
     package let problems: [ConfigurationProblem]
 
@@ -137,19 +137,19 @@ package struct ConfigurationProblems: Error, CustomStringConvertible {
     package var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
-/// One YAML 1.1 document as a tree of nodes that know their lines, without anchors, aliases and tags of its own.
+/// One YAML 1.1 document as a tree of nodes with line numbers, without anchors, aliases and custom tags.
 package enum YAMLDocument {
-    /// Far more than any configuration needs.
+    /// The largest document, many times larger than any configuration needs.
     package static let maximumBytes = 256 * 1024
 
-    /// The root node; nil for an empty document, and for one whose problem was reported to `reader`.
+    /// The root node; nil for an empty document, or when a problem was reported to `reader`.
     package static func root(of text: String, reader: ConfigurationReader) -> Node? {
         do {
-            // A node knows its anchor only as long as its parser lives.
+            // A node has its anchor only while its parser exists.
             let parser = try Parser(yaml: text, encoding: .utf8)
             guard let root = try parser.singleRoot() else { return nil }
-            // An alias is a copy of its anchor's node here, and aliases of aliases grow exponentially: the tree is not
-            // walked below an anchor.
+            // An alias is a copy of its anchor's node here, and aliases of aliases grow exponentially. The tree is
+            // therefore not traversed below an anchor.
             if let line = withExtendedLifetime(parser, { firstAnchor(in: root) }) {
                 reader.problem("", line: line, "anchors and aliases (& and *) are not taken; write the value out")
                 return nil
@@ -174,8 +174,8 @@ package enum YAMLDocument {
         }
     }
 
-    /// Names the place of a mistake. What is opened and not closed is found out where it cannot go on, in a later line or at the
-    /// file's end; the mistake is where it begins.
+    /// Reports the line of a mistake. The parser notices an unclosed element only where it cannot continue, in a later
+    /// line or at the end of the file. The reported line is the one where the element begins.
     private static func report(
         _ problem: String, _ context: YamlError.Context?, _ mark: Mark, of text: String, to reader: ConfigurationReader
     ) {

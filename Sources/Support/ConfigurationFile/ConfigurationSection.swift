@@ -1,10 +1,10 @@
 import Encodings
 package import Yams
 
-/// A value in the file with the place it stands at.
+/// A value in the file with its position.
 package struct Located<Value> {
     package let value: Value
-    /// `tokens[0].uri`
+    /// The path of the key, such as `tokens[0].uri`.
     package let key: String
     package let line: Int?
 
@@ -15,16 +15,16 @@ package struct Located<Value> {
     }
 }
 
-/// A mapping of the file with a closed set of keys. Reading a value reports what is wrong with it and goes on with the
-/// default, so that one run finds every problem.
+/// A mapping of the file with a closed set of keys. Reading a value reports its problems and continues with the
+/// default, so that one run finds all problems.
 package struct ConfigurationSection {
     package let reader: ConfigurationReader
-    /// Empty for the root.
+    /// The path of the section; empty for the root.
     package let path: String
     package let line: Int?
     private var members: [String: Node] = [:]
 
-    /// - Parameter node: nil or an empty value is an empty section.
+    /// - Parameter node: nil or an empty value means an empty section.
     package init(_ node: Node?, path: String, keys: [String], reader: ConfigurationReader) {
         self.reader = reader
         self.path = path
@@ -50,12 +50,12 @@ package struct ConfigurationSection {
 
     package func key(_ name: String) -> String { Self.join(path, name) }
 
-    /// The node of a key that is there and not empty.
+    /// The node of a key that is present and not empty.
     package func node(_ name: String) -> Node? {
         members[name].flatMap { $0.isEmptyValue ? nil : $0 }
     }
 
-    /// Whether the key is there, and nothing behind it.
+    /// Returns true if the key is present without a value.
     package func isEmpty(_ name: String) -> Bool {
         members[name]?.isEmptyValue ?? false
     }
@@ -72,7 +72,7 @@ package struct ConfigurationSection {
         reader.warning(setting, key(name), line: members[name]?.mark?.line ?? line, message)
     }
 
-    /// The elements of a list with their places; nil when the key is absent, and after a reported problem.
+    /// The elements of a list with their positions; nil when the key is absent, or after a reported problem.
     package func list(_ name: String) -> [Located<Node>]? {
         guard let node = node(name) else { return nil }
         guard case .sequence(let sequence) = node else {
@@ -95,7 +95,7 @@ package struct ConfigurationSection {
         }
     }
 
-    /// A list whose elements come from a closed set; what does not is a problem and left out.
+    /// A list whose elements come from a closed set. Other elements are reported and left out.
     package func choices(_ name: String, among known: [String]) -> [Located<String>] {
         (texts(name) ?? []).filter { element in
             guard !known.contains(element.value) else { return true }
@@ -108,7 +108,7 @@ package struct ConfigurationSection {
         }
     }
 
-    /// The value as it is written, of a scalar of whatever type.
+    /// The text of a scalar of any type, as written.
     package func written(_ name: String) -> String? {
         guard let node = node(name) else { return nil }
         guard let text = node.scalar?.string, ConfigurationText.isPlain(text) else {
@@ -118,7 +118,7 @@ package struct ConfigurationSection {
         return text
     }
 
-    /// Text; what YAML reads as a number or a truth value must be quoted.
+    /// The text of a string. A text that YAML reads as a number or a boolean must be quoted.
     package func text(_ name: String) -> String? {
         guard let text = written(name) else { return nil }
         guard node(name)?.typeName == "str" else {
@@ -134,12 +134,12 @@ package struct ConfigurationSection {
 }
 
 extension Node {
-    /// `key:` with nothing after it.
+    /// True for `key:` without a value.
     package var isEmptyValue: Bool {
         scalar.map { $0.style == .plain && typeName == "null" } ?? false
     }
 
-    /// `str`, `int`, `bool`, `null`, `float`, `map`, `seq`; what is none of YAML's own tags gives its whole name.
+    /// `str`, `int`, `bool`, `null`, `float`, `map` or `seq`; the whole name for tags that YAML does not define.
     package var typeName: String {
         let prefix = "tag:yaml.org,2002:"
         let name = tag.description

@@ -2,7 +2,7 @@ package import Encodings
 package import HostSystem
 
 extension ConfigurationSection {
-    /// A whole number in decimal.
+    /// A whole decimal number.
     package func integer(_ name: String, in range: ClosedRange<Int>, default standard: Int) -> Int {
         guard let text = written(name) else { return standard }
         guard node(name)?.typeName == "int", let value = Int(text), text == String(value) else {
@@ -37,7 +37,7 @@ extension ConfigurationSection {
         return bounded(name, text, in: range) ?? standard
     }
 
-    /// The same, or off.
+    /// A duration, or nil for `off`.
     package func durationOrOff(_ name: String, in range: ClosedRange<Duration>, default standard: Duration?)
         -> Duration?
     {
@@ -60,7 +60,7 @@ extension ConfigurationSection {
         return value
     }
 
-    /// An absolute path, from one that may be relative to the file.
+    /// An absolute path. A path in the file may be relative to the file.
     package func path(_ name: String, default standard: String) -> String {
         guard let text = text(name) else { return standard }
         guard !text.isEmpty else {
@@ -70,7 +70,7 @@ extension ConfigurationSection {
         return reader.absolute(text)
     }
 
-    /// The path of a socket: sockaddr_un has room for 107 bytes.
+    /// The path of a socket, at most 107 bytes, the size of sockaddr_un.
     package func socketPath(_ name: String, default standard: String) -> String {
         let path = path(name, default: standard)
         if path.utf8.count > 107 {
@@ -79,7 +79,7 @@ extension ConfigurationSection {
         return path
     }
 
-    /// Permission bits of a socket file: connecting takes the right to write, executing means nothing.
+    /// Permission bits of a socket file: connecting needs write permission, and execute permission has no meaning.
     package func mode(_ name: String, default standard: UInt32) -> UInt32 {
         guard let text = written(name) else { return standard }
         guard (3...4).contains(text.utf8.count), let mode = UInt32(text, radix: 8), mode & ~0o666 == 0,
@@ -138,20 +138,21 @@ extension ConfigurationSection {
 }
 
 extension DurationText {
-    /// `off` unquoted is a truth value to YAML 1.1; all three mean the same.
+    /// Returns true for `off`, with or without quotes, and for `false`, since YAML 1.1 reads `off` as a boolean.
     package static func isOff(_ text: String) -> Bool {
         ["off", "Off", "OFF", "false", "False", "FALSE"].contains(text)
     }
 }
 
-/// Texts from the file: which are taken, and how they are shown.
+/// Texts from the file: the accepted forms, and their form in messages.
 package enum ConfigurationText {
-    /// No control characters.
+    /// Returns true for a text without control characters.
     package static func isPlain(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F } && text.utf8.count <= 4096
     }
 
-    /// 1 to 64 letters, digits, `.`, `_`, `-` and `@`: what fits a metric's label and a record without escapes.
+    /// Returns true for 1 to 64 letters, digits, `.`, `_`, `-` and `@`, which fit into a metric's label and a record
+    /// without escapes.
     package static func isName(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.unicodeScalars.allSatisfy {
@@ -161,7 +162,7 @@ package enum ConfigurationText {
             }
     }
 
-    /// A text of the file within a message, cut and without control characters.
+    /// A text of the file in a message, cut and without control characters.
     package static func shown(_ text: String) -> String {
         let scalars = text.unicodeScalars.prefix(64).map { $0.value >= 0x20 && $0.value != 0x7F ? Character($0) : "?" }
         return String(scalars) + (text.unicodeScalars.count > 64 ? "…" : "")

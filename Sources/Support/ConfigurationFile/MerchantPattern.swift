@@ -1,4 +1,4 @@
-/// A merchant identifier in which `*` stands for any characters, none included: `merchant.com.example.*`.
+/// A merchant identifier in which `*` matches any number of characters, including none: `merchant.com.example.*`.
 package struct MerchantPattern: Sendable, Equatable {
     package let text: String
 
@@ -6,9 +6,10 @@ package struct MerchantPattern: Sendable, Equatable {
         self.text = text
     }
 
-    /// Compares bytes, case included: identifiers are opaque.
+    /// Returns true if the identifier matches. It compares bytes, including case, because identifiers are opaque.
     package func matches(_ merchantIdentifier: String) -> Bool {
-        // Greedy with one step back to the last star: linear in space, and quadratic at worst, never exponential.
+        // A greedy search that returns to the last star: linear in space and at worst quadratic in time, never
+        // exponential.
         let pattern = Array(text.utf8)
         let name = Array(merchantIdentifier.utf8)
         let star = UInt8(ascii: "*")

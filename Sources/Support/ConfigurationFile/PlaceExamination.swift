@@ -1,16 +1,17 @@
 import Foundation
 
 extension ConfigurationSection {
-    /// Directories that the package's systemd units make when they start (RuntimeDirectory=, StateDirectory=).
+    /// Directories that the package's systemd units create at start (RuntimeDirectory=, StateDirectory=).
     private static let unitDirectories: Set<String> = [
         "/run/paytokend", "/var/lib/paytokend", "/run/paytoken-gateway", "/var/lib/paytoken-gateway",
     ]
 
-    /// Reports what would keep a start from using the place that a key names, when the program was asked to examine places.
+    /// Reports problems that would prevent a start from using a key's place, if the program was asked to examine
+    /// places.
     ///
     /// - Parameters:
-    ///   - path: of the socket or database, absolute.
-    ///   - examine: throws what the start would, and changes nothing.
+    ///   - path: the absolute path of the socket or database.
+    ///   - examine: throws the error that a start would throw, and changes nothing.
     package func examine<Failure>(_ name: String, at path: String, _ examine: () throws(Failure) -> Void) {
         guard reader.examinesPlaces else { return }
         do throws(Failure) { try examine() } catch {

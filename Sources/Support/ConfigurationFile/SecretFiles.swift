@@ -3,17 +3,19 @@ package import HostSystem
 import SecretMemory
 
 extension ConfigurationSection {
-    /// The absolute path of a secret's file, which nobody but the daemon's user and root can read; nil after a reported problem.
+    /// The absolute path of a secret's file, which only the daemon's user and root can read; nil after a reported
+    /// problem.
     ///
     /// - Parameters:
-    ///   - use: what somebody else who reads the file could do.
-    ///   - maximumBytes: the longest secret taken.
-    ///   - hasLines: whether it may have more than one line.
+    ///   - use: what another reader of the file could do with the secret.
+    ///   - maximumBytes: the longest secret accepted.
+    ///   - hasLines: true if it may have more than one line.
     package func secretFile(
         _ name: String, use: String, maximumBytes: Int = 256, hasLines: Bool = false
     ) -> String? {
         guard let text = text(name) else { return nil }
-        // systemd puts credentials into a directory of the service's own and says where (systemd.exec(5), Credentials).
+        // systemd puts credentials into a directory for the service and sets this variable (systemd.exec(5),
+        // Credentials).
         let variable = "$CREDENTIALS_DIRECTORY/"
         let checked = { checkedSecret($0, of: name, use: use, maximumBytes: maximumBytes, hasLines: hasLines) }
         guard text.hasPrefix(variable) else { return checked(reader.absolute(text)) }
@@ -25,7 +27,7 @@ extension ConfigurationSection {
         return checked(directory + "/" + text.dropFirst(variable.count))
     }
 
-    /// Reads the secret as it will be read when it is needed, and forgets it.
+    /// Reads the secret in the same way as later when it is needed, and discards it.
     package func checkedSecret(
         _ path: String, of name: String, use: String, maximumBytes: Int = 256, hasLines: Bool = false
     ) -> String? {
@@ -43,13 +45,13 @@ extension ConfigurationSection {
     }
 }
 
-/// Who besides the daemon's user and root can read a secret's file, as a member of its group.
+/// Members of a file's group, other than the daemon's user and root, who can read a secret.
 package struct SecretFileReaders: Equatable {
     package let group: String
-    /// By name.
+    /// The names of these users.
     package let people: [String]
 
-    /// nil: nobody can. The file's other rights are checked where it is read (SecretBytes).
+    /// Nil when there are none. The function that reads the file checks its other permissions (SecretBytes).
     package init?(ofFile path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IRGRP != 0,
@@ -59,13 +61,13 @@ package struct SecretFileReaders: Equatable {
     }
 
     /// - Parameters:
-    ///   - gid: of the group.
-    ///   - members: those whom its entry names, and those whose primary group it is.
-    ///   - ownUID: of the process that asks.
+    ///   - gid: the group's number.
+    ///   - members: the users in the group's entry, and those whose primary group it is.
+    ///   - ownUID: the user of this process.
     package init?(group: String, gid: UInt32, members: [Accounts.User], ownUID: UInt32) {
         let others = members.filter { member in
-            // Root may be checking for the daemon, whose user it does not know: then a user's own group, of the same
-            // name, counts nobody.
+            // Root may check the configuration for the daemon without knowing the daemon's user. A user's own group,
+            // of the same name, then has no other readers.
             let isOwnGroup = ownUID == 0 && member.name == group && member.gid == gid
             return member.uid != 0 && member.uid != ownUID && !isOwnGroup
         }
@@ -74,8 +76,8 @@ package struct SecretFileReaders: Equatable {
         people = Set(others.map(\.name)).sorted()
     }
 
-    /// Follows the file's name.
-    /// - Parameter use: what they can do with the secret, without the daemon.
+    /// The rest of a sentence that begins with the file's name.
+    /// - Parameter use: what these users can do with the secret, without the daemon.
     package func problem(use: String) -> String {
         let shown = people.prefix(3).joined(separator: ", ") + (people.count > 3 ? " and others" : "")
         return "can be read by the members of the group \(group): \(shown). With the secret they \(use): "

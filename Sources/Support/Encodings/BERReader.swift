@@ -1,15 +1,15 @@
-/// One element of a BER or DER encoding (X.690 §8.1): where its parts stand in the bytes that it was read from.
+/// One element of a BER or DER encoding (X.690 §8.1): the positions of its parts in the parsed bytes.
 public struct BERElement: Sendable, Equatable {
-    /// The identifier octet (§8.1.2): class, whether it is constructed, and a tag number below 31.
+    /// The identifier octet (§8.1.2): class, constructed or primitive, and a tag number below 31.
     public let identifier: UInt8
-    /// From the identifier octet to the last octet, end-of-contents octets included.
+    /// The range from the identifier octet to the last octet, with the end-of-contents octets.
     public let range: Range<Int>
     /// The contents octets.
     public let content: Range<Int>
 
     public var isConstructed: Bool { identifier & 0x20 != 0 }
 
-    // Identifier octets (X.680 §8.4), constructed where the type always is.
+    // Identifier octets (X.680 §8.4), with the constructed bit for types that are always constructed.
     public static let integer: UInt8 = 0x02
     public static let octetString: UInt8 = 0x04
     public static let null: UInt8 = 0x05
@@ -21,15 +21,15 @@ public struct BERElement: Sendable, Equatable {
     public static func constructed(contextSpecific number: UInt8) -> UInt8 { 0xA0 | number }
 }
 
-/// Reads a sequence of elements from left to right, each as the range of bytes in which it stands: nothing is copied and
-/// no tree is made.
+/// Reads a sequence of elements from left to right, each as a range of bytes. It copies nothing and makes no tree.
 ///
-/// swift-asn1 makes a node of everything that a text holds before the first of them can be looked at, which takes as long
-/// as verifying a signature for the 2,600 bytes of a payment token's signature, most of them two certificates whose inside
-/// nobody reads. Where speed does not matter swift-asn1 is the reader here.
+/// swift-asn1 makes a node of every element in a text before the first can be read. For a payment token's signature of
+/// 2,600 bytes that takes as long as verifying a signature, and most of the bytes are two certificates whose content
+/// is not needed. Where speed does not matter, this program uses swift-asn1.
 ///
-/// Read are identifiers of one octet, definite lengths and, by the basic rules, indefinite ones of constructed elements
-/// and lengths in more octets than needed. What has a definite length is not looked into: ``checkNested()`` does that.
+/// The reader accepts identifiers of one octet and definite lengths. By the basic rules it also accepts constructed
+/// elements of indefinite length, and lengths in more octets than needed. It does not check the content of elements of
+/// definite length; ``checkNested()`` does.
 public struct BERReader: Sendable {
     public enum Rules: Sendable {
         /// BER (§8).
@@ -38,12 +38,12 @@ public struct BERReader: Sendable {
         case distinguished
     }
 
-    /// Not an element where one had to be, or not the expected one.
+    /// A missing, malformed or unexpected element.
     public struct Malformed: Error {
         public init() {}
     }
 
-    /// How many constructed elements of indefinite length may be within each other, and how deep ``checkNested()`` goes.
+    /// The number of nested constructed elements of indefinite length, and the depth of ``checkNested()``.
     public static let maximumDepth = 32
 
     private let bytes: [UInt8]
@@ -91,7 +91,7 @@ public struct BERReader: Sendable {
     /// Identifier, length and contents.
     public func encoding(of element: BERElement) -> ArraySlice<UInt8> { bytes[element.range] }
 
-    /// Whether everything up to the end is elements, and everything within constructed ones too.
+    /// Checks that all bytes up to the end are elements, and so are the contents of constructed ones.
     public func checkNested() throws(Malformed) {
         try checkNested(depth: 0)
     }
@@ -108,7 +108,7 @@ public struct BERReader: Sendable {
     private func element(at start: Int, end: Int, depth: Int) throws(Malformed) -> BERElement {
         guard end - start >= 2 else { throw Malformed() }
         let identifier = bytes[start]
-        // Identifiers of several octets, and [UNIVERSAL 0], which is kept for end-of-contents octets.
+        // Refuses identifiers of several octets, and [UNIVERSAL 0], which is reserved for end-of-contents octets.
         guard identifier & 0x1F != 0x1F, identifier & 0xDF != 0 else { throw Malformed() }
         let first = bytes[start + 1]
         guard first != 0x80 else {
@@ -120,7 +120,7 @@ public struct BERReader: Sendable {
         var length = Int(first)
         if first > 0x80 {
             let octets = Int(first & 0x7F)
-            // Four octets are more than any limit on what is read here.
+            // Four octets exceed every size limit of the input.
             guard octets <= 4, end - contentStart >= octets else { throw Malformed() }
             length = bytes[contentStart..<contentStart + octets].reduce(0) { $0 << 8 | Int($1) }
             if rules == .distinguished, length < 0x80 || length >> (8 * (octets - 1)) == 0 { throw Malformed() }
@@ -131,7 +131,7 @@ public struct BERReader: Sendable {
         return BERElement(identifier: identifier, range: start..<contentEnd, content: contentStart..<contentEnd)
     }
 
-    /// Where the end-of-contents octets stand that end an element of indefinite length (§8.1.5).
+    /// The position of the end-of-contents octets of an element of indefinite length (§8.1.5).
     private func endOfContents(from start: Int, end: Int, depth: Int) throws(Malformed) -> Int {
         var position = start
         while true {

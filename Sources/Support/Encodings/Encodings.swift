@@ -1,27 +1,29 @@
-// How bytes, times and keys are written: each rule of these stands here once, and whoever reads or writes such a text calls it.
+// Encodings of bytes, times and keys. Each rule has one implementation, in this module, and all readers and writers of
+// such texts call it.
 //
 //     Hexadecimal, Base64      RFC 4648, in this file
 //     RFC3339                  times, and under them GregorianCalendar (Times.swift)
-//     DurationText             `90s`, as the configuration and the command line write durations (Times.swift)
+//     DurationText             `90s`, durations of the configuration and the command line (Times.swift)
 //     PercentEncoding          RFC 3986 §2.1
-//     Int.grouped              counts for people, with commas between thousands
-//     TokenURI                 RFC 7512, as far as it names a PKCS#11 token
-//     KeyReference             how a person names a merchant key: base64 of its publicKeyHash, or the beginning of its hex
+//     Int.grouped              counts with commas between thousands, for human readers
+//     TokenURI                 RFC 7512, the part that names a PKCS#11 token
+//     KeyReference             a user's name for a merchant key: base64 of its publicKeyHash, or the first hex digits
 //     SubjectPublicKeyInfo     P-256 and RSA-2048, read and written
-//     CertificateFields        the parts of a TBSCertificate as the bytes that stand in it
+//     CertificateFields        the encoded parts of a TBSCertificate
 //
-// Nothing here has a policy, does I/O or reads a clock. Readers take the standard's form and give nil (or throw) for all else.
-// Three keep their own on purpose: StrictJSON reads the digits of `\u` escapes by its own grammar and imports nothing;
-// KeyFiles decodes the base64 of private keys from wiped into wiped memory; TokenForge shares no code with what it tests.
+// The module has no policy, does no I/O and reads no clock. Readers accept the standard's form and return nil (or
+// throw) for everything else. Three parsers elsewhere are separate on purpose. StrictJSON parses the digits of `\u`
+// escapes by its own grammar and imports nothing. KeyFiles decodes the base64 of private keys from wiped into wiped
+// memory. TokenForge shares no code with the code that it tests.
 
-/// Hexadecimal text, RFC 4648 §8: either case is read, lower case is written.
+/// Hexadecimal text, RFC 4648 §8: reads either case, writes lower case.
 public enum Hexadecimal {
-    /// The bytes that `text` spells, or nil when it has a character other than 0–9, a–f, A–F or an odd number of them.
+    /// The bytes in `text`; nil when it has a character other than 0–9, a–f, A–F or an odd number of them.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         decode(Array(text.utf8)[...], takesUpperCase: true)
     }
 
-    /// The same for text that was written by ``encode(_:)`` and must not have a second spelling: upper case is refused.
+    /// The bytes in text written by ``encode(_:)``. It refuses upper case, so that no second spelling exists.
     public static func decode(lowerCase text: String) -> [UInt8]? {
         decode(lowerCase: Array(text.utf8)[...])
     }
@@ -30,7 +32,7 @@ public enum Hexadecimal {
         decode(digits, takesUpperCase: false)
     }
 
-    /// Whether these are digits as ``encode(_:)`` writes them, in any number.
+    /// Returns true for digits in the form of ``encode(_:)``, in any number.
     public static func isLowerCase(_ digits: some Collection<UInt8>) -> Bool {
         digits.allSatisfy { digit in
             switch digit {
@@ -88,19 +90,19 @@ public enum Hexadecimal {
     private static let digits = [UInt8]("0123456789abcdef".utf8)
 }
 
-/// Base64 in the standard alphabet, RFC 4648 §4; it is written with padding.
+/// Base64 in the standard alphabet, RFC 4648 §4; written with padding.
 public enum Base64 {
-    /// Whether a text has to end in `=` where its last group is not full.
+    /// The rule for `=` at the end of a text whose last group is not full.
     public enum Padding: Sendable {
-        /// Payment tokens come with padding and without.
+        /// Padding is optional: payment tokens come with and without it.
         case optional
         case required
     }
 
-    /// The bytes that `text` spells, or nil when it is not base64.
+    /// The bytes in `text`; nil when it is not base64.
     ///
-    /// Refused are the URL alphabet, line breaks and other white space, incomplete padding, and bits set beyond the
-    /// last byte (§3.5), so that the same bytes have no second spelling but the one without padding.
+    /// It refuses the URL alphabet, white space such as line breaks, incomplete padding, and bits set after the last
+    /// byte (§3.5). The same bytes therefore have no second spelling except the one without padding.
     public static func decode(_ text: String, padding: Padding = .optional) -> [UInt8]? {
         var characters = [UInt8](text.utf8)
         if padding == .required, characters.count % 4 != 0 { return nil }
@@ -112,7 +114,7 @@ public enum Base64 {
         guard characters.count % 4 != 1 else { return nil }
 
         let values = Self.values
-        // Four characters are three bytes; what is left over, two or three characters, is one or two.
+        // Four characters encode three bytes; a rest of two or three characters encodes one or two bytes.
         let (groups, rest) = characters.count.quotientAndRemainder(dividingBy: 4)
         var bytes = [UInt8](repeating: 0, count: groups * 3 + rest * 3 / 4)
         var read = 0
@@ -136,7 +138,7 @@ public enum Base64 {
         guard (first | second | third) < 64 else { return nil }
         bytes[written] = first << 2 | second >> 4
         if rest == 3 { bytes[written + 1] = second << 4 | third >> 2 }
-        // The bits beyond the last byte.
+        // The bits after the last byte.
         let unused = rest == 3 ? third << 6 : second << 4
         return unused == 0 ? bytes : nil
     }
@@ -147,7 +149,7 @@ public enum Base64 {
         return value < 64 ? value : nil
     }
 
-    /// With padding.
+    /// Base64 text with padding.
     public static func encode(_ bytes: some Collection<UInt8>) -> String {
         encode(Array(bytes))
     }
@@ -173,7 +175,7 @@ public enum Base64 {
 
     private static let alphabet = [UInt8]("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
-    /// The value of each character; 255 for what is not in the alphabet.
+    /// The value of each character; 255 for characters outside the alphabet.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: 255, count: 256)
         for (value, character) in alphabet.enumerated() { values[Int(character)] = UInt8(value) }

@@ -1,5 +1,5 @@
 extension Int {
-    /// With commas between thousands, for people: `1,234,567`.
+    /// The number with commas between thousands, for human readers: `1,234,567`.
     public var grouped: String {
         var text = ""
         for (position, digit) in String(magnitude).reversed().enumerated() {

@@ -1,17 +1,18 @@
-/// How a person or a script names a merchant key: by its publicKeyHash, 32 bytes, in base64 as it stands in a payment token's
-/// header, in hexadecimal, or by the beginning of its hexadecimal.
+/// A user's or script's name for a merchant key: its publicKeyHash of 32 bytes in base64, as in a payment token's
+/// header, in hexadecimal, or the first digits of its hexadecimal.
 ///
-/// 44 characters are base64 (44 hexadecimal digits would be, too); anything else is 8 to 64 hexadecimal digits in either case.
+/// 44 characters are base64, although 44 hexadecimal digits would also be possible. Other texts are 8 to 64
+/// hexadecimal digits in either case.
 public struct KeyReference: Sendable, Hashable {
     /// 8 to 64 lower-case hexadecimal digits.
     public let hex: String
 
     /// The length of a publicKeyHash in base64.
     public static let base64Length = 44
-    /// The lengths of its hexadecimal and of a beginning of it.
+    /// The allowed number of hexadecimal digits.
     public static let hexLengths = 8...64
 
-    /// Nil unless `text` names a key.
+    /// Nil unless `text` has one of the forms of a key's name.
     public init?(_ text: String) {
         if text.utf8.count == Self.base64Length {
             guard let hash = Base64.decode(text), hash.count == 32 else { return nil }
@@ -24,10 +25,10 @@ public struct KeyReference: Sendable, Hashable {
         }
     }
 
-    /// Whether all 32 bytes are named, so that no second key can be meant.
+    /// True if all 32 bytes are named, so that only one key can match.
     public var isWhole: Bool { hex.utf8.count == Self.hexLengths.upperBound }
 
-    /// Whether the key with this publicKeyHash is one that is meant.
+    /// Returns true if the name matches the key with this publicKeyHash.
     public func matches(_ publicKeyHash: [UInt8]) -> Bool {
         hex.utf8.enumerated().allSatisfy { index, digit in
             guard index / 2 < publicKeyHash.count else { return false }

@@ -1,6 +1,6 @@
-/// The known name that an unknown one was probably meant to be.
+/// Suggests the known name that the user probably meant.
 package enum NearestName {
-    /// nil when nothing is near: more than a third of the longer one's letters would have to change.
+    /// The nearest name; nil when more than a third of the longer name's letters would have to change.
     package static func suggestion(for text: String, among names: [String]) -> String? {
         guard text.utf8.count <= 64 else { return nil }
         let candidates = names.map { (name: $0, distance: distance(text.lowercased(), $0)) }

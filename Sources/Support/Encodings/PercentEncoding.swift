@@ -1,9 +1,10 @@
 /// Percent-encoding, RFC 3986 §2.1.
 public enum PercentEncoding {
-    /// Reads strictly. Nil for a percent sign without two hexadecimal digits, for what is not UTF-8, and for control
-    /// characters. Which characters may stand unencoded depends on the part of a URI, and is the caller's to check.
+    /// Decodes strictly. Nil for a percent sign without two hexadecimal digits, for text that is not UTF-8, and for
+    /// control characters. The characters allowed without encoding depend on the part of a URI, so the caller must
+    /// check them.
     ///
-    /// - Parameter plusIsSpace: as in a query that an HTML form has written.
+    /// - Parameter plusIsSpace: true for a query that an HTML form has written.
     public static func decoded(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count)
@@ -23,7 +24,7 @@ public enum PercentEncoding {
         return String(validating: bytes, as: UTF8.self)
     }
 
-    /// Everything is encoded but the unreserved characters (§2.3), so the result fits any part of a URI.
+    /// Encodes all but the unreserved characters (§2.3), so that the result fits any part of a URI.
     public static func encoded(_ text: String) -> String {
         var encoded: [UInt8] = []
         for byte in text.utf8 {

@@ -1,6 +1,6 @@
-/// A path or a name as one word of a POSIX shell's command that a person may copy.
+/// A path or a name as one word of a POSIX shell command that a user may copy.
 public enum ShellWord {
-    /// The text as it is, or within single quotes where a shell could take a piece of it for something else.
+    /// The text unchanged, or in single quotes when the shell could interpret a part of it.
     public static func of(_ text: String) -> String {
         guard text.isEmpty || !text.utf8.allSatisfy(isPlain) else { return text }
         return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"

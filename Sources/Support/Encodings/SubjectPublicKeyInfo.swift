@@ -1,22 +1,22 @@
 internal import Crypto
 internal import SwiftASN1
 
-/// A merchant's public key in the two shapes that occur: SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in certificates, bare
-/// numbers in PKCS#11 tokens.
+/// A merchant's public key in its two forms: SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) in certificates, plain numbers
+/// in PKCS#11 tokens.
 public struct SubjectPublicKeyInfo: Sendable, Equatable {
     public enum PublicKey: Sendable, Equatable {
-        /// P-256, uncompressed, 65 bytes, on the curve.
+        /// P-256, an uncompressed point of 65 bytes on the curve.
         case ec(point: [UInt8])
-        /// Big-endian, without leading zeros.
+        /// Big-endian numbers without leading zeros.
         case rsa(modulus: [UInt8], publicExponent: [UInt8])
     }
 
     public let key: PublicKey
-    /// DER.
+    /// The SubjectPublicKeyInfo in DER.
     public let der: [UInt8]
 
-    /// The DER of a P-256 key up to its uncompressed point of 65 bytes (RFC 5480 §2.1.1 with the named curve secp256r1):
-    /// SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING }.
+    /// The DER of a P-256 key before its uncompressed point of 65 bytes (RFC 5480 §2.1.1 with the named curve
+    /// secp256r1): SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING }.
     public static let p256Prefix: [UInt8] = [
         0x30, 0x59,
         0x30, 0x13,
@@ -26,8 +26,8 @@ public struct SubjectPublicKeyInfo: Sendable, Equatable {
     ]
     public static let rsaModulusBits = 2048
 
-    /// From a PKCS#11 token's numbers, in the one encoding that certificates of these keys have.
-    /// - Throws: ``UnsuitableKey`` when it is not a P-256 or RSA-2048 key.
+    /// Encodes a PKCS#11 token's numbers in the only encoding that certificates of these keys have.
+    /// - Throws: ``UnsuitableKey`` if the key is neither P-256 nor RSA-2048.
     public init(_ key: PublicKey) throws(UnsuitableKey) {
         switch key {
         case .ec(let point):
@@ -48,8 +48,8 @@ public struct SubjectPublicKeyInfo: Sendable, Equatable {
         self.key = key
     }
 
-    /// From DER, as it stands in a certificate. Another encoding of the same key would have another hash, so only the
-    /// canonical one is taken.
+    /// Parses DER from a certificate. Another encoding of the same key would have another hash, so only the canonical
+    /// one is accepted.
     public init(der: [UInt8]) throws(UnsuitableKey) {
         let parsed: SubjectPublicKeyInfo
         if let point = Self.p256Point(in: der) {
@@ -66,8 +66,8 @@ public struct SubjectPublicKeyInfo: Sendable, Equatable {
     /// SHA-256 of the DER, 32 bytes: Apple's publicKeyHash.
     public var publicKeyHash: [UInt8] { Array(SHA256.hash(data: der)) }
 
-    /// The 65 bytes behind ``p256Prefix``; nil when the DER is not that of a P-256 key. Whether they are a point on the curve
-    /// is not asked.
+    /// The 65 bytes after ``p256Prefix``; nil when the DER is not that of a P-256 key. The point is not checked to be
+    /// on the curve.
     public static func p256Point(in der: [UInt8]) -> [UInt8]? {
         guard der.count == p256Prefix.count + 65, der.starts(with: p256Prefix) else { return nil }
         return Array(der.dropFirst(p256Prefix.count))
@@ -109,9 +109,9 @@ public struct SubjectPublicKeyInfo: Sendable, Equatable {
     }
 }
 
-/// Why a key or a certificate cannot serve payment tokens.
+/// A key or a certificate that cannot be used for payment tokens.
 public struct UnsuitableKey: Error, Equatable {
-    /// A fragment of a sentence for a person.
+    /// A fragment of a sentence for the user.
     public let reason: String
 
     public init(reason: String) {
@@ -119,17 +119,17 @@ public struct UnsuitableKey: Error, Equatable {
     }
 }
 
-/// The parts of an X.509 certificate that say whose it is, as the bytes that stand in it (RFC 5280 §4.1):
+/// The parts of an X.509 certificate that identify its owner and issuer, in encoded form (RFC 5280 §4.1):
 ///
 ///     Certificate    ::= SEQUENCE { tbsCertificate, signatureAlgorithm, signatureValue }
 ///     TBSCertificate ::= SEQUENCE {
 ///         version [0] EXPLICIT Version DEFAULT v1, serialNumber INTEGER, signature AlgorithmIdentifier, issuer Name,
 ///         validity, subject Name, subjectPublicKeyInfo, … }
 ///
-/// Nothing is checked but this shape: whoever relies on a certificate reads it whole, with swift-certificates. That costs as
-/// much as verifying a signature does; this costs next to nothing.
+/// Only this structure is checked. Code that relies on a certificate parses it completely with swift-certificates.
+/// That costs as much as verifying a signature; this costs almost nothing.
 public struct CertificateFields: Sendable {
-    /// Not a certificate's structure.
+    /// The bytes do not have a certificate's structure.
     public typealias Malformed = BERReader.Malformed
 
     /// The whole certificate.
@@ -138,13 +138,14 @@ public struct CertificateFields: Sendable {
     public let serialNumber: ArraySlice<UInt8>
     /// The INTEGER's content.
     public let serialNumberContent: ArraySlice<UInt8>
-    /// The AlgorithmIdentifier that the issuer signed. The one behind the TBSCertificate anybody can change.
+    /// The AlgorithmIdentifier that the issuer signed. An attacker can change the second one, after the
+    /// TBSCertificate.
     public let signatureAlgorithm: ArraySlice<UInt8>
     public let issuer: ArraySlice<UInt8>
     public let subject: ArraySlice<UInt8>
     public let subjectPublicKeyInfo: ArraySlice<UInt8>
 
-    /// From DER and nothing behind it.
+    /// Parses DER without any bytes after it.
     public init(der: [UInt8]) throws(Malformed) {
         var reader = BERReader(der, .distinguished)
         let certificate = try reader.next()
@@ -152,9 +153,9 @@ public struct CertificateFields: Sendable {
         try self.init(of: certificate, in: reader)
     }
 
-    /// From within another structure.
+    /// Parses a certificate within another structure.
     ///
-    /// - Parameter reader: the one that has read the element, or one of the same bytes.
+    /// - Parameter reader: the reader of the element, or one of the same bytes.
     public init(of element: BERElement, in reader: BERReader) throws(Malformed) {
         guard element.identifier == BERElement.sequence else { throw Malformed() }
         var parts = try reader.elements(of: element)

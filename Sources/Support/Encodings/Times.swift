@@ -1,13 +1,13 @@
 public import FoundationEssentials
 
-/// Days of the proleptic Gregorian calendar, which RFC 3339 and X.509 count in.
+/// Days of the proleptic Gregorian calendar, which RFC 3339 and X.509 use.
 ///
-/// Years begin in March here, so that the leap day is a year's last and months need no table; after an era of 400 years the
-/// calendar repeats. 719,468 days lie between 0000-03-01 and 1970-01-01.
+/// Years begin in March here, so that the leap day is the last of a year and months need no table. After an era of 400
+/// years the calendar repeats. 719,468 days lie between 0000-03-01 and 1970-01-01.
 public enum GregorianCalendar {
     /// - Parameters:
     ///   - month: 1 to 12.
-    ///   - day: from 1; whether the month has it is not asked.
+    ///   - day: from 1; not checked against the month's length.
     public static func daysSince1970(year: Int, month: Int, day: Int) -> Int {
         let marchYear = month > 2 ? year : year - 1
         let (era, yearOfEra) = marchYear.quotientAndPositiveRemainder(by: 400)
@@ -34,20 +34,22 @@ public enum GregorianCalendar {
     }
 }
 
-/// Times as RFC 3339 §5.6 writes them. Answers have whole seconds, `2026-01-31T12:00:00Z`; records have milliseconds,
+/// Times in the form of RFC 3339 §5.6. Answers have whole seconds, `2026-01-31T12:00:00Z`; records have milliseconds,
 /// `2026-01-31T12:00:00.000Z`.
 ///
-/// Written out here because Foundation's parser takes more than the standard does (hour 25, text that follows), and because
-/// a list has thousands of times: a regular expression takes a hundred times as long.
+/// The implementation is separate from Foundation's, whose parser accepts more than the standard does (hour 25, text
+/// that follows). Speed matters too: a list has thousands of times, and a regular expression takes a hundred times as
+/// long.
 public enum RFC3339 {
-    /// A moment as it was written, without leap seconds.
+    /// A parsed moment, without leap seconds.
     public struct Moment: Sendable, Equatable {
         public let secondsSince1970: Int
         /// 0 to 999,999,999.
         public let nanoseconds: Int
     }
 
-    /// In whole seconds, rounded down. Years outside 0 to 9999, which RFC 3339 cannot write, become its limits.
+    /// The text in whole seconds, rounded down. Years outside 0 to 9999, which RFC 3339 cannot express, become the
+    /// nearest limit.
     public static func string(_ date: Date) -> String {
         let limits = (first: -62_167_219_200.0, last: 253_402_300_799.0)
         let seconds = Int(min(max(date.timeIntervalSince1970.rounded(.down), limits.first), limits.last))
@@ -56,8 +58,8 @@ public enum RFC3339 {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// With three digits of fraction: always 24 characters.
-    /// - Parameter milliseconds: in the years 0 to 9999.
+    /// The text with three digits of fraction: always 24 characters.
+    /// - Parameter milliseconds: a time in the years 0 to 9999.
     public static func string(millisecondsSince1970 milliseconds: Int) -> String {
         let (seconds, fraction) = milliseconds.quotientAndPositiveRemainder(by: 1000)
         var text = written(secondsSince1970: seconds)
@@ -73,8 +75,8 @@ public enum RFC3339 {
         }
     }
 
-    /// Reads date-time: `T` and `Z` in upper case, `Z` or a numeric offset, with or without a fraction of a second of at
-    /// most nine digits. Nil for all else, leap seconds included.
+    /// Parses date-time: `T` and `Z` in upper case, `Z` or a numeric offset, and an optional fraction of a second of
+    /// at most nine digits. Nil for other texts, including leap seconds.
     public static func moment(_ text: String) -> Moment? {
         var reader = Reader(rest: Array(text.utf8)[...])
         guard let year = reader.number(4), reader.take("-"), let month = reader.number(2), reader.take("-"),
@@ -98,7 +100,7 @@ public enum RFC3339 {
             return true
         }
 
-        /// Exactly so many digits.
+        /// Reads exactly this number of digits.
         mutating func number(_ width: Int) -> Int? {
             let digits = rest.prefix(width)
             guard digits.count == width, digits.allSatisfy(Self.isDigit) else { return nil }
@@ -106,7 +108,7 @@ public enum RFC3339 {
             return digits.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
         }
 
-        /// In nanoseconds: 0 where there is none; nil for a point without digits, or with more than nine.
+        /// The fraction in nanoseconds: 0 when there is none; nil for a point without digits, or with more than nine.
         mutating func fraction() -> Int? {
             guard take(".") else { return 0 }
             let count = rest.prefix(while: Self.isDigit).count
@@ -115,7 +117,7 @@ public enum RFC3339 {
             return value
         }
 
-        /// In seconds.
+        /// The offset in seconds.
         mutating func offset() -> Int? {
             if take("Z") { return 0 }
             let sign = take("-") ? -1 : take("+") ? 1 : 0
@@ -128,7 +130,7 @@ public enum RFC3339 {
         private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
     }
 
-    /// `2026-01-31T12:00:00`
+    /// The text `2026-01-31T12:00:00`.
     private static func written(secondsSince1970 seconds: Int) -> [UInt8] {
         let (days, time) = seconds.quotientAndPositiveRemainder(by: 86_400)
         let date = GregorianCalendar.date(daysSince1970: days)
@@ -157,9 +159,9 @@ public enum RFC3339 {
     }
 }
 
-/// Durations as the configuration and the command line write them: a whole number and `ms`, `s`, `m`, `h` or `d`.
+/// Durations in the form of the configuration and the command line: a whole number and `ms`, `s`, `m`, `h` or `d`.
 public enum DurationText {
-    /// Nil when it is anything else, or more than ten thousand years, which only overflow the calendar.
+    /// Nil for other texts, and for more than ten thousand years, which would overflow the calendar.
     public static func duration(_ text: String) -> Duration? {
         let digits = text.prefix { ("0"..."9").contains($0) }
         guard (1...12).contains(digits.utf8.count), let count = Int(digits) else { return nil }
@@ -177,7 +179,7 @@ public enum DurationText {
         return .milliseconds(total)
     }
 
-    /// In the largest unit that divides it.
+    /// The text in the largest unit that divides the duration.
     public static func text(of duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let milliseconds = seconds * 1_000 + attoseconds / 1_000_000_000_000_000
@@ -187,8 +189,8 @@ public enum DurationText {
         return "\(milliseconds)ms"
     }
 
-    /// Largest first. Stored: as a literal in the loop above the compiler unrolls it, and puts its constants in an order that differs
-    /// from one build to the next.
+    /// The units, largest first. They are stored because the compiler unrolls a literal in the loop above. It then
+    /// orders the constants differently from one build to the next.
     private static let units: [(unit: String, milliseconds: Int64)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000),
     ]

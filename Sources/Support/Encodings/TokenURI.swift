@@ -1,10 +1,10 @@
-/// Which PKCS#11 token is meant: a URI (RFC 7512) that names the token by what it carries, never by a slot.
+/// A URI (RFC 7512) that names a PKCS#11 token by its attributes, never by a slot.
 ///
 ///     pkcs11:token=paytokend;serial=1a2b3c4d5e6f7081?pin-source=file:/etc/paytokend/pin
 ///
-/// Of the RFC's attributes it takes `token`, `serial`, `manufacturer` and `model` in the path, and `pin-source` in the
-/// query. Everything else is refused, with the reason in ``TokenURIError``. The daemon reads its configuration with this
-/// parser and the worker what the daemon hands over, so that what `--check` accepts the worker accepts.
+/// Of the RFC's attributes, `token`, `serial`, `manufacturer` and `model` are allowed in the path, and `pin-source` in
+/// the query. All others are refused, with the reason in ``TokenURIError``. The daemon parses its configuration with
+/// this type, and the worker the URI from the daemon, so that both accept the same URIs as `--check`.
 public struct TokenURI: Sendable, Hashable {
     /// CK_TOKEN_INFO's label, 1 to 32 bytes of UTF-8.
     public let label: String?
@@ -16,13 +16,13 @@ public struct TokenURI: Sendable, Hashable {
     public let model: String?
     /// The absolute path of a file with the PIN, from `pin-source=/path` or `pin-source=file:/path`.
     public let pinFile: String?
-    /// The URI without its query: it names the same token, and no file.
+    /// The URI without its query: it names the same PKCS#11 token, and no file.
     public let withoutQuery: String
 
-    /// The longest URI read, in bytes.
+    /// The longest URI accepted, in bytes.
     public static let longest = 1024
 
-    /// Parses `text` strictly. At least one of label and serial number must be named.
+    /// Parses `text` strictly. It must have a label or a serial number, or both.
     public init(_ text: String) throws(TokenURIError) {
         guard text.utf8.count <= Self.longest else { throw .tooLong }
         guard let colon = text.firstIndex(of: ":"), text[..<colon].lowercased() == "pkcs11" else { throw .notPKCS11 }
@@ -39,7 +39,7 @@ public struct TokenURI: Sendable, Hashable {
         withoutQuery = "pkcs11:" + parts[0]
     }
 
-    /// RFC 7512 §2.4 lets a program decide which sources it reads: a file here, and never a command ("|…").
+    /// RFC 7512 §2.4 lets a program choose the sources that it supports: here only a file, never a command ("|…").
     private static func pinFile(fromSource source: String) throws(TokenURIError) -> String {
         var path = Substring(source)
         if path.hasPrefix("file:") { path = path.dropFirst(5) }
@@ -56,7 +56,7 @@ public struct TokenURI: Sendable, Hashable {
             case query
         }
 
-        /// By name, decoded.
+        /// The decoded values by name.
         private var values: [String: String] = [:]
 
         init(_ component: Substring, separator: Character, part: Part) throws(TokenURIError) {
@@ -94,7 +94,7 @@ public struct TokenURI: Sendable, Hashable {
             }
         }
 
-        /// pk11-v-attr-nm and the names that the RFC itself defines: letters, digits, "-" and "_".
+        /// Returns true for pk11-v-attr-nm and for the names that the RFC defines: letters, digits, "-" and "_".
         private static func isName(_ name: Substring) -> Bool {
             !name.isEmpty && name.utf8.count <= 64
                 && name.utf8.allSatisfy { isAlphanumeric($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
@@ -109,7 +109,8 @@ public struct TokenURI: Sendable, Hashable {
             }
         }
 
-        /// What may stand unencoded: RFC 3986's unreserved characters, and pk11-res-avail with what each component adds.
+        /// Characters allowed without encoding: RFC 3986's unreserved characters, and pk11-res-avail with each
+        /// component's additions.
         private static let marks = Array("-._~:[]@!$'()*+,=".utf8)
 
         private static func decode(_ text: Substring, _ name: String, _ part: Part) throws(TokenURIError) -> String {
@@ -129,7 +130,7 @@ public struct TokenURI: Sendable, Hashable {
     }
 }
 
-/// Why a text is not taken as a token's URI. Carries attributes' names, never their values.
+/// A text that is not accepted as an HSM token's URI. It contains names of attributes, never their values.
 public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
     case tooLong
     /// The scheme is not `pkcs11:`.
@@ -140,7 +141,7 @@ public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
     case unknown(String)
     /// An attribute of RFC 7512 that names an object, a library or a module.
     case notAToken(String)
-    /// A slot: libraries number and describe slots as they like, and differently from one start to the next.
+    /// A slot: libraries number and describe slots arbitrarily, and differently from one start to the next.
     case slot(String)
     case pinValue
     /// `pin-source` is neither an absolute path nor a `file:` URI.
@@ -155,7 +156,7 @@ public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Neither label nor serial number.
     case namesNoToken
 
-    /// What is wrong with the URI: the rest of a sentence that begins with it.
+    /// The fault in the URI: the rest of a sentence that begins with the URI.
     public var description: String {
         switch self {
         case .tooLong:

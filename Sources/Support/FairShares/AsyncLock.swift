@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A lock for asynchronous work: callers get it in the order in which they come, and no thread waits.
+/// A lock for asynchronous work. Callers get it in the order of their requests, and no thread waits.
 package final class AsyncLock: Sendable {
     private let state = Mutex((isHeld: false, waiting: [CheckedContinuation<Void, Never>]()))
 
@@ -26,10 +26,10 @@ package final class AsyncLock: Sendable {
         }
     }
 
-    /// Takes the lock until the lease is deallocated; nil while it is held.
+    /// Takes the lock until the lease is deallocated; nil while another caller has it.
     package func lease() -> Lease? { tryAcquire() ? Lease(self) : nil }
 
-    /// Hands the lock to the caller that has waited longest.
+    /// Passes the lock to the caller that has waited longest.
     package func release() {
         state.withLock { state -> CheckedContinuation<Void, Never>? in
             guard state.waiting.isEmpty else { return state.waiting.removeFirst() }

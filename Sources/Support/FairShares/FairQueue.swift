@@ -1,18 +1,19 @@
 import NIOCore
 
-/// Elements that wait, by their owner. Owners are served round robin, one element each, so an owner that adds thousands
-/// delays another by one element of its own and not by all of them.
+/// A queue of elements with owners. Owners are served round robin, one element each. An owner that adds thousands of
+/// elements therefore delays another owner by one element, not by all of them.
 ///
-/// An owner that works for others, as the gateway does for its clients, can name them: its turns then go round its names.
-/// Inventing names gains nothing, since a name shares its owner's turns and never takes another owner's.
+/// An owner that works for others, as the gateway does for its clients, can name them; its turns then go to the names
+/// round robin. Inventing names gains nothing, since names share their owner's turns and never take another owner's.
 package struct FairQueue<Owner: Hashable, Element> {
-    /// Names of one owner that have a line of their own. Elements of further names share the line without a name.
+    /// The number of names of one owner with their own queues. Elements of further names share the queue without a
+    /// name.
     package static var mostNames: Int { 64 }
 
     /// One owner's elements, by name. A name without elements has no entry.
     fileprivate struct Lines {
         var byName: [String?: CircularBuffer<Element>] = [:]
-        /// The names that have elements, in the order in which they are served.
+        /// The names with elements, in the order of service.
         var round = CircularBuffer<String?>(initialCapacity: 1)
         var count = 0
 
@@ -47,9 +48,9 @@ package struct FairQueue<Owner: Hashable, Element> {
         }
     }
 
-    /// An owner without elements has no entry.
+    /// The elements by owner. An owner without elements has no entry.
     private var byOwner: [Owner: Lines] = [:]
-    /// The owners that have elements, in the order in which they are served.
+    /// The owners with elements, in the order of service.
     private var round = CircularBuffer<Owner>()
     package private(set) var count = 0
 
@@ -57,17 +58,17 @@ package struct FairQueue<Owner: Hashable, Element> {
 
     package var isEmpty: Bool { count == 0 }
 
-    /// How many elements of this owner wait.
+    /// The number of waiting elements of this owner.
     package func count(of owner: Owner) -> Int { byOwner[owner]?.count ?? 0 }
 
-    /// - Parameter name: whom the owner works for; nil for itself.
+    /// - Parameter name: the client for which the owner works; nil for itself.
     package mutating func append(_ element: Element, of owner: Owner, named name: String? = nil) {
         if byOwner[owner] == nil { round.append(owner) }
         byOwner[owner, default: Lines()].append(element, named: name)
         count += 1
     }
 
-    /// The next element of the owner that is next in the round.
+    /// The next element of the owner whose turn it is.
     package mutating func popFirst() -> Element? {
         guard let owner = round.popFirst(), let element = byOwner[owner]?.popFirst() else { return nil }
         count -= 1

@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// A user or group whose name was resolved when the configuration was read.
+/// A user or group whose name was resolved while the configuration was read.
 package struct Account: Sendable, Equatable {
     package let name: String
     package let id: UInt32
@@ -12,8 +12,8 @@ package struct Account: Sendable, Equatable {
     }
 }
 
-/// The system's users and groups (getpwnam_r(3), getgrnam_r(3)). They are asked while the configuration is read, and for the names
-/// of persons who take part in an approval; never for what a peer may do.
+/// The system's users and groups (getpwnam_r(3), getgrnam_r(3)). They are looked up while the configuration is read,
+/// and for the names of persons who take part in an approval. They never decide a peer's rights.
 package enum Accounts {
     package struct User: Equatable {
         package let name: String
@@ -27,7 +27,7 @@ package enum Accounts {
         }
     }
 
-    /// By name, or by number for one without a name. nil: there is none.
+    /// The user with this name, or with this number if it has no name. Nil when there is none.
     package static func user(_ text: String) -> User? {
         if let uid = UInt32(text) {
             return unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) } ?? User(name: text, uid: uid, gid: uid)
@@ -35,7 +35,8 @@ package enum Accounts {
         return user(named: text)
     }
 
-    /// The name of the account of this number; nil where there is none, or the look-up fails. Blocks while it asks a directory.
+    /// The name of the account with this number; nil when there is none, or when the look-up fails. Blocks while a
+    /// directory answers.
     package static func name(uid: UInt32) -> String? { unsafe lookUp { unsafe getpwuid_r(uid, $0, $1, $2, $3) }?.name }
 
     /// The group's identifier, by name or number.
@@ -44,15 +45,15 @@ package enum Accounts {
         return entry(ofGroup: text).map { Account(name: text, id: $0.gid) }
     }
 
-    /// The group's identifier and everyone whom it counts: those that its entry names, and those whose primary group
-    /// it is.
+    /// The group's identifier and all its members: the users in its entry, and those whose primary group it is.
     package static func members(ofGroup name: String) -> (gid: UInt32, users: [User])? {
         guard let (_, gid, names) = entry(ofGroup: name) else { return nil }
         let named = names.compactMap(user(named:))
         return (gid, named + users(withPrimaryGroup: gid).filter { !named.contains($0) })
     }
 
-    /// The same by number; nil where there is no such group and nobody's primary group is one.
+    /// The group with this number, and all its members. Nil when the group has no entry and is no user's primary
+    /// group.
     package static func members(ofGroup gid: UInt32) -> (name: String, users: [User])? {
         let entry = unsafe entry { unsafe getgrgid_r(gid, $0, $1, $2, $3) }
         let named = entry?.names.compactMap(user(named:)) ?? []
@@ -60,7 +61,7 @@ package enum Accounts {
         return entry == nil && users.isEmpty ? nil : (entry?.name ?? String(gid), users)
     }
 
-    /// Every group of a user, the primary one included (getgrouplist(3)).
+    /// All groups of a user, including the primary group (getgrouplist(3)).
     package static func groups(of user: User) -> [UInt32] {
         var count: CInt = 64
         for _ in 0..<2 {
@@ -126,7 +127,7 @@ package enum Accounts {
         return nil
     }
 
-    /// getpwent(3) keeps one position for the whole process.
+    /// Protects the position of getpwent(3), of which the process has only one.
     private static let walk = Mutex<Void>(())
 
     private static func users(withPrimaryGroup gid: UInt32) -> [User] {
@@ -137,7 +138,7 @@ package enum Accounts {
         setpwent()
         defer { endpwent() }
         var users: [User] = []
-        // Directories can hold very many; the count of persons needs only the first.
+        // A directory can have very many users; counting persons needs only the first.
         for _ in 0..<100_000 {
             guard let entry = unsafe getpwent() else { break }
             let user = unsafe User(entry.pointee)

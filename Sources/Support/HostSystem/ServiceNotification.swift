@@ -2,23 +2,22 @@ import CLinux
 import Foundation
 package import Logging
 
-/// What systemd is told of a service of Type=notify (sd_notify(3)): one datagram to the socket that NOTIFY_SOCKET names.
-/// Without that variable nobody asked, and nothing is sent.
+/// Notifications to systemd from a service of Type=notify (sd_notify(3)): one datagram to the socket in NOTIFY_SOCKET.
+/// Without that variable, nothing is sent.
 package struct ServiceNotification: Sendable {
     package enum State: Sendable, Equatable {
-        /// Configuration, sockets and what a program stores are open. Not that an HSM token is: `systemctl start`, and with it the
-        /// installation of a package, would wait for an HSM that is away.
+        /// Configuration, sockets and stored data are open. It does not mean that an HSM token is open: `systemctl
+        /// start`, and with it the installation of a package, would wait for an unreachable HSM.
         case ready
-        /// No new connections are taken; what is under way is being finished.
+        /// The service accepts no new connections and finishes running requests.
         case stopping
-        /// The program answers. Where WatchdogSec= is set and this does not come in time, systemd ends the service and starts
-        /// it again.
+        /// The program answers. If WatchdogSec= is set and this does not arrive in time, systemd restarts the service.
         case alive
-        /// What `systemctl status` shows beside the state. Any text: it is made one line of at most
+        /// The status line of `systemctl status`. Any text is made one line of at most
         /// ``ServiceNotification/longestStatus`` bytes.
         case status(String)
 
-        /// An assignment of sd_notify(3).
+        /// The assignment in sd_notify(3)'s format.
         var line: String {
             switch self {
             case .ready: "READY=1"
@@ -29,12 +28,13 @@ package struct ServiceNotification: Sendable {
         }
     }
 
-    /// Bytes of UTF-8: a few lines of a terminal.
+    /// The limit in bytes of UTF-8: a few lines of a terminal.
     package static let longestStatus = 400
 
-    /// A path, or `@` and a name in the abstract namespace; nil when nobody asked.
+    /// A path, or `@` and a name in the abstract namespace; nil without a service manager.
     package let socket: String?
-    /// Within which time the service manager wants to hear ``State/alive`` again; nil when it does not (sd_watchdog_enabled(3)).
+    /// The period within which the service manager expects ``State/alive`` again; nil without a watchdog
+    /// (sd_watchdog_enabled(3)).
     package let watchdog: Duration?
     package let logger: Logger
 
@@ -44,7 +44,7 @@ package struct ServiceNotification: Sendable {
     ) {
         socket = environment["NOTIFY_SOCKET"].flatMap { $0.isEmpty ? nil : $0 }
         let isForThisProcess = environment["WATCHDOG_PID"].map { Int32($0) == processID } ?? true
-        // Int64, since Duration takes no more; longer than a year is none.
+        // Int64, the largest number that Duration accepts. A period longer than a year counts as none.
         let microseconds = environment["WATCHDOG_USEC"].flatMap(Int64.init)
         watchdog = microseconds.flatMap {
             isForThisProcess && (1...31_536_000_000_000).contains($0) ? .microseconds($0) : nil
@@ -52,7 +52,7 @@ package struct ServiceNotification: Sendable {
         self.logger = logger
     }
 
-    /// Sends these together, so that what they say of each other is seen at once.
+    /// Sends the states in one datagram, so that systemd applies them together.
     package func notify(_ states: State...) {
         guard let socket else { return }
         let lines = states.map(\.line).joined(separator: "\n")
@@ -66,7 +66,7 @@ package struct ServiceNotification: Sendable {
             ])
     }
 
-    /// A line end in a status would begin another assignment: WATCHDOG=1, or FDSTORE=1.
+    /// Removes line ends: in a status, they would begin another assignment, such as WATCHDOG=1 or FDSTORE=1.
     private static func line(_ text: String) -> String {
         let spaced = String(
             String.UnicodeScalarView(text.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))

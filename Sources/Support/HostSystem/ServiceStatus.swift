@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Checks every few seconds whether the program serves, and shows it in `systemctl status` (`STATUS=`). `/readyz` answers peers that
-/// no access rule matches with what the last check found.
+/// Checks every few seconds if the program serves requests, and shows the result in `systemctl status` (`STATUS=`).
+/// For peers that no access rule matches, `/readyz` answers with the result of the last check.
 package final class ServiceStatus: Sendable {
-    /// Whether the program is ready and, if not, why, as `/readyz` says it.
+    /// The readiness of the program with the reasons, in the words of `/readyz`.
     package struct Condition: Sendable {
         package let sentences: [String]
-        /// What is not as it should be while the program is ready.
+        /// Faults that do not prevent the program from being ready.
         package let warnings: [String]
 
         package init(sentences: [String], warnings: [String] = []) {
@@ -14,7 +14,7 @@ package final class ServiceStatus: Sendable {
             self.warnings = warnings
         }
 
-        /// - Parameter reasons: what `/readyz` answers, a component and a message each.
+        /// - Parameter reasons: the answer of `/readyz`, each with a component and a message.
         package static func notReady(
             _ reasons: [(component: String, message: String)], warnings: [String] = []
         ) -> Condition {
@@ -32,7 +32,7 @@ package final class ServiceStatus: Sendable {
     private let condition: @Sendable () async -> Condition
     private let shown = Mutex(Shown())
 
-    /// The longest time until a change is shown.
+    /// The longest time before a change is shown.
     private static let pause = Duration.seconds(5)
 
     package init(service: ServiceNotification, condition: @escaping @Sendable () async -> Condition) {
@@ -44,11 +44,12 @@ package final class ServiceStatus: Sendable {
         Task.repeating(every: Self.pause) { await self.show() }
     }
 
-    /// `systemctl reload` cannot fail by what the program finds: it ends when the signal has been sent.
+    /// Shows the result of a reload. `systemctl reload` itself cannot fail for a configuration error: it ends when the
+    /// signal has been sent.
     package func reloaded(inForce: Bool) {
         shown.withLock { $0.reloadWasRefused = !inForce }
         guard service.socket != nil else { return }
-        // Not waited for: a signal to stop may be next, and a look at what hangs takes a while.
+        // This is not awaited: a signal to stop may come next, and checking a component that hangs takes a while.
         Task { await show() }
     }
 

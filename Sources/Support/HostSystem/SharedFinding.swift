@@ -1,13 +1,13 @@
 import Synchronization
 
-/// A finding that costs something and that any peer may ask for: one search runs at a time, and serves all who ask before it has ended or
-/// within a second after it began.
+/// A costly result that any peer may request. One search runs at a time; its result serves all requests made before it
+/// ended or within a second after it began.
 package final class SharedFinding<Value: Sendable>: Sendable {
     package static var lasts: Duration { .seconds(1) }
 
     private let now: @Sendable () -> ContinuousClock.Instant
     private let find: @Sendable () async -> Value
-    /// The last search, and when it began; nil while it runs.
+    /// The last search and its start time, which is nil while it runs.
     private let last = Mutex<(search: Task<Value, Never>, began: ContinuousClock.Instant?)?>(nil)
 
     package init(

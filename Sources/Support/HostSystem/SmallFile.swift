@@ -1,16 +1,16 @@
 import Glibc
 
-/// Small files, read whole; one that is larger than the bound is refused, not cut.
+/// Reads small files whole; a file larger than the limit is refused, not cut.
 package enum SmallFile {
     package enum Failure: Error, Equatable, CustomStringConvertible {
         case system(SystemError)
         case notRegular
         case tooLarge(maximumBytes: Int)
         case notUTF8
-        /// It begins with UTF-16's byte order mark.
+        /// The file begins with UTF-16's byte order mark.
         case isUTF16
 
-        /// Follows "cannot be read: ".
+        /// The reason, to follow "cannot be read: ".
         package var description: String {
             switch self {
             case .system(let error): SystemError.message(for: error.errno)
@@ -22,7 +22,7 @@ package enum SmallFile {
         }
     }
 
-    /// The file's bytes. Follows symbolic links; a FIFO or a device is refused rather than waited for.
+    /// The file's bytes. Symbolic links are followed; a FIFO or a device is refused instead of awaited.
     package static func bytes(at path: String, maximumBytes: Int) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw .system(SystemError(call: "open", errno: errno)) }
@@ -32,7 +32,8 @@ package enum SmallFile {
             throw .system(SystemError(call: "fstat", errno: errno))
         }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .notRegular }
-        // One byte more than allowed tells a file at the bound from one beyond it; /proc's files have no size.
+        // One byte more than allowed distinguishes a file at the limit from a larger one; files in /proc report no
+        // size.
         var buffer = [UInt8](repeating: 0, count: maximumBytes + 1)
         var filled = 0
         while filled < buffer.count {
@@ -61,7 +62,7 @@ package enum SmallFile {
     }
 }
 
-/// A system call that failed, by its name and errno.
+/// A failed system call, with its name and errno.
 package struct SystemError: Error, Equatable, CustomStringConvertible {
     package let call: String
     package let errno: CInt
@@ -74,9 +75,9 @@ package struct SystemError: Error, Equatable, CustomStringConvertible {
     /// "open: Permission denied"
     package var description: String { "\(call): \(Self.message(for: errno))" }
 
-    /// The C library's words for an errno.
+    /// The C library's text for an errno.
     package static func message(for errno: CInt) -> String {
-        // strerror_r(3): strerror's buffer is shared between threads.
+        // strerror_r(3), because threads share strerror's buffer.
         var buffer = [CChar](repeating: 0, count: 256)
         guard unsafe strerror_r(errno, &buffer, buffer.count) == 0 else { return "error \(errno)" }
         return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)

@@ -1,9 +1,9 @@
 import Synchronization
 
 extension Task where Failure == Never {
-    /// The task's value where it comes within `limit`; nil otherwise, and then the task goes on.
+    /// The task's value if it arrives within `limit`. Otherwise nil, and the task continues.
     ///
-    /// For what may never end, such as a call to a disk or to an HSM that hangs.
+    /// It is for tasks that may never end, such as a call to a disk or to an HSM that hangs.
     package func value(within limit: Duration) async -> Success? {
         await withCheckedContinuation { (waiting: CheckedContinuation<Success?, Never>) in
             let first = FirstValue(waiting)
@@ -19,7 +19,7 @@ extension Task where Failure == Never {
     }
 }
 
-/// Answers the waiting caller with the first of several values.
+/// Gives the waiting caller the first of several values.
 private final class FirstValue<Value: Sendable>: Sendable {
     private let waiting: Mutex<CheckedContinuation<Value?, Never>?>
 

@@ -1,14 +1,14 @@
-/// A refusal on its way to the caller: what was wrong, with what, and what to do.
+/// A refusal for the caller: the fault, the part of the request that has it, and what to do.
 ///
-/// Both texts are shown to the caller and written to logs. They never contain an account number, a cryptogram, a
-/// key, a PIN or a piece of a request's body: build them from fixed sentences, names of members, sizes and times.
+/// The caller and the logs get both texts. They never contain an account number, a cryptogram, a key, a PIN or a part
+/// of a request's body. Build them from fixed sentences, names of members, sizes and times.
 public struct Refusal: Error, Sendable, Equatable {
     public let code: RefusalCode
-    /// One sentence for a person.
+    /// One sentence for the user.
     public let message: String
-    /// What narrows it down, where that gives nothing away: a member's name, a size, a time.
+    /// More precise information that reveals nothing secret: a member's name, a size, a time.
     public let details: String?
-    /// Seconds for the Retry-After header, where this refusal knows better than the table of codes.
+    /// Seconds for the Retry-After header, when this refusal has a more precise value than the table of codes.
     public let retryAfter: Int?
 
     public init(_ code: RefusalCode, _ message: String, details: String? = nil, retryAfter: Int? = nil) {
@@ -19,10 +19,10 @@ public struct Refusal: Error, Sendable, Equatable {
     }
 }
 
-/// The closed set of codes with which the daemon says no.
+/// The closed set of codes for the daemon's refusals.
 ///
-/// The raw value is the `code` member of a refusal's JSON and the `outcome` of metrics and records: it is public
-/// contract and never changes. The mapping to HTTP statuses is not here but in one table, `ErrorTable` in DaemonAPI.
+/// The raw value is the `code` member of a refusal's JSON and the `outcome` in metrics and records. It is part of the
+/// public contract and never changes. The HTTP statuses are in one table, `ErrorTable` in DaemonAPI.
 public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     // The request and its envelope.
     case malformedRequest = "malformed_request"
@@ -46,13 +46,13 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     case keyNotActive = "key_not_active"
     case decryptionFailed = "decryption_failed"
 
-    // What the caller expected.
+    // The caller's expectations.
     case merchantMismatch = "merchant_mismatch"
     case currencyMismatch = "currency_mismatch"
     case amountMismatch = "amount_mismatch"
     case applicationDataMismatch = "application_data_mismatch"
 
-    // Released before.
+    // Earlier releases.
     case transactionReplayed = "transaction_replayed"
 
     // Administration.
@@ -61,12 +61,12 @@ public enum RefusalCode: String, CaseIterable, Sendable, Hashable {
     case keyNotFound = "key_not_found"
     case approvalInvalid = "approval_invalid"
 
-    // Not now.
+    // Temporary conditions.
     case hsmUnavailable = "hsm_unavailable"
     case ledgerUnavailable = "ledger_unavailable"
     case overloaded
     case deadlineExceeded = "deadline_exceeded"
 
-    /// A defect. Nothing of it reaches the caller.
+    /// A defect. The caller gets no details of it.
     case internalError = "internal_error"
 }

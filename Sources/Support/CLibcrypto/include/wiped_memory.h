@@ -1,10 +1,10 @@
-// Memory that libcrypto frees is wiped first.
+// Wiping of the memory that libcrypto frees.
 #ifndef CLIBCRYPTO_WIPED_MEMORY_H
 #define CLIBCRYPTO_WIPED_MEMORY_H
 
-/// Makes libcrypto wipe every block of memory that it frees or moves, for the process's life: its decoders of keys and
-/// PKCS#12 bundles free some buffers without wiping them. Works only before libcrypto's first allocation; returns 1 when
-/// it does, and 0 when it came too late and nothing was changed.
+/// Makes libcrypto wipe every block of memory that it frees or moves, until the process ends: its decoders of keys and
+/// PKCS#12 bundles free some buffers without wiping them. The call must come before libcrypto's first allocation.
+/// Returns 1 on success, and 0 if it came too late and changed nothing.
 int clibcrypto_wipe_freed_memory(void);
 
 #endif

@@ -1,4 +1,4 @@
-// What Swift cannot import from Linux's headers, one header and one C file per topic.
+// Declarations of Linux that Swift cannot import, with one header and one C file per topic.
 #include "process_hardening.h"
 #include "system_call_filter.h"
 #include "command_spawn.h"

@@ -3,18 +3,18 @@
 
 #include <stddef.h>
 
-// The names that can be denied, NULL at the end; a name may stand for several calls that do the same. A closed set of
-// what a PKCS#11 library may well be forbidden: nothing that Swift's or C's own runtime needs is in it.
+// Returns a name that can be denied, NULL at the end; one name can mean several calls with the same effect. The set is
+// closed. It contains only calls that a PKCS#11 library can be denied, and none that Swift's or C's runtime needs.
 const char *paytokend_deniable_system_call(size_t index);
 
-// Denies system calls to this process, all threads that it has and will have, and all programs that it starts, for
-// good (seccomp(2), SECCOMP_SET_MODE_FILTER). They fail with EPERM. Wants PR_SET_NO_NEW_PRIVS to be set.
+// Denies system calls permanently to this process, to all its present and future threads, and to all programs that it
+// starts (seccomp(2), SECCOMP_SET_MODE_FILTER). The calls fail with EPERM. PR_SET_NO_NEW_PRIVS must be set.
 //
-// EPERM and not the end of the process: a list that is stricter than the library can bear then shows as that library's
-// error, with the call's name, and not as a worker that dies again and again for no reason given.
+// The result is EPERM and not the end of the process. A list that is too strict for the library then appears as an
+// error of that library, with the call's name, and not as a worker that ends repeatedly for no apparent reason.
 //
-// `names` are of paytokend_deniable_system_call. Returns 0, EINVAL for another name, ENOTSUP for another processor than
-// x86-64 and AArch64, or the kernel's errno.
+// `names` come from paytokend_deniable_system_call. Returns 0, EINVAL for another name, ENOTSUP for a processor other
+// than x86-64 and AArch64, or the kernel's errno.
 int paytokend_deny_system_calls(const char *const *names, size_t count);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <stdint.h>
 
-/// What the kernel fixed at connect (unix(7), SO_PEERCRED). struct ucred hides behind _GNU_SOURCE, so Swift cannot
-/// see it.
+/// The peer's credentials, which the kernel fixed at connect (unix(7), SO_PEERCRED). Swift cannot import struct ucred,
+/// which needs _GNU_SOURCE.
 struct paytokend_peer {
     uint32_t uid;
     uint32_t gid;
@@ -14,53 +14,53 @@ struct paytokend_peer {
 /// Fills peer from the connected socket fd. Returns 0 or an errno.
 int paytokend_peer_credentials(int fd, struct paytokend_peer *peer);
 
-/// Where a connection comes from: peer for a Unix socket, whose address_length is 0; else an IP address in network byte order,
-/// of 4 or 16 bytes.
+/// The origin of a connection. For a Unix socket it is peer, and address_length is 0. Otherwise it is an IP address in
+/// network byte order, of 4 or 16 bytes.
 struct paytokend_arrival {
     struct paytokend_peer peer;
     uint8_t address_length;
     uint8_t address[16];
 };
 
-/// Accepts a connection of a non-blocking Unix or TCP socket, non-blocking and close on exec, a TCP socket with TCP_NODELAY, and
-/// fills arrival. Returns the descriptor, -EAGAIN when no connection waits, -EPIPE for one whose peer has closed it already (it
-/// is closed here too), or another negative errno.
+/// Accepts a connection of a non-blocking Unix or TCP socket, sets non-blocking and close on exec (TCP_NODELAY too for
+/// a TCP socket), and fills arrival. Returns the descriptor, -EAGAIN if no connection waits, or another negative
+/// errno. -EPIPE means that the peer has already closed the connection; this end is then closed too.
 int paytokend_accept(int listening, struct paytokend_arrival *arrival);
 
-/// Whether the peer has closed its end altogether (POLLHUP); not when it has only finished sending.
+/// Returns true if the peer has closed its end completely (POLLHUP), not if it has only finished sending.
 int paytokend_peer_has_left(int fd);
 
-/// SO_PEERGROUPS: the peer's supplementary groups at connect. capacity and *count are numbers of groups; ERANGE means
-/// that *count are needed. Returns 0 or an errno.
+/// Gets the peer's supplementary groups at connect (SO_PEERGROUPS). capacity and *count are numbers of groups; after
+/// ERANGE, *count is the number needed. Returns 0 or an errno.
 int paytokend_peer_groups(int fd, uint32_t *groups, uint32_t capacity, uint32_t *count);
 
-/// SO_PEERPIDFD (Linux 6.5): a descriptor of the process that connected, close on exec, which names it and no other even
-/// after its number has been given to another one. Returns 0, ENOPROTOOPT where the kernel is older, or another errno,
-/// of which most say that the process has been reaped.
+/// Opens a descriptor of the process that connected, close on exec (SO_PEERPIDFD, Linux 6.5). It refers to that
+/// process only, even after its number has been reused. Returns 0, ENOPROTOOPT for an older kernel, or another errno;
+/// most of these mean that the process has been reaped.
 int paytokend_peer_pidfd(int fd, int *pidfd);
 
-/// Whether the process behind a pidfd runs: 1, 0 once it has ended (reaped or not), or a negative errno.
+/// Returns 1 if the process of a pidfd runs, 0 if it has ended (reaped or not), or a negative errno.
 int paytokend_pidfd_runs(int pidfd);
 
-/// bind(2) and connect(2) with a path: sockaddr_un's fixed array is a tuple of 108 members in Swift. Returns 0 or an
-/// errno; ENAMETOOLONG when path and its NUL exceed 108 bytes.
+/// Call bind(2) and connect(2) with a path, since sockaddr_un's fixed array is a tuple of 108 members in Swift. They
+/// return 0 or an errno: ENAMETOOLONG if path and its NUL exceed 108 bytes.
 int paytokend_unix_bind(int fd, const char *path);
 int paytokend_unix_connect(int fd, const char *path);
 
 /// The longest address of paytokend_listening_stream with its NUL: sockaddr_un's path and one more byte.
 #define PAYTOKEND_ADDRESS_SIZE 110
 
-/// What a listening stream socket is bound to. Returns AF_UNIX, AF_INET or AF_INET6; 0 when fd is no listening stream socket of
-/// these families; or a negative errno.
-/// address: the path, "" for a Unix socket without a file (of the abstract namespace, or without a name), or the IP address
-/// in text. port: 0 for a Unix socket.
+/// Gets the address of a listening stream socket. Returns AF_UNIX, AF_INET or AF_INET6; 0 if fd is not a listening
+/// stream socket of these families; or a negative errno.
+/// address: the path, "" for a Unix socket without a file (in the abstract namespace, or without a name), or the IP
+/// address as text. port: 0 for a Unix socket.
 int paytokend_listening_stream(int fd, char address[PAYTOKEND_ADDRESS_SIZE], uint16_t *port);
 
-/// Sends one datagram to a Unix socket: its path, or "@" and its name in the abstract namespace (unix(7)), as systemd's
-/// NOTIFY_SOCKET has it. Returns 0 or an errno.
+/// Sends one datagram to a Unix socket. Its address is a path, or "@" and a name in the abstract namespace (unix(7)),
+/// as in systemd's NOTIFY_SOCKET. Returns 0 or an errno.
 int paytokend_unix_send(const char *address, const char *text);
 
-/// O_PATH and AT_EMPTY_PATH (open(2), fchownat(2)), which hide behind _GNU_SOURCE.
+/// O_PATH and AT_EMPTY_PATH (open(2), fchownat(2)), which need _GNU_SOURCE.
 extern const int paytokend_o_path;
 extern const int paytokend_at_empty_path;
 

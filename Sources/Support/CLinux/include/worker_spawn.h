@@ -3,26 +3,27 @@
 
 #include <sys/types.h>
 
-// Opens an executable so that it can be run later even when its path names another file by then (O_PATH, close on
-// exec). Returns the descriptor or -errno. Swift cannot see O_PATH: it needs _GNU_SOURCE.
+// Opens an executable so that it can be run later, even if its path then names another file (O_PATH, close on exec).
+// Returns the descriptor or -errno. Swift cannot import O_PATH, which needs _GNU_SOURCE.
 int paytokend_open_executable(const char *path);
 
-// Runs the executable behind `executable` in a process of its own: one end of a new socket pair as its descriptor 0,
-// /dev/null as 1, this process's 2, the executable as 3, nothing else; every signal at its default and unblocked; its
-// own process group, so that a terminal's interrupt reaches only this process. Both lists end in NULL. One call, since
-// file actions with closefrom are a GNU extension that Swift cannot see.
-// Returns 0, the process identifier and the other end (non-blocking, close on exec), or an errno.
+// Runs the program that is open as `executable` in its own process. Its descriptor 0 is one end of a new socket pair,
+// 1 is /dev/null, 2 is this process's 2, 3 is the executable, and no others are open. All signals have their default
+// and are unblocked. The process has its own process group, so that a terminal's interrupt reaches only this process.
+// Both lists end in NULL. It is one call, since file actions with closefrom are a GNU extension that Swift cannot
+// import.
+// Returns 0 with the process identifier and the other end (non-blocking, close on exec), or an errno.
 int paytokend_spawn(
     int executable, char *const arguments[], char *const environment[], pid_t *process, int *socket);
 
-// Waits until the process has ended, and leaves it to be reaped: its identifier is not given to another one yet.
-// Blocks. Returns 0 or an errno.
+// Waits until the process has ended, without reaping it, so that its identifier is not reused yet. Blocks. Returns 0
+// or an errno.
 int paytokend_await_end(pid_t process);
 
-// Tells without waiting whether the process has ended, and leaves it to be reaped. Returns 1 or 0.
+// Returns 1 if the process has ended, otherwise 0. It does not wait or reap the process.
 int paytokend_has_ended(pid_t process);
 
-// Reaps the ended process and gives its wait status. Returns 0 or an errno.
+// Reaps the ended process and gets its wait status. Returns 0 or an errno.
 int paytokend_reap(pid_t process, int *status);
 
 #endif
