@@ -2,12 +2,12 @@ internal import CLibcrypto
 internal import Crypto
 public import SecretMemory
 
-/// The one error for payment data that does not open, for every cause in the input: a point off the curve, a wrapped
-/// key that does not open, a wrong tag, a wrong size. It carries no cause, on purpose: an attacker who learned which
-/// check failed could use the answer as an oracle.
+/// The only error for payment data that does not open. Its causes in the input are a point off the curve, a wrapped
+/// key that does not open, a wrong tag or a wrong size. It does not name the cause, on purpose: an attacker who
+/// learned which check failed could use the answer as an oracle.
 ///
-/// This target is the worker's part of restoring a payment's symmetric key if the HSM token does not do all of it
-/// (tier C), and the check of the ephemeral point in every tier. Only HSMWorker calls it. EC_v1: ``P256Point``, then
+/// This target is the worker's part of restoring a payment's symmetric key, for HSM tokens that do not do all of it
+/// (tier C). It also checks the ephemeral point in every tier. Only HSMWorker calls it. EC_v1: ``P256Point``, then
 /// ``OneStepKDF``. RSA_v1 on HSM tokens that only do the bare RSA operation: ``OAEP``. Both: ``GCM``. Secrets are kept
 /// in locked memory, and no operation takes a time that depends on them.
 public struct RestorationFailure: Error, Sendable, Hashable, CustomStringConvertible {
@@ -58,7 +58,7 @@ public enum OneStepKDF {
 
 /// The decoding of RSA-OAEP (RFC 8017 §7.1.2, step 3) for HSM tokens that only do the bare RSA operation.
 public enum OAEP {
-    /// Decodes with SHA-256 as hash and in MGF1, and the empty label, in constant time: neither the answer nor the
+    /// Decodes in constant time, with SHA-256 as hash and in MGF1, and the empty label. Neither the answer nor the
     /// time reveals the kind or the place of a wrong padding (Manger's attack).
     /// - Parameters:
     ///   - block: The RSA operation's result with all its leading zeros.

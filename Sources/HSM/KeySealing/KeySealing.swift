@@ -6,7 +6,7 @@ public import SecretMemory
 /// Seals a merchant's private key in the command line for the worker, which opens it.
 ///
 /// The daemon is between the two and must never hold a private key. So the command line seals the key to a public key
-/// that the worker made for this purpose at its start, and the daemon forwards bytes that it cannot read.
+/// that the worker made at its start. The daemon forwards bytes that it cannot read.
 ///
 /// HPKE (RFC 9180) in base mode: DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM; `info` is ``KeySealing/info``.
 /// The certificate that the key belongs to, in DER, is the associated data, so a sealed key cannot be moved to another
@@ -72,8 +72,8 @@ public enum KeySealingError: Error, Sendable, Equatable {
     case unsuitableImportKey
     /// The cryptographic library did not seal.
     case notSealed
-    /// The sealed key does not open: it was sealed to another worker or to this one before a restart, for another
-    /// certificate, or was changed on the way. HPKE does not distinguish these.
+    /// The sealed key does not open. It was sealed to another worker, to this one before a restart, or for another
+    /// certificate, or it was changed on the way. HPKE does not distinguish these.
     case notOpened
 }
 

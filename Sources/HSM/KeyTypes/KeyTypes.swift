@@ -15,8 +15,8 @@ public enum KeyUse: UInt8, Sendable, Equatable, CaseIterable {
     case identity = 2
 }
 
-/// The data that leave an HSM token when it opens a payment token: the payment data alone (A, B), or one transaction's
-/// symmetric key, for the worker's wiped memory (C). The merchant private key never leaves.
+/// The data that leave an HSM token when it opens a payment token. These are the payment data alone (A, B), or one
+/// transaction's symmetric key, for the worker's wiped memory (C). The merchant private key never leaves.
 public enum ProtectionTier: String, Sendable, Equatable, CaseIterable {
     case a = "A"
     case b = "B"

@@ -24,8 +24,8 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// The library's return value; nil when the cause is another one.
     ///
-    /// Not inlined: a typed `catch` that reads this of a borrowed error makes the optimiser of Swift 6.3.1 end with an
-    /// ownership error (CopyPropagation), so that no release could be built.
+    /// Not inlined: a typed `catch` that reads this property of a borrowed error makes the optimiser of Swift 6.3.1
+    /// fail with an ownership error (CopyPropagation). No optimised build was possible.
     @inline(never)
     public var returnValue: ReturnValue? {
         if case .returned(let value) = cause { value } else { nil }

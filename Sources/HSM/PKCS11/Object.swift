@@ -138,8 +138,8 @@ extension Session {
     /// The largest attribute taken from an HSM token, in bytes: a certificate has a few thousand at most.
     static let largestAttribute: UInt = 1 << 16
 
-    /// Reads public attributes. One that the object lacks, that the HSM token does not reveal, or that is larger than
-    /// ``largestAttribute`` is absent from the answer: one odd object must not prevent the reading of the others.
+    /// Reads public attributes. The answer omits an attribute that the object lacks, that the HSM token does not
+    /// reveal, or that is larger than ``largestAttribute``. One odd object must not prevent the reading of the others.
     public mutating func attributes(
         _ types: [AttributeType], of object: ObjectHandle
     ) throws(CallError) -> AttributeValues {

@@ -4,10 +4,10 @@ public import SecretMemory
 /// A session with an HSM token (PKCS#11 v2.40 base §5.6), closed when the value ends.
 ///
 /// A session holds the state of one operation at a time, so two threads must never use one together. The type enforces
-/// that: it can be moved to another thread, but not copied, and every method that reaches the library is `mutating`,
-/// so that the compiler refuses shared use. Threads that work at once have a session each.
+/// that. It can be moved to another thread, but not copied. Every method that calls the library is `mutating`, so that
+/// the compiler refuses shared use. Threads that work at once have a session each.
 ///
-/// The login belongs to the process and the HSM token, not to the session: it ends with ``logOut()`` or when the
+/// The login belongs to the process and the HSM token, not to the session. It ends with ``logOut()``, or when the
 /// process's last session with the HSM token closes.
 public struct Session: ~Copyable, Sendable {
     public let module: Module

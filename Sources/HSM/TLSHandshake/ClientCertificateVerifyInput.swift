@@ -29,8 +29,8 @@ public enum ClientCertificateVerifyInput: Sendable, Equatable {
         }
     }
 
-    /// Returns true if a signature by this algorithm belongs to this input: in TLS 1.3 PSS alone (RFC 8446 §4.2.3), in
-    /// TLS 1.2 the algorithms that the server's CertificateRequest lists (RFC 5246 §7.4.8).
+    /// Returns true if a signature by this algorithm belongs to this input. In TLS 1.3 that is PSS alone (RFC 8446
+    /// §4.2.3); in TLS 1.2 the server's CertificateRequest lists the algorithms (RFC 5246 §7.4.8).
     public func permits(_ algorithm: TLSSignatureAlgorithm) -> Bool {
         switch self {
         case .tls13: algorithm == .pssSHA256

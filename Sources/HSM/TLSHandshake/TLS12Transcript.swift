@@ -1,7 +1,8 @@
 import Encodings
 
-/// A TLS 1.2 handshake with client authentication as far as the client's CertificateVerify signs it: "all handshake messages
-/// sent or received, starting at client hello and up to, but not including, this message" (RFC 5246 §7.4.8).
+/// The part of a TLS 1.2 handshake with client authentication that the client's CertificateVerify signs: "all
+/// handshake messages sent or received, starting at client hello and up to, but not including, this message" (RFC 5246
+/// §7.4.8).
 ///
 ///     ClientHello
 ///                     ServerHello

@@ -62,8 +62,8 @@ public enum FieldBound {
 }
 
 extension String {
-    /// The longest beginning of at most so many bytes in UTF-8 that ends between two characters, if the first is no
-    /// longer than that, else between two code points.
+    /// The longest prefix of at most this many bytes in UTF-8 that ends between two characters. If the first character
+    /// is longer, the prefix ends between two code points.
     public func prefix(utf8Count most: Int) -> String {
         guard utf8.count > most else { return self }
         var end = utf8.index(utf8.startIndex, offsetBy: most)

@@ -144,8 +144,8 @@ public struct KeyGeneration: Sendable, Equatable, Message {
     /// The beginning of the CKA_ID of a pair that does not have its own yet. No publicKeyHash begins so by chance.
     public static let unfinishedIdentifier: [UInt8] = Array("paytokend unfinished ".utf8)
 
-    /// The beginning for an identity key. For a processing key random bytes follow directly, as they did when there
-    /// was no other use: a pair that an earlier version left unfinished is a processing key.
+    /// The beginning for an identity key. For a processing key random bytes follow directly, as in versions without
+    /// another use. A pair that such a version left unfinished is therefore a processing key.
     private static let unfinishedIdentityIdentifier = unfinishedIdentifier + Array("identity ".utf8)
 
     /// A new pair's first CKA_ID.

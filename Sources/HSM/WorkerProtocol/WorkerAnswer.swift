@@ -117,8 +117,8 @@ extension WorkerAnswer {
     }
 }
 
-/// The reasons why a worker did not do its task: a closed set, so that nothing else of an untrusted caller's bytes or
-/// of the library's inner state comes back.
+/// The reasons why a worker did not do its task. The set is closed, so that no other information about an untrusted
+/// caller's bytes or the library's state comes back.
 public struct WorkerFailure: Error, Sendable, Equatable {
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// The ephemeral point is not on the curve, the wrapped key does not open, or the GCM tag is wrong. An
@@ -132,8 +132,8 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         case hsmTokenUnavailable = 4
         /// The PIN was refused. It must not be tried again until the PIN file or the HSM token changes.
         case loginRefused = 5
-        /// The HSM token or the worker refuses an import, a generation or a signature: the key is unsuitable, the pair
-        /// does not fit, it exists, the request is another key's, or the input is no TLS handshake.
+        /// The HSM token or the worker refuses an import, a generation or a signature. The key is unsuitable, the pair
+        /// does not match or exists already, the request is another key's, or the input is no TLS handshake.
         case importRefused = 6
         /// The frame was not understood, or came at the wrong time, or the versions differ.
         case protocolViolation = 7
@@ -143,8 +143,8 @@ public struct WorkerFailure: Error, Sendable, Equatable {
         /// Two workers ended while they had this input, so the daemon gives it to no worker for a while. No worker
         /// answers so.
         case inputRefused = 9
-        /// The HSM token works, but not for this request about the audit key or the remembered audit checkpoint: it is
-        /// read-only, takes no data objects, or shows too many; or the message is no audit checkpoint.
+        /// The HSM token works, but not for this request about the audit key or the remembered audit checkpoint. It is
+        /// read-only, accepts no data objects, or shows too many; or the message is no audit checkpoint.
         case auditRefused = 10
         /// Neither the call nor its repetition was answered in time. Only the daemon uses this code.
         case deadlineExceeded = 11

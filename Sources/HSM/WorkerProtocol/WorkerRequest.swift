@@ -1,5 +1,5 @@
-// The frames between paytokend and its worker, paytokend-hsm, and the values in them: all that crosses between the
-// process that reads what untrusted callers wrote and the one that holds the PIN. Both link this module.
+// The frames between paytokend and its worker, paytokend-hsm, and the values in them. One of these processes reads the
+// input of untrusted callers, the other has the PIN, and nothing else passes between them. Both link this module.
 //
 // Both ends treat every frame as hostile. A length is compared with its bound in `FieldBound` before memory is taken.
 // Bytes that do not parse in full are a `FrameError`, after which the reader closes the stream.
@@ -75,8 +75,8 @@ public struct WorkerOperation: Sendable, Equatable {
 }
 
 extension WorkerRequest {
-    /// One row for each operation. Opening loads a library and tests the tiers, and keys are read or made many at a
-    /// time: neither is bound by the limit of one decryption. An RSA key takes a slow HSM token many seconds.
+    /// One row for each operation. Opening loads a library and tests the tiers, and many keys may be read or made at
+    /// once. The time limit of one decryption applies to neither. An RSA key takes a slow HSM token many seconds.
     public var operation: WorkerOperation {
         switch self {
         case .open: WorkerOperation(1, "open", isRepeatable: false, atLeast: .seconds(60))

@@ -8,7 +8,7 @@ public import WorkerProtocol
 // MerchantKeys: merchants' keys and certificates, without a database and without an HSM.
 //
 // The daemon gives the index the keys that the HSM tokens show (`KeyDescription`) and the ledger's records
-// (`KeyRecord`), and looks up one key for each payment (`KeyEntry`). Guaranteed: a key is used only where both agree.
+// (`KeyRecord`). For each payment it looks up one key (`KeyEntry`). Guaranteed: a key is used only where both agree.
 // The publicKeyHash is recomputed, certificates are parsed again, and only the ledger decides the merchant and the
 // state.
 //

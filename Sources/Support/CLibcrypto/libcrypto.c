@@ -15,8 +15,8 @@ int clibcrypto_oaep_sha256_decode(
     if (block_count > INT_MAX || message_capacity > INT_MAX) {
         return -1;
     }
-    // `flen` = `num` = the modulus's size: the block has all its leading zeros, so that OpenSSL's right-alignment, the
-    // only step that depends on the length, is always the same. The first byte is checked with the rest of the
+    // `flen` = `num` = the modulus's size: the block has all its leading zeros. OpenSSL's right-alignment, the only
+    // step that depends on the length, is therefore always the same. The first byte is checked with the rest of the
     // padding.
     int count = RSA_padding_check_PKCS1_OAEP_mgf1(
         message, (int)message_capacity, block, (int)block_count, (int)block_count, NULL, 0, EVP_sha256(),

@@ -24,8 +24,8 @@ public struct BERElement: Sendable, Equatable {
 /// Reads a sequence of elements from left to right, each as a range of bytes. It copies nothing and makes no tree.
 ///
 /// swift-asn1 makes a node of every element in a text before the first can be read. For a payment token's signature of
-/// 2,600 bytes that takes as long as verifying a signature, and most of the bytes are two certificates whose content
-/// is not needed. Where speed does not matter, this program uses swift-asn1.
+/// 2,600 bytes, that takes as long as verifying a signature. Most of these bytes are two certificates whose content is
+/// not needed. Where speed does not matter, this program uses swift-asn1.
 ///
 /// The reader accepts identifiers of one octet and definite lengths. By the basic rules it also accepts constructed
 /// elements of indefinite length, and lengths in more octets than needed. It does not check the content of elements of

@@ -1,5 +1,5 @@
-/// A user's or script's name for a merchant key: its publicKeyHash of 32 bytes in base64, as in a payment token's
-/// header, in hexadecimal, or the first digits of its hexadecimal.
+/// A user's or script's name for a merchant key. It is the publicKeyHash of 32 bytes in base64, as in a payment
+/// token's header, or in hexadecimal, or the first hexadecimal digits.
 ///
 /// 44 characters are base64, although 44 hexadecimal digits would also be possible. Other texts are 8 to 64
 /// hexadecimal digits in either case.

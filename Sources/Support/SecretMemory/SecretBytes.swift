@@ -119,8 +119,8 @@ package enum LockedPages {
         }
     }
 
-    /// The first size fits a symmetric key, a PIN or a shared secret; the second an RSA block or a PKCS#8 key; the
-    /// third a transaction's payment data. A larger secret gets its own pages, which are unmapped when returned.
+    /// The first size fits a symmetric key, a PIN or a shared secret. The second fits an RSA block or a PKCS#8 key,
+    /// the third a transaction's payment data. A larger secret gets its own pages, which are unmapped when returned.
     private static let slotSizes = [128, 2048, 16384]
     private static let chunkSize = 65536
 

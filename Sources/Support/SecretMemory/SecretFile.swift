@@ -44,7 +44,7 @@ extension SecretBytes {
     /// Reads a PIN or another one-line secret from a file. One newline (LF) at the end is removed.
     ///
     /// The permissions of the opened file are checked: no access for others, no write access for the group. The group
-    /// may read: a file with owner root, the daemon's group and mode 0640 is the usual way to keep the daemon from
+    /// may read. A file with owner root, the daemon's group and mode 0640 is the usual way to prevent the daemon from
     /// changing its own PIN. Symbolic links are followed; the permissions of their target count.
     ///
     /// - Parameters:

@@ -89,8 +89,8 @@ package struct StandardErrorLogHandler: LogHandler {
 /// Writes lines to a descriptor on its own thread, so that logging never waits, even when the reader of standard error
 /// has stopped. Lines that do not fit into the queue are dropped and counted.
 ///
-/// Lines that arrive within some milliseconds are written together, as many as a pipe accepts in one piece, so that
-/// lines of another program on the same pipe do not get in between.
+/// Lines that arrive within some milliseconds are written together, as many as a pipe accepts in one piece. Lines of
+/// another program on the same pipe then do not get in between.
 package final class LogSink: Sendable {
     private struct Backlog {
         /// Pieces not yet passed to write(2); each is written in one call.

@@ -46,8 +46,8 @@ struct AuditKeyEntry: Sendable {
     let publicPoint: [UInt8]
 }
 
-/// Objects that an earlier call found, so that the next one does not begin with a search among all objects: for one
-/// search SoftHSM reads every object, which with thousands of keys costs as much as hundreds of releases.
+/// Objects that an earlier call found, so that the next one does not begin with a search among all objects. For one
+/// search SoftHSM reads every object. With thousands of keys, that costs as much as hundreds of releases.
 final class FoundObjects<Key: Hashable & Sendable, Object: Sendable>: Sendable {
     private let objects = Mutex<[Key: Object]>([:])
 
@@ -58,8 +58,8 @@ final class FoundObjects<Key: Hashable & Sendable, Object: Sendable>: Sendable {
 }
 
 extension Session {
-    /// The identifiers of all audit keys whose private key may be used. A key that was brought into the HSM token is
-    /// not reported: anyone with the PIN can do that, and sign with a copy of it elsewhere.
+    /// The identifiers of all audit keys whose private key may be used. A key that was imported into the HSM token is
+    /// not reported: anyone with the PIN can import one, and sign with a copy elsewhere.
     mutating func auditKeyIdentifiers() throws(CallError) -> [[UInt8]] {
         let search: Template = [.objectClass(.privateKey), .token(true), .label(AuditKeyObjects.label)]
         var identifiers: [[UInt8]] = []

@@ -157,7 +157,7 @@ extension [UInt8] {
 }
 
 extension OpenToken {
-    /// Makes calls for the record. After a failure, a transaction that is known to be good shows whether the HSM token
+    /// Makes calls for the record. After a failure, a transaction known to be good is tried. It shows if the HSM token
     /// lacks this one function (`auditRefused`) or does not work at all (`hsmTokenUnavailable`). For the latter the
     /// daemon ends the worker, so a missing function must not cost a worker each time.
     func forAuditRecord<Value>(

@@ -101,8 +101,8 @@ extension Session {
         return kept
     }
 
-    /// A remembered audit checkpoint's line. nil for another program's object with the same application name, for
-    /// another node's if one is given, and for one that is too long to have been written here.
+    /// A remembered audit checkpoint's line. nil for another program's object with the same application name, and for
+    /// one too long to be this program's. If a node is given, also nil for another node's.
     fileprivate mutating func rememberedLine(
         _ object: ObjectHandle, of remembered: RememberedHead? = nil
     ) throws(CallError) -> [UInt8]? {

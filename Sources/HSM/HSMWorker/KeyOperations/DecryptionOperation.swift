@@ -7,11 +7,11 @@ extension OpenToken {
     ///
     /// PKCS#11 return values do not distinguish bad input from a failing HSM token, and a mistake is costly. Input
     /// blamed on the HSM token would let a caller end workers at will. A failing HSM token blamed on the input would
-    /// refuse a good payment for good. So the call is repeated before either is blamed: the input is refused when the
-    /// same call returns the same error three times while a transaction that is known to be good opens in between.
+    /// refuse a good payment for good. So the call is repeated before either is blamed. The input is refused when the
+    /// same call returns the same error three times, and a transaction known to be good opens in between.
     ///
-    /// A wrong padding and a wrong tag take the same path, for any return value, so that no difference in time or in
-    /// calls distinguishes them (see ``WrappedKey``).
+    /// A wrong padding and a wrong tag take the same path, for any return value. No difference in time or in calls
+    /// therefore distinguishes them (see ``WrappedKey``).
     func decrypt(
         _ input: Decryption, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {

@@ -43,7 +43,7 @@ struct KeyObjects: Sendable {
     /// The permitted uses of a private key, and its protection. Every other use is forbidden by name, because some HSM
     /// tokens allow what a template does not mention.
     ///
-    /// - Parameter signs: true for an identity key, and for a processing key in an HSM token that cannot lend it the
+    /// - Parameter signs: true for an identity key. Also true for a processing key if the HSM token cannot lend it the
     ///   right to sign its certificate request (``Session/signRequest(_:_:with:)``).
     static func privateKeyUsage(_ algorithm: KeyAlgorithm, _ use: KeyUse, signs: Bool? = nil) -> [Attribute] {
         let restores = use == .processing

@@ -25,8 +25,8 @@ struct KeyRights: Sendable, Equatable {
         restores = [AttributeType.decrypt, .unwrap, .derive].contains { values.flag($0) == true }
     }
 
-    /// The use: a key that restores is a processing key, with or without other rights; one that only signs is an
-    /// identity key. nil for one that may do neither.
+    /// The use. A key that restores is a processing key, with or without other rights. A key that only signs is an
+    /// identity key. nil for a key that may do neither.
     var use: KeyUse? {
         if restores { return .processing }
         return signs ? .identity : nil
@@ -45,10 +45,10 @@ extension Session {
 extension Session {
     /// Signs a certificate request.
     ///
-    /// A key that may sign does: an identity key, or a processing key of an earlier version, which let all keys sign.
-    /// For any other, a copy that signs and does nothing else is made in the session's memory, used once and
-    /// destroyed, so that the stored key never gets the right. If the HSM token makes no such copy, or none that
-    /// signs, the stored key gets the right for this call. If the process ends meanwhile, the key keeps it until its
+    /// A key that may sign signs the request itself: an identity key, or a processing key of an earlier version, which
+    /// let all keys sign. For other keys, a copy that only signs is made in the session's memory, used once and
+    /// destroyed. The stored key then never gets the right. If the HSM token makes no such copy, or none that signs,
+    /// the stored key gets the right for this call. If the process ends meanwhile, the key keeps it until its
     /// certificate is stored (``takeSigningRight(from:)``).
     ///
     /// The call needs the keys exclusively (``OpenToken/exclusively(_:)``): another call would find the right lent.

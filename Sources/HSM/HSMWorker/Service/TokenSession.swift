@@ -6,8 +6,8 @@ import WorkerProtocol
 /// One PKCS#11 session with the open HSM token, and the requests that are answered in it. One thread at a time uses
 /// it.
 ///
-/// While its PKCS#11 session is lost, or could not be opened for want of room in the HSM token, it leaves the work to
-/// the others and keeps trying to open one.
+/// When its PKCS#11 session is lost, or the HSM token had no room for one, it leaves the work to the others and keeps
+/// trying to open one.
 final class TokenSession: Sendable {
     // `Session` cannot be copied, and a thread's closure cannot own it, so the Mutex holds it. No thread ever waits
     // for it.

@@ -77,8 +77,8 @@ package final class ServedToken: Sendable {
 /// To follow a decryption, read ``ServedToken`` (threads), ``RequestQueue`` (the reading thread), ``TokenSession``
 /// (one session and its requests), `KeyOperations/DecryptionOperation.swift` (repeated calls) and `Tiers` (the calls
 /// to the HSM token). To follow a TLS handshake's signature, go on at `Signatures/TLSSigningOperation.swift`.
-/// `KeyOperations/KeyRights.swift` explains how a key is kept to its one use, ``OpenToken`` how an HSM token is
-/// opened, and `Token/SessionRepair.swift` how lost sessions and logins are repaired.
+/// `KeyOperations/KeyRights.swift` restricts each key to its one use. ``OpenToken`` opens an HSM token, and
+/// `Token/SessionRepair.swift` repairs lost sessions and logins.
 public enum WorkerService {
     /// Exit statuses other than 0, which is the end of the input.
     private enum Status {

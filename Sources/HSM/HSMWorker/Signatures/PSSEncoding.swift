@@ -1,6 +1,6 @@
 import Crypto
 
-/// EMSA-PSS-ENCODE (RFC 8017 §9.1.1) with SHA-256, MGF1-SHA256 and a salt as long as the hash: the padding of
+/// EMSA-PSS-ENCODE (RFC 8017 §9.1.1) with SHA-256, MGF1-SHA256 and a salt as long as the hash. This is the padding of
 /// rsa_pss_rsae_sha256 (RFC 8446 §4.2.3), for HSM tokens that only do the bare RSA operation. It handles no secret.
 enum PSSEncoding {
     /// The size of the salt and of the hash.

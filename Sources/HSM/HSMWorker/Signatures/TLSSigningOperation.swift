@@ -9,8 +9,8 @@ extension OpenToken {
     /// signature never means anything else, for any state of the daemon.
     ///
     /// Unlike a decryption's input, this one cannot cause a failure: every message has a signature. So a failed call
-    /// is repeated, finally in a new session, and the HSM token or the key is then at fault: a signature with a test
-    /// key shows which. A signature that does not verify counts as a failed call.
+    /// is repeated, finally in a new session. If that fails too, the HSM token or the key is at fault; a signature
+    /// with a test key shows which. A signature that does not verify counts as a failed call.
     func sign(
         _ request: TLSSigning, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> [UInt8] {
@@ -75,8 +75,8 @@ extension OpenToken {
 }
 
 extension TLSSigning {
-    /// - Throws: `importRefused` unless the input is a client's part of a TLS handshake, for TLS 1.2 with one of
-    ///   Apple's hosts, and the server takes a signature by this algorithm.
+    /// - Throws: `importRefused` unless the input is a client's part of a TLS handshake and the server accepts a
+    ///   signature by this algorithm. In TLS 1.2 the server must also be one of Apple's hosts.
     fileprivate func requireHandshake() throws(WorkerFailure) {
         let handshake: ClientCertificateVerifyInput
         do throws(TLSInputError) {

@@ -33,7 +33,7 @@ struct OAEPInTokenTier: RestorationTier {
     }
 }
 
-/// RSA_v1, tier C, for HSM tokens without OAEP-SHA256: the HSM token does the bare RSA operation, and this process
+/// RSA_v1, tier C, for HSM tokens without OAEP-SHA256. The HSM token does the bare RSA operation, and this process
 /// removes the padding in constant time in its wiped memory.
 struct BareRSATier: RestorationTier {
     let scheme = RestorationScheme.rsaV1
@@ -81,7 +81,7 @@ extension SecretBytes {
 
 /// The symmetric key of one RSA_v1 transaction.
 ///
-/// A caller must not be able to distinguish a wrong padding, a wrong tag and a symmetric key of a wrong size: with
+/// A caller must not be able to distinguish a wrong padding, a wrong tag and a symmetric key of a wrong size. With
 /// that answer it could open any wrapped key in some thousand attempts (Manger, CRYPTO 2001). So all three do the same
 /// work, in the HSM token and here. Without a key to open the data with, a substitute key is tried, and fails.
 enum WrappedKey {

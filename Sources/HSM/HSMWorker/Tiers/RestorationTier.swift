@@ -34,9 +34,9 @@ enum RestorationError: Error {
     /// The input is wrong or the HSM token fails. Its return value does not distinguish them, so the caller repeats
     /// the call before it refuses the input.
     ///
-    /// nil if the HSM token unwrapped the key and this process then found the tag wrong. That is certain, and is
-    /// repeated nevertheless: an answer without repetition would take less time than the answer to a wrong padding,
-    /// and the difference would show a caller which of the two it was.
+    /// nil if the HSM token unwrapped the key and this process then found the tag wrong. That is certain, but the call
+    /// is repeated nevertheless. An answer without repetition would take less time than the answer to a wrong padding,
+    /// and a caller could distinguish the two.
     case refused(CallError?)
     /// The call failed for another reason than the input.
     case hsmToken(CallError)
@@ -128,7 +128,7 @@ extension Session {
     }
 
     /// Destroys a key, in up to two attempts. A key that cannot be destroyed costs the HSM token memory until the
-    /// session ends, and opens nothing else, so the payment data is answered all the same.
+    /// session ends. It opens nothing else, so the payment data is answered all the same.
     mutating func destroyTryingTwice(_ key: ObjectHandle) {
         if (try? destroyObject(key)) == nil { try? destroyObject(key) }
     }

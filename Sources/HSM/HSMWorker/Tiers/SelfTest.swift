@@ -80,9 +80,9 @@ extension RestorationTier {
     }
 }
 
-/// A transaction that this process encrypts to a merchant's public key, with known content: an HSM token that opens it
-/// has the private key and restores as Apple specifies. It serves to choose tiers, to test key pairs when they are
-/// listed, and to find whether the input or the HSM token is the cause of an error.
+/// A transaction with known content that this process encrypts to a merchant's public key. An HSM token that opens it
+/// has the private key and restores as Apple specifies. It is used to choose tiers and to test key pairs when they are
+/// listed. It also shows if the input or the HSM token is the cause of an error.
 ///
 /// swift-crypto alone encrypts it, not the code that opens it.
 struct TestTransaction: Sendable {

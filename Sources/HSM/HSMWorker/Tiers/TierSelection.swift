@@ -100,7 +100,7 @@ struct TierSelection: Sendable {
         var former: SelfTestFailure?
         for candidate in Self.candidates where candidate.scheme == scheme {
             guard candidate.protection != .c || allowExtractableSecret else { break }
-            // The second form of the parameters is tried only if the HSM token refused the first: a library that
+            // The second form of the parameters is tried only if the HSM token refused the first. A library that
             // expects one form and gets the other might read past its end.
             let isSecondForm = candidate.parameterForm == .withoutVectorBits
             if isSecondForm, former?.isAboutParameters != true { continue }

@@ -98,7 +98,7 @@ struct FailedAttempts {
 
 // Working copies of private keys as session objects. They spare some HSM tokens a read of their storage: SoftHSM locks
 // and reads a file otherwise, which costs a third of a release. Copies cost memory and, in large numbers, time, so
-// only a limited number of keys has one: first those that are listed first, then those that are used most.
+// only a limited number of keys has one. At first these are the keys listed first, later those used most.
 extension OpenToken {
     private static let mostCopies = 64
     /// The number of uses from which a key is worth a copy.

@@ -130,7 +130,7 @@ extension PrivateKeyMap.State {
         return now.object == entry.object && !now.hasCopy
     }
 
-    /// The least used key with a copy that is not borrowed and is used less than half as much as this one, so that two
+    /// The least used key whose copy is not borrowed. It must be used less than half as much as this key, so that two
     /// keys do not take the copy from each other in turn.
     fileprivate func loser(to entry: PrivateKeyEntry) -> [UInt8]? {
         let idle = copied.lazy.filter { borrowers[$0] == nil }

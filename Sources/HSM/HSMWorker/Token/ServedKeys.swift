@@ -7,8 +7,8 @@ extension OpenToken {
     /// Reads keys, tests them and serves those that passed: the first ones of a new listing, or the next ones.
     ///
     /// - Parameter number: The listing to continue.
-    /// - Returns: A page that says that there are more, or the last page that this caller gets (other sessions may
-    ///   still be reading theirs). nil when a newer listing has replaced that one.
+    /// - Returns: A page, marked if more follow. Other sessions may still be reading their pages after this caller's
+    ///   last one. nil when a newer listing has replaced this one.
     func listKeys(_ number: UInt64?, in session: inout Session) throws(CallError) -> WorkerAnswer? {
         let pages: (number: UInt64, keys: KeyListing)
         if let number {
@@ -55,8 +55,8 @@ extension OpenToken {
     }
 
     /// Searches for a key again and tests it, after its object or its working copy turned out to be gone. If the HSM
-    /// token does not show the key any more, the old entry is kept, so that calls with that key fail as "lost by
-    /// the HSM token" and not as "no such key".
+    /// token no longer shows the key, the old entry is kept. Calls with that key then fail as "lost by the HSM token"
+    /// and not as "no such key".
     func findAgain(_ entry: PrivateKeyEntry, in session: inout Session) throws(CallError) {
         let hash = entry.publicKey.publicKeyHash
         // Another thread may have replaced it already.

@@ -15,8 +15,8 @@ struct TokenLogin: Sendable {
     /// The path of ``RefusedLogins``' file; empty for none.
     let refusedLogins: String
 
-    /// Locked while the library logs in. SoftHSM empties and rewrites the file that holds its PINs and the keys' key
-    /// at each login: a process that ends in that moment makes every later login impossible.
+    /// Locked while the library logs in. At each login, SoftHSM empties and rewrites the file with its PINs and the
+    /// keys' key. A process that ends in that moment makes every later login impossible.
     private static let underWay = DispatchSemaphore(value: 1)
 
     init(_ opening: HSMTokenOpening) {

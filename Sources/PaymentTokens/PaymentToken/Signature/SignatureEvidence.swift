@@ -8,8 +8,9 @@ internal import SwiftASN1
 /// Proof that a certificate's owner signed a payment token, and the signing time. `TrustPolicy` checks that the owner
 /// is Apple.
 ///
-/// Apple's step 1 and RFC 5652 §5.4 to §5.6, with the contract's rules: only the signer's and its issuer's
-/// certificates, one signer, SHA-256, and the attributes contentType, signingTime and messageDigest once each.
+/// Apple's step 1 and RFC 5652 §5.4 to §5.6, with the contract's rules. Only the signer's and its issuer's
+/// certificates are allowed, one signer, and SHA-256. The attributes contentType, signingTime and messageDigest must
+/// occur once each.
 public struct SignatureEvidence: Sendable {
     /// The signer's certificate, DER.
     public let leafDER: [UInt8]

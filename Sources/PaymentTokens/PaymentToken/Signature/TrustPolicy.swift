@@ -69,7 +69,7 @@ public final class TrustPolicy: Sendable {
         return chain
     }
 
-    /// Refuses certificates that cannot form a chain to a root, before any costly check: any caller can present its
+    /// Refuses certificates that cannot form a chain to a root, before any costly check. Any caller can present its
     /// own certificates in any number, and only chains to a root are cached.
     private func checkNamesAndKeys(of evidence: SignatureEvidence) throws(Refusal) {
         guard let leaf = try? CertificateFields(der: evidence.leafDER),
@@ -134,8 +134,8 @@ extension DER {
     }
 }
 
-/// The requirements on an Apple Pay chain in addition to RFC 5280's path rules: exactly leaf, intermediate and root,
-/// each with the key usage for its purpose.
+/// The requirements on an Apple Pay chain in addition to RFC 5280's path rules. It must be exactly leaf, intermediate
+/// and root, each with the key usage for its purpose.
 ///
 /// `RFC5280Policy` does not check key usage. The certificates are counted because a `Verifier` accepts a leaf that is
 /// itself a root as a chain of one.

@@ -41,8 +41,8 @@ enum clibcrypto_private_key_result clibcrypto_private_key_to_pkcs8(
     size_t password_count, unsigned long maximum_iterations, unsigned char *pkcs8, size_t *pkcs8_count,
     char *description, size_t description_capacity);
 
-/// Returns 1 if a certificate in DER is for the public half of a private key in DER, in the form that the function
-/// above writes; otherwise 0. The notes above on memory and the error queue apply here too.
+/// Returns 1 if a certificate in DER is for the public half of a private key, otherwise 0. The key must be in the form
+/// that the function above writes. The notes above on memory and the error queue apply here too.
 int clibcrypto_private_key_fits_certificate(
     const unsigned char *pkcs8, size_t pkcs8_count, const unsigned char *certificate, size_t certificate_count);
 

@@ -10,8 +10,8 @@ const char *paytokend_deniable_system_call(size_t index);
 // Denies system calls permanently to this process, to all its present and future threads, and to all programs that it
 // starts (seccomp(2), SECCOMP_SET_MODE_FILTER). The calls fail with EPERM. PR_SET_NO_NEW_PRIVS must be set.
 //
-// The result is EPERM and not the end of the process. A list that is too strict for the library then appears as an
-// error of that library, with the call's name, and not as a worker that ends repeatedly for no apparent reason.
+// The result is EPERM and not the end of the process. If the list is too strict for the library, the user sees that
+// library's error with the call's name. A worker that ended repeatedly would show no reason.
 //
 // `names` come from paytokend_deniable_system_call. Returns 0, EINVAL for another name, ENOTSUP for a processor other
 // than x86-64 and AArch64, or the kernel's errno.

@@ -51,9 +51,8 @@ int paytokend_unix_connect(int fd, const char *path);
 #define PAYTOKEND_ADDRESS_SIZE 110
 
 /// Gets the address of a listening stream socket. Returns AF_UNIX, AF_INET or AF_INET6; 0 if fd is not a listening
-/// stream socket of these families; or a negative errno.
-/// address: the path, "" for a Unix socket without a file (in the abstract namespace, or without a name), or the IP
-/// address as text. port: 0 for a Unix socket.
+/// stream socket of these families; or a negative errno. address gets the path, the IP address as text, or "" for a
+/// Unix socket without a file (in the abstract namespace, or without a name). port is 0 for a Unix socket.
 int paytokend_listening_stream(int fd, char address[PAYTOKEND_ADDRESS_SIZE], uint16_t *port);
 
 /// Sends one datagram to a Unix socket. Its address is a path, or "@" and a name in the abstract namespace (unix(7)),

@@ -8,11 +8,10 @@
 int paytokend_open_executable(const char *path);
 
 // Runs the program that is open as `executable` in its own process. Its descriptor 0 is one end of a new socket pair,
-// 1 is /dev/null, 2 is this process's 2, 3 is the executable, and no others are open. All signals have their default
+// 1 is /dev/null, 2 is this process's 2, and 3 is the executable. No others are open. All signals have their default
 // and are unblocked. The process has its own process group, so that a terminal's interrupt reaches only this process.
 // Both lists end in NULL. It is one call, since file actions with closefrom are a GNU extension that Swift cannot
-// import.
-// Returns 0 with the process identifier and the other end (non-blocking, close on exec), or an errno.
+// import. Returns 0 with the process identifier and the other end (non-blocking, close on exec), or an errno.
 int paytokend_spawn(
     int executable, char *const arguments[], char *const environment[], pid_t *process, int *socket);
 
