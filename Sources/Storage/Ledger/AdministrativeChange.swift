@@ -3,8 +3,8 @@ public import AuditChain
 public import Foundation
 public import MerchantKeys
 
-/// The state in which a key was when a change was decided, and must be when it is made: others may have changed it
-/// meanwhile.
+/// The state that a change expects its key to be in. The ledger checks it again when it makes the change, since another
+/// change may have come first.
 public enum KeyPrecondition: Sendable, Equatable {
     case any
     /// The ledger does not know the key.
@@ -16,7 +16,7 @@ public enum KeyPrecondition: Sendable, Equatable {
     }
 }
 
-/// Something that people do to keys and approvals: one transaction, together with its records.
+/// An administrator's change to keys and approvals, made in one transaction with its audit records.
 public struct AdministrativeChange: Sendable {
     /// A key that changes in the same transaction as others, with its record.
     public struct KeyChange: Sendable {
@@ -31,13 +31,14 @@ public struct AdministrativeChange: Sendable {
         }
     }
 
-    /// The present clock is taken for right: this node's records before this change say nothing about the time any more
-    /// (``LedgerTimes/newestRecord``), and what was forgotten may be limited.
+    /// Accepts the present clock as right. This node's earlier records no longer count as evidence of the time
+    /// (``LedgerTimes/newestRecord``), and the range of forgotten claims may be reduced.
     public struct ClockChange: Sendable, Equatable {
-        /// As it was found when the change was planned, and must be still.
+        /// The value of ``LedgerTimes/forgottenBefore`` when the change was planned. The change is refused if it
+        /// differs now.
         public let forgottenBefore: Date?
-        /// From then on ``LedgerTimes/forgottenBefore``; earlier than it was. Nil leaves it. A shared ledger makes it later where its
-        /// server's clock or another node's window asks for that.
+        /// The new, earlier value of ``LedgerTimes/forgottenBefore``; nil leaves it unchanged. A shared ledger chooses
+        /// a later time if its server's clock or another node's window requires one.
         public internal(set) var servedFrom: Date?
 
         public init(forgottenBefore: Date?, servedFrom: Date?) {
@@ -46,40 +47,43 @@ public struct AdministrativeChange: Sendable {
         }
     }
 
-    /// What happens to an approval.
+    /// A step in an approval's life.
     public enum ApprovalStep: Sendable, Equatable {
-        /// It is asked for.
+        /// Requests the approval.
         case request(Approval)
-        /// It is decided: another person, in time, and the key's state as it was.
+        /// Approves the request. The person must be another than the requester, the request must not have expired, and
+        /// the key's state must be unchanged.
         case approve(ApprovalIdentifier, by: PersonIdentities, executes: Bool)
         case reject(ApprovalIdentifier, by: PersonIdentities)
-        /// By its requester.
+        /// Withdraws the request; only its requester can.
         case withdraw(ApprovalIdentifier, by: PersonIdentities)
-        /// The requester repeats an approved operation.
+        /// Carries out an approved operation, which its requester repeats.
         case use(ApprovalIdentifier, parameters: AuditDigest, by: PersonIdentities)
     }
 
-    /// The present, by which approvals expire.
+    /// The current time, which decides what has expired.
     public var at: Date
     /// The key's new record; nil changes none.
     ///
-    /// A known key keeps its merchant, algorithm, origin and time of creation; its state moves only as
+    /// A known key keeps its merchant, algorithm, origin and time of creation. Its state changes only as
     /// ``MerchantKeys/KeyState/canBecome(_:)`` permits.
     public var key: KeyRecord?
-    /// As what the key must be found in this very transaction.
+    /// The expected state of ``key``, checked in the same transaction.
     public var precondition: KeyPrecondition
     public var approval: ApprovalStep?
-    /// Written in the same transaction. A change of state is recorded with the state that the ledger had before.
+    /// The audit records, written in the same transaction. A state change is recorded with the previous state that the
+    /// ledger had.
     public var records: [AuditRecord]
-    /// After ``key``, each with its own record after ``records``.
+    /// Further keys, changed after ``key``. Their records follow ``records``.
     public var furtherKeys: [KeyChange] = []
-    /// A planned audit key that signs the checkpoints from now on; nil changes none.
+    /// A planned audit key that signs the audit checkpoints from now on; nil changes none.
     public var auditKey: StoredAuditKey?
-    /// Takes back what a wrong clock made the ledger believe; nil changes nothing.
+    /// Corrects what the ledger inferred from a wrong clock; nil changes nothing.
     public var clock: ClockChange?
     /// Takes a restored ledger into service; nil changes nothing.
     public var restore: Restore?
-    /// A written and verified archive of this node's record; its own records are made with it. Nil archives nothing.
+    /// A written and verified archive of this node's records; its audit records are made in the same transaction. Nil
+    /// archives nothing.
     public var archive: RecordArchive?
 
     public init(

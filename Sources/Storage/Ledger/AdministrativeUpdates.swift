@@ -1,11 +1,12 @@
 public import AuditChain
 public import PaymentToken
 
-/// What may have changed about keys and approvals, whoever changed it.
+/// The keys and approvals that may have changed, on this node or another.
 public struct AdministrativeUpdates: Sendable, Equatable {
-    /// Keys whose records have changed; nil: any may have, since what came before is not known.
+    /// Keys whose records have changed; nil if any may have, because earlier changes are unknown.
     public var keys: Set<PublicKeyHash>?
-    /// Approvals of this node's own matters that a second person gave on another node, and that wait to be carried out here.
+    /// Approvals of this node's own operations that a second person gave on another node. This node has yet to carry
+    /// them out.
     public var approvals: [ApprovalIdentifier]
 
     public init(keys: Set<PublicKeyHash>? = nil, approvals: [ApprovalIdentifier] = []) {
@@ -13,7 +14,6 @@ public struct AdministrativeUpdates: Sendable, Equatable {
         self.approvals = approvals
     }
 
-    /// Nobody needs to be told.
     public var isEmpty: Bool { keys?.isEmpty == true && approvals.isEmpty }
 }
 

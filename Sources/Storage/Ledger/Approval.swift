@@ -4,18 +4,18 @@ public import Foundation
 public import MerchantKeys
 public import PaymentToken
 
-/// An operation that waits for a second person, or waited for one. It holds no key material: of the operation's
-/// parameters only their digest.
+/// An operation that needs a second person's approval, or had it. It contains no key material: of the operation's
+/// parameters it keeps only a digest.
 public struct Approval: Sendable, Equatable {
-    /// What became of it.
+    /// The approval's state.
     public enum Status: String, Sendable, CaseIterable {
         case pending
-        /// Permitted; an import still waits for its requester to repeat it.
+        /// Approved. An import still has to be repeated by its requester.
         case approved
-        /// Permitted and carried out.
+        /// Approved and carried out.
         case done
         case rejected
-        /// Taken back by its requester.
+        /// Withdrawn by its requester.
         case withdrawn
         case expired
     }
@@ -23,20 +23,20 @@ public struct Approval: Sendable, Equatable {
     /// 8 random bytes.
     public let identifier: ApprovalIdentifier
     public let operation: ApprovalOperation
-    /// SHA-256 of the operation's parameters: what is carried out is what was approved.
+    /// SHA-256 of the operation's parameters, so that only the approved operation can be carried out.
     public let parameters: AuditDigest
-    /// The key that it is about, and the state in which that was found; nil where there is none.
+    /// The operation's key and its state at the request; nil if the operation concerns no key.
     public let key: PublicKeyHash?
     public let keyState: KeyState?
     public let requester: ApprovalRequester
-    /// The node on which it was asked for, which the ledger writes; nil before.
+    /// The node on which the operation was requested. The ledger sets it; nil until then.
     public internal(set) var node: String?
-    /// Cleaned as records have it.
+    /// The stated reason, cleaned like every text in audit records.
     public let reason: AuditReason
     public let requestedAt: Date
     public let expires: Date
     public var status: Status
-    /// The account (uid) that decided, and when.
+    /// The uid of the account that decided, and the time.
     public var decidedBy: UInt32?
     public var decidedAt: Date?
 
@@ -59,7 +59,8 @@ public struct Approval: Sendable, Equatable {
         self.decidedAt = decidedAt
     }
 
-    /// As it stands at `now`: what was not decided in time is expired, whether or not anybody has noted it.
+    /// Returns the status at `now`. An undecided approval that is out of time is expired, even if the ledger has not
+    /// recorded that yet.
     public func status(at now: Date) -> Status {
         switch status {
         case .pending, .approved: now < expires ? status : .expired
@@ -69,21 +70,22 @@ public struct Approval: Sendable, Equatable {
 }
 
 extension ApprovalOperation {
-    /// Those that one node's own HSM token, ledger or clock is about: only that node can carry them out.
+    /// Operations on one node's own HSM token, ledger or clock. Only that node can carry them out.
     public static let ofOneNode: Set<ApprovalOperation> = [
         .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock,
     ]
 }
 
 extension Approval {
-    /// One account's requests must not push the others' out of sight, under whatever login uids they come.
+    /// The number of open requests per account, with any login uid. The limit keeps one account from crowding out the
+    /// requests of others.
     static let openLimit = 20
 
-    /// Why a step cannot be taken with this approval now; nil when it can.
+    /// Returns the reason why the step is impossible now; nil if it is possible.
     ///
     /// - Parameters:
-    ///   - node: on which the step is taken.
-    ///   - keyState: of ``key``, in the transaction that takes the step; asked for only where it counts.
+    ///   - node: the node on which the step is taken.
+    ///   - keyState: returns the state of ``key`` in the step's transaction; called only if the step depends on it.
     func conflict(
         with step: AdministrativeChange.ApprovalStep, at now: Date, on node: String, keyState: () throws -> KeyState?
     ) rethrows -> ApprovalConflict? {
@@ -116,10 +118,10 @@ extension Approval {
         ended(at: now) ?? (status == .pending ? nil : .notPending(status))
     }
 
-    /// Why this person cannot approve it as the second one; nil when nothing is against it.
+    /// Returns the reason why this person cannot be the second one; nil if there is none.
     ///
-    /// On one host uids tell persons apart. Another host may have given the same person another uid: there the names of the
-    /// accounts must differ as well, and a name that is not known does not differ.
+    /// On one host, uids distinguish persons. On another host the same person may have another uid. There the account
+    /// names must differ as well, and an unknown name does not count as different.
     public func requesterConflict(with person: PersonIdentities, on node: String) -> ApprovalConflict? {
         guard person.isAnother(than: requester.person) else { return .samePerson }
         guard let asked = self.node, asked != node else { return nil }
@@ -128,13 +130,13 @@ extension Approval {
         return approvers.isDisjoint(with: requesters) ? nil : .sameAccount(node: asked)
     }
 
-    /// Whether this is who asked. Only the account says so, on the host where it was asked: a login uid that both have says
-    /// less, since a process can give itself somebody else's.
+    /// Returns true if the person is the requester. Only the uid on the requesting host decides. A shared login uid
+    /// proves less, since a process can set another person's.
     private func isRequester(_ person: PersonIdentities, on node: String) -> Bool {
         person.uid == requester.uid && (self.node ?? node) == node
     }
 
-    /// Why this approved operation cannot be carried out by its requester now; nil when it can.
+    /// Returns the reason why the requester cannot carry out this approved operation now; nil if they can.
     public func conflict(
         using parameters: AuditDigest, by person: PersonIdentities, on node: String, at now: Date
     ) -> ApprovalConflict? {
@@ -149,11 +151,11 @@ extension Approval {
     }
 }
 
-/// Who asked for an operation, as the kernel said then: whether the same rules would still serve them is checked when
+/// The account that requested an operation, as the kernel reported it. The access rules are applied to it again when
 /// the operation is approved.
 public struct ApprovalRequester: Sendable, Equatable {
     public let person: PersonIdentities
-    /// The access rule's name, for people.
+    /// The access rule's name, for display.
     public let name: String
     public let gid: UInt32
     /// Supplementary groups.
@@ -168,59 +170,60 @@ public struct ApprovalRequester: Sendable, Equatable {
 
     public var uid: UInt32 { person.uid }
 
-    /// The access rule's name; nil where the rule has none, and its callers go by their uids.
+    /// The access rule's name; nil if the rule has none and its callers are named by uid.
     public var ruleName: String? { name == String(uid) ? nil : name }
 }
 
-/// Why an approval does not serve.
+/// The reason why an approval cannot be given or used.
 public enum ApprovalConflict: Error, Sendable, Equatable, CustomStringConvertible {
     case unknown
     case expired
-    /// It was decided, withdrawn or used before.
+    /// The approval was decided, withdrawn or used before.
     case notPending(Approval.Status)
-    /// An import that nobody has approved yet.
+    /// The import has not been approved yet.
     case notApproved
     case samePerson
-    /// An account of the person who decides has the same name as one of the requester's on the node where it was asked for.
+    /// An account of the approver has the same name as one of the requester's accounts on the requesting node.
     case sameAccount(node: String)
-    /// The person who decides on another node has a uid without an account there.
+    /// The approver is on another node and has a uid without an account there.
     case accountUnknown(node: String)
-    /// The ledger does not have the name of each of the requester's accounts: there was none, or an older version asked.
+    /// The ledger lacks the name of one of the requester's accounts. The uid had no account, or an older version
+    /// recorded the request.
     case requestersAccountUnknown(node: String)
-    /// The person has that many open requests already.
+    /// The account already has this many open requests.
     case tooMany(Int)
-    /// Only its requester can withdraw it or use it.
+    /// Only the requester can withdraw or use it.
     case anotherPerson
-    /// The key's state has changed since it was asked for.
+    /// The key's state has changed since the request.
     case keyChanged(from: KeyState?, to: KeyState?)
-    /// It was given for something else.
+    /// The approval was given for something else.
     case otherParameters
 
     public var description: String {
         switch self {
-        case .unknown: "There is no such approval; the list of approvals shows those there are."
-        case .expired: "The approval has expired; ask for the operation again."
-        case .notPending(let status): "The approval is \(status.rawValue) and cannot be decided or used any more."
-        case .notApproved: "It is not approved yet: a second person must approve it."
-        case .tooMany(let limit): "You have \(limit) requests open already; withdraw those that are not needed."
-        case .samePerson: "Who asked for an operation cannot approve it; a second person must."
+        case .unknown: "There is no such approval. List the approvals to see those that exist."
+        case .expired: "The approval has expired; request the operation again."
+        case .notPending(let status): "The approval is \(status.rawValue), so it can no longer be decided or used."
+        case .notApproved: "The operation is not approved yet: a second person must approve it."
+        case .tooMany(let limit): "You already have \(limit) open requests; withdraw those that are not needed."
+        case .samePerson: "The person who requested an operation cannot approve it; a second person must."
         case .sameAccount(let node):
-            "It was asked for on the node \(node) by an account of the same name as yours, which may be yours; a person with "
-                + "another account must approve it."
+            "An account with the same name as yours requested the operation on node \(node), and it may be yours. "
+                + "A person with another account must approve it."
         case .accountUnknown(let node):
-            "It was asked for on the node \(node). On another node only a person approves whose uids have accounts, since the "
-                + "accounts' names must differ; approve it on \(node), or give the uid an account here."
+            "The operation was requested on node \(node), and one of your uids has no account on this node, so account names "
+                + "cannot be compared. Approve it on \(node), or create an account for the uid here."
         case .requestersAccountUnknown(let node):
-            "It was asked for on the node \(node), and the ledger does not have the name of the requester's account there, "
-                + "without which no other node can tell two persons apart. Approve it on \(node), or have the requester "
-                + "withdraw it and ask again."
+            "The operation was requested on node \(node), and the ledger lacks the requester's account name there, so no other "
+                + "node can tell two persons apart. Approve it on \(node), or have the requester withdraw it and request it "
+                + "again."
         case .anotherPerson: "Only the person who asked for the operation can do this, on the same node."
         case .keyChanged(let from, let to):
-            "The key's state has changed since the operation was asked for, from \(Self.name(from)) to "
-                + "\(Self.name(to)); ask for it again."
+            "The key's state has changed since the operation was requested, from \(Self.name(from)) to "
+                + "\(Self.name(to)); request it again."
         case .otherParameters:
-            "The approval was given for another operation or other parameters, or on a node of another version; "
-                + "ask for a new one."
+            "The approval was given for another operation, for other parameters, or on a node with another version; "
+                + "request a new one."
         }
     }
 

@@ -1,17 +1,18 @@
 import AuditChain
 
-/// A part of a node's chain, page by page, that can be verified by itself: it begins with record 1 or with the signed
-/// checkpoint before its first record, which is the last archived one where the record's beginning is archived.
+/// A section of a node's chain, read page by page, that can be verified by itself. It begins with record 1 or with the
+/// audit checkpoint before its first record. If the beginning of the chain is archived, that is the archive's last
+/// checkpoint.
 ///
-/// It reads pages of records that never change again, so it needs the same memory for any number of them, holds no
-/// snapshot while the reader of the export takes its time, and never keeps the writer waiting.
+/// Records never change once written. Memory use is therefore constant, no snapshot stays open while the export's
+/// reader is slow, and the writer never waits.
 public struct AuditLinePages: AsyncSequence, Sendable {
     public struct Page: Sendable, Equatable {
         public let lines: [StoredLine]
-        /// The last record's sequence so far.
+        /// The sequence of the last record so far.
         public let sequence: Int
 
-        /// The lines with a line feed after each.
+        /// The lines, each followed by a line feed.
         public var bytes: [UInt8] { lines.exported }
     }
 
@@ -24,7 +25,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         private let export: AuditLinePages
-        /// Nil before the first page.
+        /// The sequences that remain to be read; nil before the first page.
         private var extent: (behind: Int, last: Int)?
 
         init(export: AuditLinePages) {
@@ -36,7 +37,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
             guard behind < last else { return nil }
             let lines = try await export.trail.lines(behind + 1...last, limit: export.pageSize)
             guard let reached = lines.last?.sequence, reached > behind else {
-                // Nothing where something must be; a verifier sees that lines are missing.
+                // Records are missing here. End the export; a verifier detects the gap.
                 extent = (last, last)
                 return nil
             }
@@ -47,11 +48,11 @@ public struct AuditLinePages: AsyncSequence, Sendable {
         private mutating func begin() async throws(LedgerFailure) -> Page? {
             let head = try await export.trail.head().sequence
             var last = Swift.min(export.last ?? head, head)
-            // An end between two checkpoints would not be sealed.
+            // An end between two audit checkpoints would leave the last records unsealed.
             if last < head, let seal = try await export.trail.firstCheckpoint(from: last) {
                 last = Swift.max(last, seal.checkpoint.sequence)
             }
-            // Behind what is archived, the chain begins with the checkpoint of the archive's last record.
+            // After archiving, the chain begins with the audit checkpoint of the archive's last record.
             let first = Swift.max(export.first, (try await export.trail.lastArchive()?.last ?? 0) + 1)
             guard first > 1, let start = try await export.trail.latestCheckpoint(below: first) else {
                 extent = (0, last)
@@ -65,14 +66,14 @@ public struct AuditLinePages: AsyncSequence, Sendable {
 }
 
 extension ChainReading {
-    /// An export of the chain.
+    /// Exports the chain.
     ///
     /// - Parameters:
-    ///   - first: the first sequence that is wanted. The export begins behind the last checkpoint before it, or with
-    ///     record 1 when there is none.
-    ///   - last: the last that is wanted; nil for the chain's end when the reading begins. Where a later checkpoint
-    ///     seals it, the export goes on until there.
-    ///   - pageSize: how many records are read at once.
+    ///   - first: the first sequence to export. The export begins after the last audit checkpoint before it, or with
+    ///     record 1 if there is none.
+    ///   - last: the last sequence to export; nil for the end of the chain when reading begins. If a later audit
+    ///     checkpoint seals it, the export continues up to that checkpoint.
+    ///   - pageSize: the number of records read at once.
     public func export(from first: Int = 1, through last: Int? = nil, pageSize: Int = 500) -> AuditLinePages {
         AuditLinePages(trail: self, first: first, last: last, pageSize: min(max(pageSize, 1), 1000))
     }

@@ -1,61 +1,61 @@
 public import AuditChain
 
-/// The record of who used which key when, this node's: a hash chain with signed checkpoints.
+/// This node's record of key use: a hash chain with signed audit checkpoints.
 ///
-/// Sequences have no gap and the chain has no fork, since the one writer makes every line inside the transaction that
+/// Sequences have no gaps and the chain has no forks, since a single writer makes each line inside the transaction that
 /// stores it.
 public protocol AuditTrail: ChainReading {
-    /// Records an event; it is durable when this answers.
+    /// Records an event, which is durable when the call returns.
     ///
-    /// - Returns: its sequence.
+    /// - Returns: the record's sequence.
     func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int
 
-    /// Records an event that nobody waits for, such as a refusal, and returns at once.
+    /// Records an event that no caller waits for, such as a refusal, and returns at once.
     ///
-    /// When the ledger cannot take it, it is dropped and counted; how many were dropped, and since when, becomes a
-    /// record of its own as soon as one can be written.
+    /// If the ledger cannot take the record, it is dropped and counted. The ledger records the count, and the time of
+    /// the first loss, once it can write again.
     func note(_ record: AuditRecord)
 
-    /// Stores a checkpoint. Of several for one sequence the first stays.
+    /// Stores an audit checkpoint. If the sequence already has one, the first stays.
     ///
-    /// - Throws: `foreignCheckpoint` when this node's record of its sequence does not have its hash.
+    /// - Throws: `foreignCheckpoint` if this node's record of that sequence has another hash.
     func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure)
 }
 
-/// One node's chain as it is stored.
+/// One node's stored chain.
 public protocol ChainReading: Sendable {
-    /// Selects the end of the chain.
+    /// Returns the end of the chain.
     func head() async throws(LedgerFailure) -> ChainHead
 
-    /// The archive behind which the chain begins here; nil where it begins with record 1. Its last record is still here, and so
-    /// are, for a while, records before it.
+    /// Returns the last archive, after which the chain begins here; nil if it begins with record 1. The archive's last
+    /// record is still stored, and for a while so are earlier ones.
     func lastArchive() async throws(LedgerFailure) -> RecordArchive?
 
-    /// A page of the records, of those that the filter matches. Archived ones are not among them.
+    /// Returns a page of the records that match the filter, without archived ones.
     ///
     /// - Parameters:
-    ///   - filter: its own limit does not count here.
-    ///   - cursor: the sequence behind which the page begins, in the order's direction; nil for the order's beginning.
-    ///   - limit: at least 1, at most 1,000 records.
+    ///   - filter: the filter; its own limit is ignored.
+    ///   - cursor: the sequence after which the page begins, in the given order; nil for the beginning.
+    ///   - limit: the page size in records, 1 to 1,000.
     func records(
         _ filter: AuditFilter, order: AuditOrder, after cursor: Int?, limit: Int
     ) async throws(LedgerFailure) -> AuditPage
 
-    /// The first and the last sequence of the records with a time from `since` on and before `until`; nil when there is
-    /// none. Records between them may have other times: a clock may have been set back.
+    /// Returns the first and last sequence of the records with times from `since` up to, but not including, `until`;
+    /// nil if there are none. Records in between may have other times, since a clock may have been set back.
     func extent(since: AuditTime?, until: AuditTime?) async throws(LedgerFailure) -> ClosedRange<Int>?
 
-    /// The records of these sequences with the checkpoints among them, byte for byte as they are stored: each
-    /// checkpoint stands behind the record that it seals. The page ends after `limit` records.
+    /// Returns the records of these sequences with their audit checkpoints, byte for byte as stored. Each checkpoint
+    /// follows the record that it seals. The page ends after `limit` records.
     func lines(_ sequences: ClosedRange<Int>, limit: Int) async throws(LedgerFailure) -> [StoredLine]
 
-    /// The last checkpoint of a sequence below `limit`; of all when it is nil.
+    /// Returns the last audit checkpoint with a sequence below `limit`, or the last of all if it is nil.
     func latestCheckpoint(below limit: Int?) async throws(LedgerFailure) -> SignedCheckpoint?
 
-    /// The first checkpoint of this sequence or a later one.
+    /// Returns the first audit checkpoint with this sequence or a later one.
     func firstCheckpoint(from sequence: Int) async throws(LedgerFailure) -> SignedCheckpoint?
 
-    /// Checkpoints by their sequences, those behind `sequence`; at least 1, at most 1,000.
+    /// Returns audit checkpoints after `sequence`, in order; `limit` is 1 to 1,000.
     func checkpoints(after sequence: Int, limit: Int) async throws(LedgerFailure) -> [SignedCheckpoint]
 }
 
@@ -65,9 +65,9 @@ extension ChainReading {
     }
 }
 
-/// A key that signs this node's checkpoints, as the ledger knows it.
+/// A key that signs this node's audit checkpoints, as stored in the ledger.
 public struct StoredAuditKey: Sendable, Equatable {
-    /// The token's CKA_ID, 16 bytes.
+    /// The key's CKA_ID in the HSM token, 16 bytes.
     public let identifier: [UInt8]
     /// The uncompressed point (SEC 1 §2.3.3, 65 bytes); nil while the key is only planned.
     public let publicKey: [UInt8]?
@@ -78,29 +78,29 @@ public struct StoredAuditKey: Sendable, Equatable {
     }
 }
 
-/// In which order records are read.
+/// The order in which records are read.
 public enum AuditOrder: Sendable, Equatable {
     case oldestFirst
     case newestFirst
 }
 
-/// A stored record.
 public struct StoredRecord: Sendable, Equatable {
-    /// The column by which it is found. The line has a sequence of its own, which is what a verifier reads.
+    /// The sequence in the table's column, by which the record is found. The line contains its own sequence, which
+    /// verifiers read.
     public let sequence: Int
     public let hash: AuditDigest
-    /// The line without its line feed, as it was written.
+    /// The line as written, without its line feed.
     public let line: [UInt8]
 }
 
-/// Some records, in their order.
+/// A page of records, in the requested order.
 public struct AuditPage: Sendable, Equatable {
     public let records: [StoredRecord]
-    /// The cursor of the next page; nil when there is no more.
+    /// The cursor of the next page; nil if this is the last.
     public let next: Int?
 }
 
-/// A line of an export without its line feed.
+/// A line of an export, without its line feed.
 public enum StoredLine: Sendable, Equatable {
     case record(sequence: Int, [UInt8])
     case checkpoint(sequence: Int, [UInt8])
@@ -119,7 +119,8 @@ public enum StoredLine: Sendable, Equatable {
 }
 
 extension [StoredLine] {
-    /// Records with checkpoints among them, both by their sequences: each checkpoint behind the record that it seals.
+    /// Merges audit checkpoints into the records, both ordered by sequence. Each checkpoint follows the record that it
+    /// seals.
     func with(_ checkpoints: [StoredLine]) -> [StoredLine] {
         guard !checkpoints.isEmpty else { return self }
         var merged: [StoredLine] = []
@@ -134,7 +135,7 @@ extension [StoredLine] {
         return merged + waiting
     }
 
-    /// The lines as an export has them, with a line feed after each.
+    /// The lines in export form, each followed by a line feed.
     public var exported: [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(reduce(0) { $0 + $1.bytes.count + 1 })
@@ -146,20 +147,20 @@ extension [StoredLine] {
     }
 }
 
-/// How a ledger compares with a chain's head that is remembered elsewhere, such as in the HSM token.
+/// The result of comparing a ledger with a chain head that is remembered elsewhere, such as in the HSM token.
 public enum HeadComparison: Sendable, Equatable {
-    /// The ledger holds that very record, and perhaps more.
+    /// The ledger has exactly that record, and perhaps later ones.
     case continues
-    /// The ledger ends before it, with record `last`: it was lost, begun anew or rolled back.
+    /// The ledger ends before it, with record `last`: it was lost, created again or rolled back.
     case behind(last: Int)
-    /// The ledger holds another record of that sequence: it went on from an older copy, or was rewritten.
+    /// The ledger has another record with that sequence: it continued from an older copy, or was rewritten.
     case forked
     /// The head is of another node's chain.
     case anotherNode
 }
 
 extension ChainReading {
-    /// Compares this ledger with what is remembered of its chain elsewhere.
+    /// Compares this ledger with a head of its chain that is remembered elsewhere.
     public func compare(with remembered: Checkpoint) async throws(LedgerFailure) -> HeadComparison {
         let head = try await head()
         guard head.node == remembered.node else { return .anotherNode }

@@ -6,7 +6,7 @@ import Synchronization
 /// A node whose HSM tokens hold a key.
 public struct KeyHolder: Sendable, Equatable {
     public let node: String
-    /// When it said so last, by the ledger's clock.
+    /// The time of the node's last report, by the ledger's clock.
     public let seenAt: Date
 
     public init(node: String, seenAt: Date) {
@@ -15,12 +15,12 @@ public struct KeyHolder: Sendable, Equatable {
     }
 }
 
-/// A ledger that one node alone uses: what other nodes would have to know is kept in this process.
+/// A ledger that a single node uses. This process keeps what other nodes would otherwise read from the ledger.
 public protocol SingleNodeLedger: Ledger {
     var nodeState: SingleNodeState { get }
 }
 
-/// What a node says of itself, where no other node reads it.
+/// This node's reports, kept in memory because no other node reads them.
 public final class SingleNodeState: Sendable {
     private struct State {
         var heldKeys: [PublicKeyHash: Date] = [:]
@@ -37,7 +37,7 @@ public final class SingleNodeState: Sendable {
 
     fileprivate var heldKeys: [PublicKeyHash: Date] { state.withLock { $0.heldKeys } }
 
-    /// Nil while a window is off, and before it is told.
+    /// The widest window; nil while one is off, and until it is first set.
     public internal(set) var widestWindow: Duration? {
         get { state.withLock { $0.widestWindow } }
         set { state.withLock { $0.widestWindow = newValue } }
@@ -57,7 +57,7 @@ extension SingleNodeLedger {
 
     public func note(widestWindow: Duration?) async throws(LedgerFailure) { nodeState.widestWindow = widestWindow }
 
-    /// The daemon holds this ledger itself, at every start anew: there is no other node.
+    /// Does nothing. The daemon itself holds this ledger, deciding again at every start, and there is no other node.
     public func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure) {}
 
     public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus { releaseStatus(withHolds: []) }

@@ -1,183 +1,190 @@
-// The daemon's one store: claims, key records, approvals, the audit record and its checkpoints.
+// The daemon's only store: claims, key records, approvals, audit records and audit checkpoints.
 //
-// Who calls it: `TokenDecryptor` claims every release here, the keys' and approvals' commands change their rows here, and
-// whatever is recorded is appended here. What it guarantees: see `Ledger` below; above all that a transaction is claimed, its
-// key's state checked and its audit record written in one transaction that is durable before anybody is answered.
+// Callers: `TokenDecryptor` claims every release here, the commands for keys and approvals change their rows here, and
+// every audit record is appended here. Guarantees: see `Ledger` below. Above all, one transaction claims a payment,
+// checks the key's state and writes the audit record. It is durable before the caller gets an answer.
 //
-// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), and an engine: SQLite/SQLiteLedger.swift for one
-// host, PostgreSQL/PostgreSQLLedger.swift for several. What stands outside their folders holds for every engine: the types, the
-// rules by which claims, approvals, changes and pruning are decided, the way of writes to the one writer, and the deadlines. All
-// engines keep the same promises (Tests/Storage/LedgerTests/Protocol).
+// Where to start: `Ledger` (this file), then Release.swift (claims and repeats), then an engine:
+// SQLite/SQLiteLedger.swift for one host, PostgreSQL/PostgreSQLLedger.swift for several. Code outside the engines'
+// folders is common to them: types, rules for claims, approvals, changes and pruning, the queue to the single writer,
+// deadlines. Every engine passes the same tests (Tests/Storage/LedgerTests/Protocol).
 
 public import AuditChain
 public import Foundation
 public import MerchantKeys
 public import PaymentToken
 
-/// The daemon's one store: which transaction was released to whom, what every key may do, and the record of it all.
+/// The daemon's only store: released transactions and their callers, permitted uses of keys, and the audit record.
 ///
-/// An engine is one folder behind this protocol. All calls are safe from any task and block none of the threads that
-/// Swift's tasks run on. What this protocol promises of ``release(_:recording:)`` is what keeps a payment from being credited
-/// twice: the key's state is checked and the claim written in one transaction, which is durable before the verdict
-/// is given. Calls that come while a commit is under way share the next one.
+/// Each engine is one folder that implements this protocol. All calls are safe from any task and do not block Swift's
+/// task threads. ``release(_:recording:)`` keeps a payment from being credited twice. One transaction checks the key's
+/// state and writes the claim, and it is durable before the verdict is returned. Calls that arrive during a commit
+/// share the next one.
 ///
-/// Every call answers within `ledger.timeout`, though its disk or server never does, and throws `timedOut` then; a copy
-/// (``backup(to:)``) when it has made no progress for that long. Every call throws `overloaded` when too many wait already.
+/// Every call returns within `ledger.timeout`, even if the disk or server never responds, and then throws `timedOut`. A
+/// copy (``backup(to:)``) times out after making no progress for that long. Every call throws `overloaded` if too many
+/// are queued.
 public protocol Ledger: AuditTrail {
-    /// This node's name, as it stands in every row that this node writes.
+    /// This node's name, which every row written by this node contains.
     var node: String { get }
 
-    /// `sqlite` or `postgresql`, for people.
+    /// The engine's name for display, `sqlite` or `postgresql`.
     var engine: String { get }
     var schemaVersion: Int { get }
-    /// The ledger where it is in a file: a file system can be full.
+    /// The ledger if it is a file, whose file system can fill up; nil otherwise.
     var file: SQLiteLedger? { get }
-    /// The ledger where it is on a server, which tells status and metrics more.
+    /// The ledger if it is on a server, with further status and metrics; nil otherwise.
     var database: PostgreSQLLedger? { get }
 
-    /// Claims a transaction for release, or says why it must not be released.
+    /// Claims a transaction for release, or returns why it must not be released.
     ///
-    /// - Parameter record: written in the same transaction, with the verdict as its outcome. Nil records nothing.
-    /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was. The
-    ///   claim may exist then: the caller repeats with the same reference.
+    /// - Parameter record: the audit record, written in the same transaction with the verdict as its outcome. Nil
+    ///   records nothing.
+    /// - Throws: `unavailable` if the transaction did not become durable or its outcome is unknown. The claim may exist
+    ///   then; the caller repeats with the same reference.
     func release(_ release: Release, recording record: AuditRecord?) async throws(LedgerFailure) -> RecordedVerdict
 
-    /// Whoever may ask for a release soon says so here, so that a commit can wait for it.
+    /// A counter of requests that may soon ask for a release, so that a commit can wait for them.
     var releasesUnderWay: ReleasesUnderWay { get }
 
-    /// Whether ``release(_:recording:)`` would find a repeat now. Changes nothing, and decides nothing: the claim does.
+    /// Returns the repeatability that ``release(_:recording:)`` would find now. It changes and decides nothing; only
+    /// the claim decides.
     func wouldRepeat(_ release: Release) async throws(LedgerFailure) -> Repeatability
 
-    /// Whether all repeats of a transaction are known to be used up, by this process's memory alone: it costs nothing, so
-    /// every request can be asked for. False for what was used up before the start, until that is asked for once more.
+    /// Returns true if this process remembers that all repeats of a transaction are used up. It reads memory only, so
+    /// it is cheap enough for every request. After a start it returns false until a used-up transaction is asked for
+    /// once more.
     func isUsedUp(_ transaction: TransactionIdentifier) -> Bool
 
-    /// Counts a repeat that was opened and then refused for what was found inside, so that no ``release(_:recording:)``
-    /// counts it. Does nothing when the transaction is not released yet, or this would be no repeat of it.
+    /// Counts a repeat that was decrypted and then refused because of its content, which ``release(_:recording:)``
+    /// therefore does not count. Does nothing if the transaction is not released yet or this would not be a repeat of
+    /// it.
     func countRefusedRepeat(_ release: Release) async throws(LedgerFailure)
 
-    /// Records a signature that was made with an identity key, if the key may sign: its state and the record are one
-    /// transaction, durable before the verdict is given. A signature without a granted verdict must not leave.
+    /// Records a signature made with an identity key, if the key may sign. One transaction checks the key's state and
+    /// writes the record, and is durable before the verdict is returned. A signature without a granted verdict must not
+    /// leave the process.
     ///
-    /// - Parameter record: written in the same transaction, with the verdict as its outcome.
-    /// - Throws: `unavailable` when nothing could be made durable, or when it cannot be known whether it was.
+    /// - Parameter record: the audit record, written in the same transaction with the verdict as its outcome.
+    /// - Throws: `unavailable` if the transaction did not become durable or its outcome is unknown.
     func record(_ signature: SignatureUse, recording record: AuditRecord) async throws(LedgerFailure)
         -> RecordedSignature
 
-    /// Every key that the ledger knows, destroyed ones too, by publicKeyHash.
+    /// Returns all key records, including destroyed keys, ordered by publicKeyHash.
     func keyRecords() async throws(LedgerFailure) -> [KeyRecord]
 
-    /// How often each key was used since `time`, on all nodes: claims for a processing key, signatures of an identity key;
-    /// unused keys are left out. Repeats do not count. It looks at every claim of that time, so not at many days of them.
+    /// Returns the uses of each key since `time` on all nodes: claims for a processing key, signatures for an identity
+    /// key. Unused keys are left out and repeats do not count. It reads every claim since `time`, so ask for a few days
+    /// at most.
     func usage(since time: Date) async throws(LedgerFailure) -> [PublicKeyHash: KeyUses]
 
-    /// Whether a key has released or signed anything since then. May look through all claims since.
+    /// Returns true if the key has released or signed anything since `time`. It may scan all claims since then.
     func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool
 
-    /// One of them; nil when the ledger does not know the key.
+    /// Returns one key's record; nil if the ledger does not know the key.
     func keyRecord(_ hash: PublicKeyHash) async throws(LedgerFailure) -> KeyRecord?
 
-    /// Makes one small durable write, for readiness.
+    /// Makes one small durable write, for the readiness check.
     func probe() async throws(LedgerFailure)
 
-    /// Removes claims that nobody can need any more, as far as the clock can be believed.
+    /// Removes claims that are no longer needed, as far as the clock is confirmed.
     ///
-    /// - Parameter now: by the daemon's clock, which may be wrong.
+    /// - Parameter now: the daemon's clock, which may be wrong.
     func prune(_ retention: ClaimRetention, now: Date) async throws(LedgerFailure) -> ClaimPruningOutcome
 
-    /// What stands in this ledger about the time, for a look at the clock.
+    /// Returns the times that this ledger records, for checking the clock.
     func times() async throws(LedgerFailure) -> LedgerTimes
 
-    /// When a transaction was released last, for the first time, by claims and record; nil when none was. May look
-    /// through the record.
+    /// Returns the time of the latest first release, by claims and records; nil if there is none. It may scan the
+    /// records.
     func newestRelease() async throws(LedgerFailure) -> Date?
 
-    /// The times of the first release to each uid, by this node's records of these sequences. Repeats do not
-    /// count. It reads each of them: ten thousand take some ten milliseconds.
+    /// Returns the time of the first release to each uid among this node's records of these sequences. Repeats do not
+    /// count. It reads every one of the records: ten thousand take some ten milliseconds.
     func firstReleases(in sequences: ClosedRange<Int>) async throws(LedgerFailure) -> [UInt32: AuditTime]
 
-    /// Makes a consistent copy while all goes on, which can be taken into service in the ledger's place.
+    /// Makes a consistent copy during operation. The copy can be taken into service in place of the ledger.
     ///
-    /// - Parameter path: absolute; nothing may be there yet. The file is for its owner alone and has reached the disk.
+    /// - Parameter path: an absolute path at which no file exists. The copy is readable by its owner only and synced to
+    ///   disk.
     func backup(to path: String) async throws(LedgerBackupError) -> BackupFile
 
-    /// Waits for what is under way, at most `ledger.timeout`, and gives the store back. Calls made later fail as
-    /// `unavailable`.
+    /// Waits at most `ledger.timeout` for current work, then closes the store. Later calls fail with `unavailable`.
     func close() async
 
-    // MARK: What people do to keys and approvals
-    //
-    // What people do to keys and approvals.
+    // MARK: Administrative changes
 
-    /// Makes the change, or nothing of it.
+    /// Makes the whole change or none of it.
     ///
-    /// - Returns: the records' sequences, in their order.
-    /// - Throws: `conflict` when the key's change is not permitted, `approval` when its approval does not serve,
-    ///   `auditKeyConflict` when the audit key was not planned, `timesConflict` when what was forgotten is not as planned,
-    ///   `holdsConflict` and `windowOff` when a restored ledger cannot be accepted so, `archive` when it is not the next one.
+    /// - Returns: the sequences of the records, in order.
+    /// - Throws: `conflict` if the key's change is not permitted, `approval` if its approval is not valid for it,
+    ///   `auditKeyConflict` if the audit key was not planned, `timesConflict` if the forgotten range is not as planned,
+    ///   `holdsConflict` and `windowOff` if a restored ledger cannot be accepted like this, `archive` if it is not the
+    ///   next archive.
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 
-    /// Approvals, those still open first, then the newest first, at most `limit`. Those that have ended are here until
+    /// Returns at most `limit` approvals: open ones first, then the newest first. Ended approvals are kept until
     /// ``forgetApprovals(expiredBefore:keeping:)`` removes them.
     func approvals(limit: Int) async throws(LedgerFailure) -> [Approval]
 
-    /// Nil when there is none of this name.
+    /// Returns the approval with this identifier; nil if there is none.
     func approval(_ identifier: ApprovalIdentifier) async throws(LedgerFailure) -> Approval?
 
-    /// Notes and records what was not decided in time.
+    /// Marks and records approvals that were not decided in time.
     ///
-    /// - Returns: how many there were.
+    /// - Returns: the number of expired approvals.
     @discardableResult
     func expireApprovals(now: Date) async throws(LedgerFailure) -> Int
 
-    /// Removes those that have ended and could not have been decided since `time`, and of the others that have ended the
-    /// oldest beyond `count`. The record keeps what became of each.
+    /// Removes ended approvals whose time to decide passed before `time`. Of the other ended approvals it removes the
+    /// oldest beyond `count`. The audit record keeps the outcome of each.
     ///
-    /// - Returns: how many there were.
+    /// - Returns: the number of removed approvals.
     @discardableResult
     func forgetApprovals(expiredBefore time: Date, keeping count: Int) async throws(LedgerFailure) -> Int
 
-    // MARK: How a node learns what others did; no release depends on it
+    // MARK: Changes by other nodes
     //
-    // How a node learns what others did. No release depends on it: each is decided in the store.
+    // No release depends on these: each release is decided in the store.
 
-    /// What has changed, this node's own changes among it, within about a second. The first says that anything may have; so does the one
-    /// after the store could not be reached. It ends when the ledger is closed, and at once where one node alone uses the ledger.
-    /// Whoever iterates must be the only one.
+    /// Reports changes within about a second, including this node's own. The first element says that anything may have
+    /// changed. So does the first one after the store was unreachable. The stream ends when the ledger is closed, and
+    /// at once if a single node uses the ledger. Only one task may iterate it.
     func administrativeUpdates() -> AsyncStream<AdministrativeUpdates>
 
     // MARK: Restored ledgers
     //
-    // What all nodes have to know of a ledger that may be older than it was.
+    // Shared by all nodes: a ledger may be older than it was.
 
-    /// Whether other nodes use this ledger too. Then HSM tokens may have audit keys and heads of nodes that are none of ours.
+    /// True if other nodes use this ledger too. HSM tokens may then contain audit keys and heads of other nodes.
     var isShared: Bool { get }
 
-    /// Whether the ledger may release, read anew.
+    /// Reads from the store whether the ledger may release.
     func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus
 
-    /// Has every node hold from now on. Durable when it answers; again it replaces this node's former finding.
+    /// Puts every node on hold. It is durable when the call returns; a second call replaces this node's earlier
+    /// finding.
     func hold(_ finding: LedgerHold.Finding) async throws(LedgerFailure)
 
-    /// Compares this node's chain with what its HSM token remembers of it, on the server that takes the writes, and notes that
-    /// it has compared there when they agree. Nil: the token remembers nothing.
+    /// Compares this node's chain with the head that its HSM token remembers, on the server that takes the writes. If
+    /// they agree, it notes that this node has compared there. Nil if the token remembers nothing.
     func confirm(remembered: Checkpoint?) async throws(LedgerFailure) -> HeadComparison
 
-    /// The widest of this node's signing-time windows in force; nil while one is off. Before it is told no restored ledger is
-    /// accepted.
+    /// Sets the widest of this node's signing-time windows in force; nil while one is off. Until the first call, no
+    /// restored ledger is accepted.
     func note(widestWindow: Duration?) async throws(LedgerFailure)
 
     // MARK: Audit keys
     //
-    // Which keys sign this node's checkpoints. A key is planned here first, then made in the token under the planned identifier,
-    // then confirmed here: where that is interrupted, the next start finds the plan and goes on, and no audit key in the token is
-    // unknown here.
+    // The keys that sign this node's audit checkpoints. A key is planned here, then made in the HSM token under the
+    // planned identifier, then confirmed here. If this is interrupted, the next start finds the plan and continues. The
+    // ledger thus knows every audit key in the HSM token.
 
-    /// In the order in which they were planned; the last confirmed one signs.
+    /// Returns the audit keys in the order in which they were planned. The last confirmed one signs.
     func auditKeys() async throws(LedgerFailure) -> [StoredAuditKey]
 
-    /// Durable when it answers. Planning the same key again changes nothing.
+    /// Plans an audit key, durably when the call returns. Planning the same key again changes nothing.
     ///
     /// - Parameter identifier: 16 bytes.
     /// - Throws: `auditKeyConflict` for another size.
@@ -187,53 +194,54 @@ public protocol Ledger: AuditTrail {
     ///
     /// - Parameters:
     ///   - publicKey: the uncompressed point on P-256, 65 bytes.
-    ///   - record: written in the same transaction. Nil records nothing.
-    /// - Returns: the record's sequence; nil as well when the key was confirmed with this public key before, and then
-    ///   nothing is written.
-    /// - Throws: `auditKeyConflict` when the key was not planned or has another public key.
+    ///   - record: the audit record, written in the same transaction. Nil records nothing.
+    /// - Returns: the record's sequence. Nil without a record, and if the key was already confirmed with this public
+    ///   key; then nothing is written.
+    /// - Throws: `auditKeyConflict` if the key was not planned or has another public key.
     @discardableResult
     func confirmAuditKey(
         identifier: [UInt8], publicKey: [UInt8], recording record: AuditRecord?
     ) async throws(LedgerFailure) -> Int?
 
-    // MARK: What other nodes have
+    // MARK: Keys and records of other nodes
     //
-    // Nothing is released by it.
+    // No release depends on these.
 
-    /// This node's HSM tokens hold these keys and no others. Durable when it answers. A key's destruction is not over before
-    /// the last holder has done it.
+    /// Sets the keys that this node's HSM tokens contain, durably when the call returns. A key's destruction is
+    /// complete only when every node that has the key has destroyed it.
     func note(heldKeys: Set<PublicKeyHash>) async throws(LedgerFailure)
 
-    /// The holders of every key that some node holds, by the nodes' names. A node that has been away says what it said before.
+    /// Returns the nodes that have each key, ordered by name. For a node that has been away, its last report counts.
     func keyHolders() async throws(LedgerFailure) -> [PublicKeyHash: [KeyHolder]]
 
-    /// The nodes that the ledger knows in whatever way, this one among them, by their names; at most 1,024.
+    /// Returns every node that the ledger knows of, including this one, ordered by name; at most 1,024.
     func nodes() async throws(LedgerFailure) -> [AuditNode]
 
-    /// A node's chain, for reading: each node writes its own only. Without a record where the ledger knows no such node.
+    /// Returns a node's chain for reading; each node writes only its own. The chain is empty if the ledger does not
+    /// know the node.
     func chain(of node: AuditNode) -> any ChainReading
 
-    /// The keys that seal other nodes' records, planned ones too: by node, in the order in which they were planned.
+    /// Returns the keys that seal other nodes' records, including planned ones, by node and in the order of planning.
     func auditKeysOfOtherNodes() async throws(LedgerFailure) -> [NodeAuditKey]
 
-    /// A node's records about audit keys: prepared, pinned and conflicting ones. The oldest first.
+    /// Returns a node's records about audit keys (prepared, trusted on first use, conflicting), oldest first.
     func auditKeyEvents(of node: AuditNode) async throws(LedgerFailure) -> [StoredRecord]
 
-    // MARK: Archives of this node's record
+    // MARK: Archives of this node's records
     //
-    // Beginnings of this node's record that were written to files of their own, and their removal.
+    // The oldest records of this node can be written to archive files and then removed here.
     //
-    // An archive is recorded by ``apply(_:)`` with ``AdministrativeChange/archive``. It counts from the checkpoint on that
-    // seals its record: until then nothing is removed, and exports begin where they did. Its last record and that one's checkpoint
-    // stay: with them begins what is left.
+    // ``apply(_:)`` records an archive with ``AdministrativeChange/archive``. The archive takes effect when an audit
+    // checkpoint seals its record. Until then no record is removed, and exports begin where they did. The archive's
+    // last record and its audit checkpoint stay, since the rest of the chain begins with them.
 
-    /// The archive whose record no checkpoint seals yet; nil when there is none.
+    /// Returns the archive whose record is not sealed yet; nil if there is none.
     func unsealedArchive() async throws(LedgerFailure) -> RecordArchive?
 
-    /// Removes records and checkpoints before the last record of ``ChainReading/lastArchive()``, the oldest first.
+    /// Removes records and audit checkpoints before the last record of ``ChainReading/lastArchive()``, oldest first.
     ///
-    /// - Parameter limit: how many records in this one transaction, so that releases come between.
-    /// - Returns: how many records there were; 0 when none is left.
+    /// - Parameter limit: the most records to remove in this one transaction, so that releases can run in between.
+    /// - Returns: the number of removed records; 0 if none is left.
     func removeArchivedRecords(limit: Int) async throws(LedgerFailure) -> Int
 }
 
@@ -242,39 +250,39 @@ extension Ledger {
     public var database: PostgreSQLLedger? { nil }
 }
 
-/// What the writer did, for metrics and logs. It is told on the writer's thread, or on the one that
-/// noted what was dropped: whoever listens must not block.
+/// An event of the writer, for metrics and logs. It is delivered on the writer's thread, or on the thread whose note
+/// was dropped. The observer must not block.
 public enum LedgerEvent: Sendable, Equatable {
-    /// A batch of `writes` became durable, `after` this long from its beginning to the end of its sync.
+    /// A batch of `writes` became durable, `after` the time from its beginning to the end of its sync.
     case committed(writes: Int, after: Duration)
-    /// This node's record is durable up to this sequence, whoever wrote it and whether anybody waited for it.
+    /// This node's record is durable up to this sequence, including records that no caller waits for.
     case recorded(upTo: Int)
-    /// A batch was not acknowledged. Those of its writes that are found in the store are answered all the same.
+    /// A batch was not acknowledged. Its writes that are found in the store still succeed.
     case failed(writes: Int, reason: String)
-    /// Notes were dropped, since the ledger could not take them. Their number is recorded when it can again.
+    /// Notes were dropped because the ledger could not take them. Their number is recorded once it can write again.
     case dropped(notes: Int)
-    /// A batch made so many round trips to its server; told by engines that have one.
+    /// The number of round trips that a batch made to its server, for engines that have one.
     case exchanged(roundTrips: Int)
-    /// What became of a commit whose acknowledgement got lost.
+    /// The result of reading back a commit whose acknowledgement was lost.
     case readBack(ReadBackOutcome)
-    /// The store is older than what this process has written to it; all nodes hold from now on.
+    /// The store is older than what this process has written to it. All nodes hold from now on.
     case held(LedgerHold.Finding)
-    /// The store is being opened, and another daemon has this node's name or has ended without giving it back: that one's lease
-    /// is waited for.
+    /// The store is being opened, and waits for another daemon's lease of this node's name. That daemon may have ended
+    /// without giving it back.
     case awaitsName(NodeNameHolder)
 }
 
-/// What the store says of a commit that was not acknowledged; `paytokend_ledger_reads_back_total{outcome}`.
+/// The state of an unacknowledged commit, as read from the store; `paytokend_ledger_reads_back_total{outcome}`.
 public enum ReadBackOutcome: String, Sendable, CaseIterable {
-    /// It stands, and is durable wherever it has to be.
+    /// The commit took place and is durable wherever it has to be.
     case found
-    /// It never took place, and never will.
+    /// The commit did not take place, and never will.
     case absent
-    /// Neither could be learnt in time.
+    /// The state could not be read in time.
     case unresolved
 }
 
-/// The name that the kernel has for this machine; asking the resolver could wait for a network.
+/// The kernel's name for this machine; the resolver could wait for a network.
 enum HostName {
     static var current: String {
         let text = (try? String(contentsOfFile: "/proc/sys/kernel/hostname", encoding: .utf8)) ?? ""

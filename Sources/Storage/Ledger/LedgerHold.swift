@@ -2,28 +2,29 @@ public import AuditChain
 import DatabaseKit
 public import Foundation
 
-/// A node has found the ledger behind what its HSM token or its own process remembers of it: it was restored from an older copy,
-/// or a server took over that had not got everything. Nothing is released on any node until somebody accepts it.
+/// A node's finding that the ledger is older than what its HSM token or its process remembers. The ledger was restored
+/// from an older copy, or a standby that lacked data took over. No node releases anything until an administrator
+/// accepts this.
 public struct LedgerHold: Sendable, Equatable {
     public enum Kind: String, Sendable, CaseIterable {
-        /// The node's chain is gone, and its HSM token has an audit key or a head of it.
+        /// The node's chain is gone, but its HSM token has the chain's audit key or head.
         case lost
-        /// The chain ends before what is remembered.
+        /// The chain ends before the remembered record.
         case rolledBack = "rolled_back"
-        /// The chain has another record in the place of the one that is remembered.
+        /// The chain has another record with the remembered record's sequence.
         case forked
-        /// The ledger's file is a backup, or was restored from one, whatever the HSM token remembers.
+        /// The ledger's file is a backup or was restored from one. What the HSM token remembers does not matter.
         case restored
     }
 
-    /// What a node has found.
+    /// The details of what a node found.
     public struct Finding: Sendable, Equatable {
         public let kind: Kind
-        /// Where the node's chain ends in the ledger; 0 for none.
+        /// The last sequence of the node's chain in the ledger; 0 if there is none.
         public let ledgerSequence: Int
-        /// What is remembered; nil where there is only an audit key.
+        /// The remembered record; nil if only an audit key is remembered.
         public let remembered: RememberedEnd?
-        /// The audit key that would be taken over from a lost ledger.
+        /// The audit key to take over from a lost ledger.
         public let keyId: AuditDigest?
 
         public init(kind: Kind, ledgerSequence: Int, remembered: RememberedEnd?, keyId: AuditDigest? = nil) {
@@ -34,11 +35,11 @@ public struct LedgerHold: Sendable, Equatable {
         }
     }
 
-    /// A record of the chain that is known outside the ledger.
+    /// A record of the chain that is remembered outside the ledger.
     public struct RememberedEnd: Sendable, Equatable {
         public let sequence: Int
         public let hash: AuditDigest
-        /// When it was sealed; nil for what only a process remembers.
+        /// The time when the record was sealed; nil if only a process remembers it.
         public let time: AuditTime?
 
         public init(sequence: Int, hash: AuditDigest, time: AuditTime?) {
@@ -54,9 +55,9 @@ public struct LedgerHold: Sendable, Equatable {
 
     public let node: String
     public let finding: Finding
-    /// By the ledger's clock, in whole milliseconds: with the node it names this hold.
+    /// The time by the ledger's clock, in whole milliseconds. Together with the node it identifies this hold.
     public let foundAt: Date
-    /// On which node it was accepted; nil: nothing is released.
+    /// The node on which the hold was accepted; nil if it is not accepted, and nothing is released.
     public let acceptedOn: String?
 
     public init(node: String, finding: Finding, foundAt: Date, acceptedOn: String? = nil) {
@@ -67,30 +68,32 @@ public struct LedgerHold: Sendable, Equatable {
     }
 }
 
-/// Whether the ledger may release, as all nodes see it.
+/// The ledger's permission to release, as all nodes see it.
 public struct LedgerReleaseStatus: Sendable, Equatable {
-    /// Those that nobody has accepted, by their nodes' names: while there is one, nothing is released on any node.
+    /// Holds that are not accepted, ordered by node. While there is one, no node releases anything.
     public var holds: [LedgerHold] = []
-    /// This node's own hold, once it was accepted on another node, until this one has taken it up.
+    /// This node's own hold after it was accepted on another node, until this node has taken that up.
     public var accepted: LedgerHold?
-    /// Whether this node has compared on the present server.
+    /// True if this node has compared its chain on the present server.
     public var hasCompared = true
-    /// Live nodes that have not compared on the present server yet: nothing is released before. This one may be among them.
+    /// Live nodes, possibly including this one, that have not compared on the present server yet. Nothing is released
+    /// before they have.
     public var comparing: [String] = []
-    /// Whether the present server is another than the one on which all have compared.
+    /// True if the present server is not the one on which all nodes have compared.
     public var isServerChanged = false
-    /// Nodes with a signing-time window that is off, or that have not told theirs: no restored ledger is accepted meanwhile.
+    /// Nodes with a signing-time window that is off or not reported yet. No restored ledger is accepted while there are
+    /// any.
     public var unboundedNodes: [String] = []
 
     public init() {}
 
-    /// Why nothing is released; nil when that is not so.
+    /// The reason why nothing is released; nil if releases are permitted.
     public var obstacle: String? {
         if !holds.isEmpty {
             let found = holds.map { hold in "on \(hold.node): \(hold.finding.sentence)" }.joined(separator: " ")
-            return "A node has found the ledger behind what it remembers, so nothing is released on any node. Found "
-                + "\(found) It may have forgotten released transactions and suspended or compromised keys. Put the right "
-                + "ledger back, or take this one into service knowingly (accept-restore)."
+            return "The ledger does not match what a node remembers of it, so nothing is released on any node. Found "
+                + "\(found) The ledger may lack released transactions and suspended or compromised keys. Restore the right "
+                + "ledger, or take this one into service knowingly (accept-restore)."
         }
         guard isServerChanged else { return nil }
         return "The ledger is on another server than before, or on one that was promoted or restored, so nothing is "
@@ -100,48 +103,49 @@ public struct LedgerReleaseStatus: Sendable, Equatable {
 }
 
 extension LedgerHold.Finding {
-    /// Ends with a full stop.
+    /// A description of the finding, ending with a full stop.
     public var sentence: String {
         let known = remembered.map { end in
             "record \(end.sequence)" + (end.time.map { " of \($0.text)" } ?? "")
         }
         return switch kind {
-        case .lost: "no record of its own, and its HSM token remembers \(known ?? "an audit key")."
-        case .rolledBack: "its record ends with \(ledgerSequence), and \(known ?? "a later one") is remembered."
-        case .restored: "a backup in the ledger's place, which ends with record \(ledgerSequence)."
-        case .forked: "another record in the place of \(known ?? "the one that is remembered")."
+        case .lost: "no record of its own, although its HSM token remembers \(known ?? "an audit key")."
+        case .rolledBack: "its last record is \(ledgerSequence), although \(known ?? "a later one") is remembered."
+        case .restored: "a backup in place of the ledger, with \(ledgerSequence) as its last record."
+        case .forked: "another record in place of \(known ?? "the remembered one")."
         }
     }
 }
 
 extension AdministrativeChange {
-    /// A ledger that is older than what is remembered goes on in service.
+    /// Takes a ledger that is older than what is remembered into service.
     ///
-    /// The change's record of ``AuditChain/AuditEvent/ledgerAcceptRestore(_:)`` gets the fence: payment tokens that were signed
-    /// before it are refused from then on where no claim is found, on every node. It stands the widest signing-time window of
-    /// any node behind the acceptance, by the ledger's clock: what was released and forgotten was claimed before, and signed no
-    /// later than a window after its claim.
+    /// The change's record of ``AuditChain/AuditEvent/ledgerAcceptRestore(_:)`` gets the fence. From then on every node
+    /// refuses payment tokens that were signed before the fence and have no claim. The fence is the acceptance time, by
+    /// the ledger's clock, plus the widest signing-time window of any node. A forgotten release was claimed before the
+    /// acceptance, and signed at most one window after its claim.
     public enum Restore: Sendable, Equatable {
-        /// All holds end, which must be just these.
+        /// Ends all holds, which must be exactly these.
         ///
         /// - Parameters:
-        ///   - newestRelease: that is known of, by the ledger or by what is remembered outside it: where the clock is behind it,
-        ///     the fence stands a window behind this.
-        ///   - approval: that permits it; nil where one person may.
+        ///   - newestRelease: the latest release known to the ledger or remembered outside it. If the clock is earlier,
+        ///     the fence is this time plus the window.
+        ///   - approval: the approval that permits it; nil if one person may accept.
         case accept([LedgerHold], newestRelease: Date?, approval: ApprovalIdentifier?)
-        /// This node takes up what was accepted on another one. The fence stands already.
+        /// Takes up an acceptance from another node, which has set the fence.
         case takeUp
     }
 }
 
-/// Payment tokens that were signed too early to be claimed anew. Times are in milliseconds, ``StoredTime``.
+/// The signing times before which a payment token cannot be claimed for the first time. Times are in milliseconds
+/// (``StoredTime``).
 struct ReleaseLimits: Sendable, Equatable {
-    /// Claims of payment tokens that were signed before this may be pruned.
+    /// Claims of payment tokens signed before this time may be pruned.
     var forgottenBefore: Int64?
-    /// Claims of payment tokens that were signed before this may be lost with what a restore forgot.
+    /// Claims of payment tokens signed before this time may be missing from a restored ledger.
     var restoreFence: Int64?
 
-    /// Behind the widest window after the acceptance, in whole seconds, as answers and records have it.
+    /// Returns the acceptance time plus the widest window, rounded up to whole seconds, as answers and records show it.
     static func fence(acceptedAt now: Date, newestRelease: Date?, widestWindow: Duration) -> Int64 {
         let from = min(max(now, newestRelease ?? now), AuditTime.latest.date)
         return Int64((from.timeIntervalSince1970 + widestWindow / .seconds(1)).rounded(.up)) * 1000

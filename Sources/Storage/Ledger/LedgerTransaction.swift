@@ -6,48 +6,49 @@ import KeyTypes
 import MerchantKeys
 import PaymentToken
 
-/// The part of an engine's transaction that administrative work needs. Its decisions are in the extension, and are the same for
-/// every engine.
+/// The part of an engine's transaction that administrative work needs. The extension decides, in the same way for every
+/// engine.
 protocol LedgerTransaction: AnyObject, StoredQueries {
     var node: AuditNode { get }
 
-    /// The end of a SELECT that keeps the rows as they are until the transaction ends.
+    /// The end of a SELECT that locks the rows until the transaction ends.
     static var rowLock: String { get }
 
-    /// Makes the chain's next line and stores it with the transaction.
+    /// Makes the next line of the chain and stores it in the transaction.
     func append(_ record: AuditRecord) throws -> AuditLine
 
-    /// Removes approvals that have ended: those that could not be decided since `time`, and of the others the oldest beyond `count`.
+    /// Removes ended approvals that could not have been decided since `time`, and of the other ended ones the oldest
+    /// beyond `count`.
     ///
-    /// - Returns: how many there were.
+    /// - Returns: the number of removed approvals.
     func forgetApprovals(expiredBefore time: Date, keeping count: Int) throws -> Int
 
-    /// - Returns: how many records were removed.
+    /// - Returns: the number of removed records.
     func removeArchivedRecords(limit: Int) throws -> Int
 
-    /// - Parameter sequence: of the record of it, which is written with this transaction.
+    /// - Parameter sequence: the archive's record, written in this transaction.
     func store(_ archive: RecordArchive, recordedAs sequence: Int) throws
 
-    /// From when on payment tokens are served at the earliest after a clock was accepted, in milliseconds; nil where the daemon's own
-    /// clock and windows decide alone.
+    /// Returns the earliest time, in milliseconds, from which payment tokens are served after a clock was accepted. Nil
+    /// if only the daemon's own clock and windows decide.
     func earliestServed() throws -> Int64?
-    /// - Parameter sequence: of the acceptance's own record, the first that counts for the newest time from then on.
+    /// - Parameter sequence: the record of the acceptance, from which on records count for the newest time.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int) throws
 
-    /// The fence of an acceptance at `now`, in milliseconds.
+    /// Returns the fence for an acceptance at `now`, in milliseconds.
     ///
     /// - Throws: `windowOff`.
     func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64
-    /// Ends holds and sets the fence.
+    /// Ends the holds and sets the fence.
     ///
-    /// - Parameter sequence: of the record of it, which is written with this transaction.
+    /// - Parameter sequence: the record of the restore, written in this transaction.
     func carryOut(_ restore: AdministrativeChange.Restore, fence: Int64?, recordedAs sequence: Int) throws
 }
 
 extension LedgerTransaction {
     private var records: RecordStatements { RecordStatements(node: node) }
 
-    /// The approval's step, the key's record and the records of both together.
+    /// Makes the approval's step and the key changes, and writes their records.
     func perform(_ change: AdministrativeChange) throws -> [AuditLine] {
         let known = try change.key.flatMap { try KeyRecordRow.find($0.publicKeyHash, self) }
         if let step = change.approval { try take(step, at: change.at) }
@@ -111,7 +112,7 @@ extension LedgerTransaction {
             record.event = .ledgerAcceptClock(clock)
         }
         if case .keyStateChange(var stateChange) = record.event {
-            // What the state really was, not what the caller saw a moment ago.
+            // The state in this transaction, not the one that the caller read earlier.
             stateChange.from = known.flatMap { AuditKeyState(rawValue: $0.state.rawValue) }
             record.event = .keyStateChange(stateChange)
         }
@@ -167,9 +168,9 @@ extension LedgerTransaction {
             [.text(status.rawValue), .integer(Int64(person.uid)), .time(now), .bytes(identifier.bytes)])
     }
 
-    /// Ends what was not decided in time, each with its record.
+    /// Ends approvals that were not decided in time, and writes a record for each.
     ///
-    /// - Returns: how many there were.
+    /// - Returns: the number of ended approvals.
     func expireApprovals(at now: Date) throws -> Int {
         let overdue = try ApprovalRow.overdue(at: now, lock: Self.rowLock, self)
         for approval in overdue {
@@ -194,7 +195,7 @@ extension LedgerTransaction {
             """, [.text(node.name), .bytes(identifier), .time(now)])
     }
 
-    /// - Returns: the record's line; nil without one, and when the key is confirmed already.
+    /// - Returns: the record's line; nil without a record, and if the key is already confirmed.
     func confirmAuditKey(
         _ identifier: [UInt8], _ publicKey: [UInt8], recording record: AuditRecord?
     ) throws -> AuditLine? {
@@ -217,7 +218,7 @@ extension LedgerTransaction {
         guard checkpoint.node == node, try records.hash(of: checkpoint.sequence, self) == checkpoint.hash else {
             throw LedgerFailure.foreignCheckpoint
         }
-        // There may be one of its sequence.
+        // The sequence may already have an audit checkpoint.
         try run(
             """
             INSERT INTO checkpoint (node, sequence, time, line) VALUES ($1, $2, $3, $4)

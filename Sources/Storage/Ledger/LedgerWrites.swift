@@ -9,7 +9,7 @@ typealias LedgerCall<Answer: Sendable> = Call<Answer, LedgerFailure>
 extension CommitQueue where Write.Failure == LedgerFailure {
     /// The queue of a ledger's writes, in which the notes are audit records.
     ///
-    /// - Parameter recording: a write of a record that no caller waits for.
+    /// - Parameter recording: makes the write of a record that no caller waits for.
     convenience init(
         capacity: Int, deadlines: LedgerDeadlines, releases: ReleasesUnderWay,
         observe: @escaping @Sendable (LedgerEvent) -> Void,
@@ -27,11 +27,11 @@ extension CommitQueue where Write.Failure == LedgerFailure {
     }
 }
 
-/// How many releases are on their way to the ledger: what they are for is with the HSM or has just come back.
+/// Counts the releases that will soon reach the ledger: their work is with the HSM or has just returned.
 ///
-/// A commit costs the same for one release as for many. Under load the next ones are there within a moment, so the writer
-/// waits for them: for 40 µs each, which is less than a tenth of what each has waited for the HSM already, and 5 ms
-/// at most. A release that is alone waits for nobody.
+/// A commit costs the same for one release as for many. Under load the next releases arrive within a moment, so the
+/// writer waits for them. It waits 40 µs for each, less than a tenth of what each has already waited for the HSM, and 5
+/// ms at most. A single release waits for no other.
 public final class ReleasesUnderWay: Sendable {
     private static let moment = Duration.microseconds(40)
     private static let longest = Duration.milliseconds(5)
@@ -40,12 +40,12 @@ public final class ReleasesUnderWay: Sendable {
 
     public init() {}
 
-    /// To be followed by ``end()``, whatever becomes of it.
+    /// Counts a release; ``end()`` must follow, also after a failure.
     public func begin() { count.add(1, ordering: .relaxed) }
 
     public func end() { count.subtract(1, ordering: .relaxed) }
 
-    /// - Parameter waiting: how many writes wait for the writer; releases among them do not come again.
+    /// - Parameter waiting: the number of writes queued for the writer. Releases among them have already arrived.
     @Sendable func worthWaiting(with waiting: Int) -> Duration? {
         let others = count.load(ordering: .relaxed) - waiting
         guard waiting > 0, others > 0 else { return nil }
@@ -53,10 +53,10 @@ public final class ReleasesUnderWay: Sendable {
     }
 }
 
-/// Where the chain ended when this process last wrote: one head, or two when it is not known whether a commit took place.
+/// The end of the chain after this process's last write: one head, or two if a commit's outcome is unknown.
 ///
-/// Nobody else writes, so the chain ends there still when the next transaction begins. Where it does not, another
-/// program has changed the ledger or copied an older one over it, and with the records claims may be gone.
+/// There is no other writer, so the next transaction must find the chain ending there. If it does not, another program
+/// has changed the ledger or replaced it with an older copy. Claims may then be gone along with the records.
 final class LastWrittenHead: Sendable {
     /// Empty until the first commit.
     private let ends = Mutex<[ChainHead]>([])
@@ -65,19 +65,19 @@ final class LastWrittenHead: Sendable {
         self.ends.withLock { $0 = ends }
     }
 
-    /// The end of what is known to be written; nil before the first commit.
+    /// The last end known to be written; nil before the first commit.
     var known: ChainHead? { ends.withLock { $0.first } }
 
-    /// Whether the chain may end there.
+    /// Returns true if the chain may end there.
     func permits(_ head: ChainHead) -> Bool { ends.withLock { $0.isEmpty || $0.contains(head) } }
 
-    /// - Returns: `head`, when the chain may end there.
+    /// Returns `head` if the chain may end there, and throws otherwise.
     func checked(_ head: ChainHead) throws(LedgerFailure) -> ChainHead {
         guard permits(head) else {
             throw .unavailable(
                 reason: "Its audit record does not end where this process left it: another program changed the ledger, "
-                    + "or copied an older one over it, so nothing is written. Stop the daemon, and put back the ledger "
-                    + "as it was; the next start compares it with the HSM token.")
+                    + "or replaced it with an older copy, so nothing is written. Stop the daemon and restore the right "
+                    + "ledger; the next start compares it with the HSM token.")
         }
         return head
     }

@@ -1,26 +1,27 @@
 import AuditChain
 import Foundation
 
-/// Why a part of the record was not archived.
+/// The reason why records were not archived.
 public enum ArchiveConflict: Error, Sendable, Equatable, CustomStringConvertible {
-    /// It does not begin behind the archive before.
+    /// The archive does not begin after the previous one.
     case notNext(expected: Int)
-    /// The ledger does not hold its last record with that hash, or no checkpoint seals it.
+    /// The ledger does not contain the archive's last record with that hash, or no audit checkpoint seals it.
     case unsealed
 
     public var description: String {
         switch self {
-        case .notNext(let expected): "The next archive of this record begins with record \(expected)."
-        case .unsealed: "An archive ends with a record of this ledger that a checkpoint seals."
+        case .notNext(let expected): "The archive must begin with record \(expected), after the last archive."
+        case .unsealed: "The archive does not end with a record of this ledger that a checkpoint seals."
         }
     }
 }
 
 extension LedgerTransaction {
-    /// Records an archive, and what stands in the ledger beside the record and is checked against it.
+    /// Records an archive, together with the key states that the ledger keeps outside the record and that are checked
+    /// against it.
     func take(_ archive: RecordArchive, at now: Date) throws -> [AuditLine] {
         let records = RecordStatements(node: node)
-        // Sealed or not.
+        // The last archived record, whether its archive is sealed or not.
         let last = Int(try number("SELECT max(last) FROM archive WHERE node = $1", [.text(node.name)]) ?? 0)
         guard archive.first == last + 1 else {
             throw LedgerFailure.archive(.notNext(expected: last + 1))

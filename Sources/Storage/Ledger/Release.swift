@@ -11,25 +11,27 @@ import Synchronization
 /// A request to release one transaction's payment data to one caller.
 public struct Release: Sendable {
     public let transactionId: TransactionIdentifier
-    /// The merchant key that opened it; its state is checked in the same transaction as the claim.
+    /// The merchant key that decrypted the payment token. Its state is checked in the claim's transaction.
     public let publicKeyHash: PublicKeyHash
     /// The caller's name from the access rules.
     public let caller: String
-    /// SHA-256 of the caller's reference, 32 bytes; nil without one, and then no repeat is possible.
+    /// SHA-256 of the caller's reference, 32 bytes. Nil without a reference; a repeat is then impossible.
     public let referenceDigest: [UInt8]?
-    /// SHA-256 of the token's signed content, 32 bytes.
+    /// SHA-256 of the payment token's signed content, 32 bytes.
     public let contentDigest: [UInt8]
-    /// Which attempt of the caller's this is and after which others it may follow; nil where the caller does not say, and then
-    /// it may follow any.
+    /// The name of the caller's attempt, and the attempts that it may follow. Nil if the caller names none; it may then
+    /// follow any.
     public let named: NamedAttempt?
-    /// 16 bytes that no other release has, so that a commit whose acknowledgement got lost can be read back (``StoredAttempt``).
+    /// 16 bytes unique to this release, by which a commit with a lost acknowledgement can be read back
+    /// (``StoredAttempt``).
     let attempt: [UInt8]
     public let at: Date
-    /// When Apple signed the token. Where claims of tokens as old as this have been pruned or lost, it is
-    /// ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)`` when no claim is found. Nil for one that is known to be younger.
+    /// The time when Apple signed the payment token. If claims from that time have been pruned or lost and no claim is
+    /// found, the verdict is ``ReleaseVerdict/forgotten(before:)`` or ``ReleaseVerdict/beforeRestore(until:)``. Nil if
+    /// the payment token is known to be younger.
     public var signedAt: Date?
-    /// False when the token's signing time lies outside the window: then a repeat is decided as ever, and a transaction
-    /// that is not known is not claimed but ``ReleaseVerdict/replayed``.
+    /// False if the signing time is outside the window. A repeat is then decided as usual, and an unknown transaction
+    /// is not claimed: the verdict is ``ReleaseVerdict/replayed``.
     public var allowsFirstRelease = true
 
     public init(
@@ -46,14 +48,14 @@ public struct Release: Sendable {
         self.at = at
     }
 
-    /// How often a released transaction can be released again. Each repeat is an operation of the HSM, so a caller that
-    /// repeats for ever would take the HSM from the others; a backend that looks for a lost answer needs a few.
+    /// The most repeats of a released transaction. Each repeat is an HSM operation, so a caller that repeats for ever
+    /// would take capacity from the others. A backend that recovers a lost answer needs a few.
     public static let mostRepeats = 100
 
-    /// 16 bytes from the system's generator.
+    /// Returns 16 bytes from the system's random number generator.
     public static func randomIdentifier() -> [UInt8] { random(words: 2) }
 
-    /// 8 bytes a word. One call of the system for each, not eight.
+    /// Returns 8 random bytes for each word, with one system call per word instead of eight.
     static func random(words: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         return (0..<words).map { _ in generator.next() }.flatMap { (word: UInt64) in
@@ -62,11 +64,11 @@ public struct Release: Sendable {
     }
 }
 
-/// A verdict, and where it is recorded.
+/// A verdict, with the sequence of its audit record.
 public struct Recorded<Verdict: Sendable & Equatable>: Sendable, Equatable {
     public let verdict: Verdict
-    /// The audit record's sequence in this node's chain; nil when none was asked for, and for a refusal whose record
-    /// could not be written. Whoever asked notes that, ``AuditTrail/note(_:)``.
+    /// The audit record's sequence in this node's chain. Nil if no record was requested, and for a refusal whose record
+    /// could not be written; the caller then uses ``AuditTrail/note(_:)``.
     public let sequence: Int?
 
     public init(_ verdict: Verdict, sequence: Int?) {
@@ -77,36 +79,36 @@ public struct Recorded<Verdict: Sendable & Equatable>: Sendable, Equatable {
 
 public typealias RecordedVerdict = Recorded<ReleaseVerdict>
 
-/// What became of a ``Release``.
+/// The verdict on a ``Release``.
 public enum ReleaseVerdict: Sendable, Equatable {
-    /// The claim is new and durable: release.
+    /// The claim is new and durable; release the payment data.
     case released
-    /// The same caller asks again in time, with the same reference and for the same signed content: release again.
+    /// A repeat in time by the same caller, with the same reference and the same signed content; release again.
     case repeated
-    /// Released before, and this is no repeat.
+    /// The transaction was released before, and this is not a repeat.
     case replayed
-    /// The ledger has no record of the key, or its state does not decrypt. Nothing was claimed.
+    /// The ledger has no record of the key, or the key's state does not permit decryption. Nothing was claimed.
     case keyNotActive
-    /// It would be a repeat, but there were ``Release/mostRepeats`` of them already.
+    /// A repeat, but ``Release/mostRepeats`` were already released.
     case repeatedTooOften
-    /// It would be a repeat, but the last release was by an attempt that it does not name (``NamedAttempt/after``).
+    /// A repeat, but the last release was by an attempt that this one does not name (``NamedAttempt/after``).
     case releasedByOther
-    /// There is no claim, and there may have been one: claims of payment tokens that were signed before this time are forgotten.
+    /// No claim was found, but one may have existed: claims of payment tokens signed before this time are forgotten.
     case forgotten(before: Date)
-    /// There is no claim, and there may have been one: a restored ledger was accepted, and payment tokens that were signed
-    /// before this time may have been released by what it does not know.
+    /// No claim was found, but one may have existed: a restored ledger was accepted. Payment tokens signed before this
+    /// time may have a release that it lacks.
     case beforeRestore(until: Date)
-    /// Nothing is released on any node at present (``LedgerReleaseStatus``).
+    /// No node releases anything at present (``LedgerReleaseStatus``).
     case held
 }
 
-/// Whether a ``Release`` would be a repeat: its transaction was released before, to this caller, and may be again.
+/// The possibility of a repeat: the transaction was released to this caller before and may be released again.
 public enum Repeatability: Sendable, Equatable {
     case no
     case yes
-    /// It would be, but there were ``Release/mostRepeats`` of them already.
+    /// A repeat, but ``Release/mostRepeats`` were already released.
     case tooOften
-    /// It would be, but the last release was by an attempt that it does not name.
+    /// A repeat, but the last release was by an attempt that this one does not name.
     case byOther
 
     var verdict: ReleaseVerdict {
@@ -119,24 +121,23 @@ public enum Repeatability: Sendable, Equatable {
     }
 }
 
-/// What a store holds of a transaction that was released. Every engine decides by it whether a further ``Release`` is a
-/// repeat.
+/// A stored claim of a released transaction. Every engine uses it to decide if a further ``Release`` is a repeat.
 struct Claim: Sendable {
     let caller: String
     let referenceDigest: [UInt8]?
     let contentDigest: [UInt8]
-    /// The attempt that made it, and the last one that was released as its repeat.
+    /// The attempt that made the claim, followed by the attempt of the last released repeat.
     let attempt: [UInt8]
     var repeatAttempt: [UInt8]?
-    /// In milliseconds, ``StoredTime``.
+    /// The time of the claim in milliseconds (``StoredTime``).
     let claimedAt: Int64
     var repeats: Int
 
-    /// True if there is no further repeat.
+    /// True if no further repeat is possible.
     var isUsedUp: Bool { repeats >= Release.mostRepeats }
 
-    /// A repeat has the same caller, the same reference and the same signed content, and comes at most `repeatFor` after
-    /// the claim. One that is named also says after which attempt it comes.
+    /// Returns the repeatability. A repeat has the same caller, reference and signed content, and comes at most
+    /// `repeatFor` after the claim. A named repeat must also name the attempt that it follows.
     func repeatability(of release: Release, within repeatFor: Duration) -> Repeatability {
         guard repeatFor > .zero, let referenceDigest, referenceDigest == release.referenceDigest,
             caller == release.caller, contentDigest == release.contentDigest,
@@ -149,13 +150,13 @@ struct Claim: Sendable {
     private func follows(_ release: Release) -> Bool {
         guard let named = release.named else { return true }
         let last = repeatAttempt ?? attempt
-        // Its own commit, which was not acknowledged, is no other attempt's.
+        // The release's own commit, not acknowledged before, is not another attempt.
         if last == release.attempt { return true }
         return StoredAttempt.name(in: last).map(named.after.contains) ?? false
     }
 }
 
-/// What of a merchant key's record decides whether it may be used.
+/// The part of a merchant key's record that decides on its use.
 struct KeyEligibility: Sendable {
     let use: KeyUse
     let state: KeyState
@@ -171,9 +172,9 @@ struct KeyEligibility: Sendable {
 }
 
 extension Release {
-    /// Why a transaction that is not claimed must not be claimed now; nil when it may.
+    /// Returns the reason why an unclaimed transaction must not be claimed now; nil if it may.
     ///
-    /// - Parameter limits: asked for only where they count.
+    /// - Parameter limits: called only if the limits matter.
     func refusalOfFirstRelease(_ limits: () throws -> ReleaseLimits) rethrows -> ReleaseVerdict? {
         guard allowsFirstRelease else { return .replayed }
         guard let signedAt else { return nil }
@@ -187,7 +188,7 @@ extension Release {
 }
 
 extension Release {
-    /// The refusal that it meets now; nil when it would be released.
+    /// Returns the refusal that the release would get now; nil if it would be released.
     func refusal(
         _ key: KeyEligibility?, _ claim: Claim?, within repeatFor: Duration, _ limits: ReleaseLimits
     ) -> ReleaseVerdict? {
@@ -199,9 +200,9 @@ extension Release {
 }
 
 extension ReleaseVerdict {
-    /// True if there is no further repeat.
+    /// Returns true if no further repeat is possible.
     ///
-    /// - Parameter isUsedUp: of the claim, after this verdict; asked for only where it counts.
+    /// - Parameter isUsedUp: returns whether the claim is used up after this verdict; called only if it matters.
     func isLast(_ isUsedUp: () throws -> Bool) rethrows -> Bool {
         switch self {
         case .repeated: try isUsedUp()
@@ -210,7 +211,7 @@ extension ReleaseVerdict {
         }
     }
 
-    /// The outcome as a record and the caller have it.
+    /// The outcome for the audit record and the caller.
     var outcome: AuditOutcome {
         switch self {
         case .released: .ok
@@ -223,27 +224,28 @@ extension ReleaseVerdict {
     }
 }
 
-/// The decision of a store's transaction.
+/// A decision made in a store's transaction.
 struct Decision<Verdict: Sendable>: Sendable {
     let verdict: Verdict
     let line: AuditLine?
-    /// There is no further repeat of this transaction.
+    /// True if no further repeat of the transaction is possible.
     var isUsedUp = false
 }
 
 typealias ReleaseDecision = Decision<ReleaseVerdict>
 
-/// Transactions whose repeats are used up, as far as this process has seen it happen: whoever goes on repeating one is
-/// refused before the HSM is asked, without a look into the database for all other requests.
+/// Transactions whose repeats were used up while this process ran. A caller that keeps repeating one is refused before
+/// the HSM is asked, and other requests need no extra database read.
 final class UsedUpRepeats: Sendable {
     private struct State {
         var known: Set<TransactionIdentifier> = []
-        /// In the order in which they came; the oldest is forgotten first.
+        /// The transactions in the order of insertion; the oldest is forgotten first.
         var order: [TransactionIdentifier] = []
         var next = 0
     }
 
-    /// A million repeats fill it. One that is forgotten costs one more operation of the HSM, and is known again.
+    /// The most transactions to remember; a million repeats fill it. A forgotten transaction costs one more HSM
+    /// operation, and is then remembered again.
     private let capacity: Int
     private let state = Mutex(State())
 
@@ -269,13 +271,12 @@ final class UsedUpRepeats: Sendable {
     }
 }
 
-/// The caller's own name for one request to release: 8 bytes, not all of them zero, which the caller takes at random for each
-/// request and uses once.
+/// The caller's name for one release request: 8 bytes, not all zero, chosen at random for each request and used once.
 public struct AttemptName: Sendable, Hashable {
-    /// Of the 8 bytes as a big-endian number; never zero.
+    /// The 8 bytes as a big-endian number; never zero.
     private let number: UInt64
 
-    /// Nil unless `text` is 16 lower-case hexadecimal digits, and not all of them zero.
+    /// Parses 16 lower-case hexadecimal digits; nil for any other text and for zero.
     public init?(hex text: String) {
         guard let bytes = Hexadecimal.decode(lowerCase: text), bytes.count == Self.length else { return nil }
         self.init(bytes: bytes)
@@ -292,14 +293,15 @@ public struct AttemptName: Sendable, Hashable {
     }
 }
 
-/// What a caller says of a request: its name, and after the release of which other attempts it may be released too.
+/// A request's name, and the names of the attempts that it may follow.
 ///
-/// A caller cannot know whether an earlier attempt of its own, whose answer got lost, was released; and after its own store was
-/// restored from a copy it does not know of all its attempts. So it says beforehand which attempts it knows of, and that it has
-/// made certain that none of them led to a payment. A transaction whose last release was by any other attempt is not released.
+/// A caller whose answer got lost cannot know whether that attempt was released. After a restore of its own store from
+/// a copy, it does not even know all its attempts. It therefore names in advance the attempts that it knows, and
+/// asserts that none of them led to a payment. A transaction whose last release was by any other attempt is not
+/// released.
 public struct NamedAttempt: Sendable {
     public let name: AttemptName
-    /// Those of which the caller knows that they led to no payment. At most a hundred (`DecryptRequest.mostAfter`).
+    /// The attempts that, as the caller knows, led to no payment. At most a hundred (`DecryptRequest.mostAfter`).
     public let after: [AttemptName]
 
     public init(_ name: AttemptName, after: [AttemptName] = []) {
@@ -308,18 +310,18 @@ public struct NamedAttempt: Sendable {
     }
 }
 
-/// What a claim keeps of an attempt: 16 bytes, of which the first 8 are its name, or zeros where the caller named none, and the
-/// others come from the system's generator. By all 16 a release is found again whose commit was not acknowledged, and callers
-/// that name two attempts alike do not make them one.
+/// The 16 bytes that a claim keeps of an attempt. The first 8 are its name, or zeros if the caller gave none; the
+/// others are random. All 16 identify a release whose commit was not acknowledged, so two attempts with the same name
+/// remain distinct.
 ///
-/// A version that knew no names wrote 16 random bytes. Their first 8 are a name that no caller has given: a named attempt never
-/// follows such a release.
+/// Versions without names wrote 16 random bytes. Their first 8 match no name that a caller gave, so a named attempt
+/// never follows such a release.
 enum StoredAttempt {
     static func make(_ name: AttemptName?) -> [UInt8] {
         guard let name else { return [UInt8](repeating: 0, count: AttemptName.length) + Release.random(words: 1) }
         return name.bytes + Release.random(words: 1)
     }
 
-    /// The caller's name in them; nil where it named none.
+    /// Returns the caller's name for the attempt; nil if it gave none.
     static func name(in stored: [UInt8]) -> AttemptName? { AttemptName(bytes: stored.prefix(AttemptName.length)) }
 }

@@ -3,9 +3,9 @@ public import Foundation
 public import PaymentToken
 import Refusals
 
-/// A signature that an identity key has made and that has not been given away.
+/// A signature that an identity key has made and that has not left the process.
 public struct SignatureUse: Sendable, Equatable {
-    /// Its state is checked in the same transaction as the record.
+    /// The identity key. Its state is checked in the record's transaction.
     public let publicKeyHash: PublicKeyHash
     public let at: Date
 
@@ -15,16 +15,17 @@ public struct SignatureUse: Sendable, Equatable {
     }
 }
 
-/// What became of a ``SignatureUse``.
+/// The verdict on a ``SignatureUse``.
 public enum SignatureVerdict: Sendable, Equatable {
-    /// Give it away.
+    /// The signature may leave.
     case granted
-    /// The ledger has no record of the key, or it is no identity key, or not active. The signature must not leave.
+    /// The ledger has no record of the key, or the key is not an identity key or not active. The signature must not
+    /// leave.
     case keyNotActive
-    /// Nothing leaves on any node at present (``LedgerReleaseStatus``).
+    /// No signature leaves on any node at present (``LedgerReleaseStatus``).
     case held
 
-    /// The outcome as a record and the caller have it.
+    /// The outcome for the audit record and the caller.
     var outcome: AuditOutcome {
         switch self {
         case .granted: .ok
@@ -39,6 +40,6 @@ public typealias RecordedSignature = Recorded<SignatureVerdict>
 typealias SignatureDecision = Decision<SignatureVerdict>
 
 extension SignatureUse {
-    /// - Parameter key: as the ledger has it; nil when it does not know the key.
+    /// - Parameter key: the key as the ledger has it; nil if the ledger does not know it.
     func verdict(_ key: KeyEligibility?) -> SignatureVerdict { key?.signs(at: at) == true ? .granted : .keyNotActive }
 }

@@ -271,7 +271,7 @@ struct LifecycleTranscripts {
 
     @Test("refuses an invalid decision in one sentence; an invalid approval name is wrong usage")
     func noDecision() async throws {
-        let sentence = "Who asked for an operation cannot approve it; a second person must."
+        let sentence = "The person who requested an operation cannot approve it; a second person must."
         let daemon = try await FakeDaemon([
             "POST /v1/approvals/\(Self.approval)": .refusal(409, "approval_invalid", sentence)
         ])

@@ -33,7 +33,7 @@ struct TwoPersonTests {
             let used = try await daemon.harness.paytokenctl(words(files, ["--approval", approval]), as: who.identity)
             #expect(used.status == 1 && used.error.hasPrefix("approval_invalid: \(sentence)"), "\(used)")
         }
-        try await use(files, as: .alice, saying: "It is not approved yet")
+        try await use(files, as: .alice, saying: "The operation is not approved yet")
         let alone = try await daemon.run(.alice, "approval", "approve", approval)
         #expect(alone.status == 1 && alone.error.contains("a second person must"), "\(alone)")
         let approved = try await daemon.run(.bob, "approval", "approve", approval)
@@ -41,7 +41,7 @@ struct TwoPersonTests {
         #expect(try await daemon.decrypt(merchant).code == "unknown_public_key_hash")
         // Bob has the approval's name, and his own files.
         try await use(try merchant.files(for: .bob), as: .bob, saying: "Only the person who asked")
-        try await use(substitutes, as: .alice, saying: "The approval was given for another operation or other")
+        try await use(substitutes, as: .alice, saying: "The approval was given for another operation, for other")
         let done = try await daemon.harness.paytokenctl(
             words(files, ["--approval", approval]), as: Staff.alice.identity)
         #expect(done.status == 0, "\(done)")

@@ -120,7 +120,7 @@ struct OlderLedgerTests {
         try await here.apply(approve(open[0]))
         let conflict = ApprovalConflict.requestersAccountUnknown(node: "node-1")
         await #expect(throws: LedgerFailure.approval(conflict)) { try await there.apply(approve(open[1])) }
-        #expect("\(conflict)".contains("withdraw it and ask again"))
+        #expect("\(conflict)".contains("withdraw it and request it again"))
         let alice = PersonIdentities(uid: 1001, account: "alice")
         try await here.apply(
             AdministrativeChange(at: now, approval: .withdraw(open[1].identifier, by: alice), records: []))
