@@ -6,16 +6,16 @@ import Synchronization
 extension SQLiteLedger {
     public var file: SQLiteLedger? { self }
 
-    /// Bytes that are free for the daemon's account on the file system of the ledger's file.
+    /// Returns the bytes that are free for the daemon's account on the file system of the ledger's file.
     ///
-    /// - Throws: `unavailable`, also while an earlier question has no answer: a disk that hangs keeps one thread, not one for each
-    ///   question; `timedOut`.
+    /// - Throws: `timedOut`, and `unavailable`, also while an earlier call has no answer. A disk that hangs thus blocks
+    ///   one thread, not one for each call.
     public func freeBytes() async throws(LedgerFailure) -> UInt64 {
         let isMine = isMeasuring.withLock { isMeasuring in
             defer { isMeasuring = true }
             return !isMeasuring
         }
-        guard isMine else { throw .unavailable(reason: "Its disk has not said yet how much room it has.") }
+        guard isMine else { throw .unavailable(reason: "An earlier check of its disk's free space still waits.") }
         return try await deadlines.answer { (caller: LedgerCall<UInt64>) in
             DispatchQueue.global().async {
                 var room = statvfs()
@@ -24,7 +24,7 @@ extension SQLiteLedger {
                 _ = caller.resume(
                     isKnown
                         ? .success(UInt64(room.f_bavail) * UInt64(room.f_frsize))
-                        : .failure(.unavailable(reason: "Its disk does not say how much room it has.")))
+                        : .failure(.unavailable(reason: "Its disk does not report its free space.")))
             }
         }
     }

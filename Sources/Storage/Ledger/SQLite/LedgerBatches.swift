@@ -3,7 +3,7 @@ import DatabaseKit
 import GRDB
 import SQLiteFiles
 
-/// The ledger's part of its batches: the chain goes on from where this process has left it.
+/// The ledger's part of a batch. It checks that the chain ends where this process left it.
 struct LedgerBatches: SQLiteBatches {
     let records: RecordStatements
     let reads: TransactionReads
@@ -37,7 +37,7 @@ struct LedgerBatches: SQLiteBatches {
         observe(.failed(writes: writes, reason: failure.description))
     }
 
-    /// A write that was committed without an acknowledgement is in the record like everything else.
+    /// A write that was committed without an acknowledgement also counts as recorded.
     func readBack(_ db: Database) {
         if let end = try? records.head(db) { observe(.recorded(upTo: end.sequence)) }
     }
@@ -48,8 +48,8 @@ struct LedgerBatches: SQLiteBatches {
 typealias SQLiteLedgerWriter = SQLiteWriter<LedgerBatches>
 
 extension SQLiteWriter where Batches == LedgerBatches {
-    /// A record whose caller waits until the deadline. When the deadline passes during the commit and the record was
-    /// not written after all, it is counted among those that were dropped.
+    /// Appends a record for a caller that waits until the deadline. If the deadline passes during the commit and the
+    /// record turns out not to be written, the record counts as dropped.
     func append(_ record: AuditRecord, in records: RecordStatements) async throws(LedgerFailure) -> Int {
         try await write(
             { db, head in try db.append(record, to: &head) },
@@ -60,7 +60,7 @@ extension SQLiteWriter where Batches == LedgerBatches {
 }
 
 extension SQLiteWrite<LedgerFailure, ChainHead> {
-    /// A record that no caller waits for.
+    /// Makes the write of a record that no caller waits for.
     init(
         recording record: AuditRecord, in records: RecordStatements, fail: @escaping @Sendable (LedgerFailure) -> Void
     ) {

@@ -1,36 +1,39 @@
 import Foundation
 import Glibc
 
-/// Puts a restored ledger in the place of the former one, so that at no moment a program can start on neither, or on a mixture.
+/// Puts a restored ledger in place of the former one. At no moment can a program start without a ledger or on a mixture
+/// of the two.
 ///
-/// Either would release again what was released: a start without a file makes an empty ledger, and SQLite plays a log that it finds
-/// beside a file into it, whosever log it is. So the former file keeps its log until a link without a target has taken its place,
-/// which no version opens; and what a loss of power leaves is the former ledger, that link, or the restored one.
+/// Either would repeat releases. A start without a file creates an empty ledger, and SQLite applies any log that it
+/// finds next to a file, even another file's. The former file therefore keeps its log until a dangling symbolic link
+/// has replaced it, which no version opens. After a loss of power the place contains the former ledger, that link, or
+/// the restored ledger.
 struct LedgerFileExchange {
-    /// The ledger's place, absolute; its lock is held.
+    /// The ledger's absolute path, which this process has locked.
     let path: String
-    /// The restored ledger, in one file, synced, in the same directory.
+    /// The restored ledger: one file, synced, in the same directory.
     let restored: String
-    /// Where the former ledger goes.
+    /// The path to which the former ledger moves.
     let aside: String
     let found: Place
 
-    /// What stands in the ledger's place.
+    /// The content of the ledger's path.
     enum Place: Equatable {
         case nothing
         case file
-        /// What a restore left that broke off: the former ledger, or most of it, is at `aside`.
+        /// The link of an interrupted restore. The former ledger, or most of it, is at `aside`.
         case brokenOff(aside: String)
     }
 
-    /// What can be beside a database: its log, that log's index, and a rollback journal.
+    /// The suffixes of files that can accompany a database: its log, the log's index, and a rollback journal.
     static let sideFiles = ["-wal", "-shm", "-journal"]
     private static let linkEnding = ".restoring"
-    /// Behind the ledger's name, before the time of the restore: the former ledger's name.
+    /// The text after the ledger's name, and before the time of the restore, in the name of the former ledger.
     static let asideMark = ".before-restore-"
     private var link: String { path + ".restoring-link" }
 
-    /// - Throws: `brokenOff` when what is there is neither a file nor a broken-off restore, or the name of the former ledger is taken.
+    /// - Throws: `brokenOff` if the path contains neither a file nor an interrupted restore's link, or if the former
+    ///   ledger's new name is taken.
     init(path: String, restored: String, aside: String) throws(LedgerFileRestoreError) {
         self.path = path
         self.restored = restored
@@ -44,12 +47,12 @@ struct LedgerFileExchange {
             self.aside = aside
             if found == .file { Self.removeSecondNames(of: path) }
             guard ([""] + Self.sideFiles).allSatisfy({ !Self.exists(aside + $0) }) else {
-                throw .brokenOff(reason: "\(aside) is there already, and is not overwritten.")
+                throw .brokenOff(reason: "\(aside) already exists and is not overwritten.")
             }
         }
     }
 
-    /// Nil for what is neither a file nor made by this type.
+    /// Returns the content of the path; nil if it is neither a file nor a link of this type's.
     static func place(_ path: String) -> Place? {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return errno == ENOENT ? .nothing : nil }
@@ -64,23 +67,23 @@ struct LedgerFileExchange {
         }
     }
 
-    /// In this order, each only after the one before. After each of them a power cut or a kill may come.
+    /// The steps, each run only after the previous one succeeded. A power cut or a kill may come after any of them.
     var steps: [() throws(LedgerFileRestoreError) -> Void] {
         let begin: [() throws(LedgerFileRestoreError) -> Void] =
             found == .file ? [nameFormer, syncDirectory, putLink, syncDirectory] : []
         return begin + [moveSideFiles, syncDirectory, putRestored, syncDirectory]
     }
 
-    /// Durable when it returns.
+    /// Runs the steps; durable when it returns.
     ///
-    /// - Returns: where the former ledger is; nil where there was none.
+    /// - Returns: the former ledger's path; nil if there was none.
     func carryOut() throws(LedgerFileRestoreError) -> String? {
         for step in steps { try step() }
         return Self.exists(aside) ? aside : nil
     }
 
-    /// Names that a restore gave the ledger and then broke off before it changed anything else: what is written to the ledger
-    /// would be written to what looks like a copy of an earlier day.
+    /// Removes names that an interrupted restore gave the ledger before it changed anything else. Otherwise, writes to
+    /// the ledger would also change what appears to be an earlier copy.
     private static func removeSecondNames(of path: String) {
         let place = URL(filePath: path)
         let beginning = place.lastPathComponent + asideMark
@@ -97,7 +100,7 @@ struct LedgerFileExchange {
         return first.st_dev == second.st_dev && first.st_ino == second.st_ino
     }
 
-    /// A second name, so that the file has one at every moment.
+    /// Adds a second name, so that the file has a name at every moment.
     private func nameFormer() throws(LedgerFileRestoreError) {
         guard unsafe Glibc.link(path, aside) == 0 else { throw .failed("\(path) cannot get the second name \(aside)") }
     }
@@ -106,10 +109,10 @@ struct LedgerFileExchange {
         do throws(LedgerFileRestoreError) {
             let target = URL(filePath: aside).lastPathComponent + Self.linkEnding
             _ = unsafe unlink(link)
-            guard unsafe symlink(target, link) == 0 else { throw .failed("\(link) cannot be made") }
+            guard unsafe symlink(target, link) == 0 else { throw .failed("\(link) cannot be created") }
             guard unsafe rename(link, path) == 0 else { throw .failed("\(path) cannot be replaced") }
         } catch {
-            // Nothing has changed but for the second name, which a failing disk may have made the only one.
+            // Only the second name has changed; after a disk failure it may be the only one left.
             _ = unsafe unlink(link)
             if Self.isSameFile(aside, path) { _ = unsafe unlink(aside) }
             throw error
@@ -125,9 +128,9 @@ struct LedgerFileExchange {
     }
 
     private func putRestored() throws(LedgerFileRestoreError) {
-        // Where nothing was, nothing that has come meanwhile is replaced.
+        // If there was no ledger, do not replace one that has appeared since.
         let status = unsafe found == .nothing ? Glibc.link(restored, path) : rename(restored, path)
-        guard status == 0 else { throw .failed("\(path) cannot be made") }
+        guard status == 0 else { throw .failed("\(path) cannot be created") }
     }
 
     private func syncDirectory() throws(LedgerFileRestoreError) {
@@ -150,7 +153,7 @@ struct LedgerFileExchange {
 }
 
 extension LedgerFileRestoreError {
-    /// Of a call that has just failed and set `errno`.
+    /// Describes a system call that has just failed and set `errno`.
     static func failed(_ what: String) -> LedgerFileRestoreError {
         .brokenOff(reason: "\(what): \(unsafe String(cString: strerror(errno))).")
     }

@@ -6,16 +6,18 @@ import GRDB
 import Glibc
 import SQLiteFiles
 
-/// Puts a copy of a ledger, as ``SQLiteLedger/backup(to:)`` makes it, in the place of a stopped daemon's ledger.
+/// Puts a copy made by ``SQLiteLedger/backup(to:)`` in place of a stopped daemon's ledger.
 ///
-/// The copy is copied first, and what is verified is what is put in place: that it is whole for SQLite, a ledger of this schema or
-/// an older one, that its record follows from its first line to its last, with every checkpoint signed by a key of its own, and that
-/// no key may do more than its last recorded change of state left it. The former ledger is set aside with its side files
-/// (``LedgerFileExchange``). The file then says that it was restored, and nothing is released from it before that is accepted
-/// (``AdministrativeChange/Restore``). Requests for a second person that were open end.
+/// The copy is first copied, and exactly the verified file is put in place. Verification requires that SQLite finds it
+/// intact and that it is a ledger of this schema or an older one. Its chain must be complete, with every audit
+/// checkpoint signed by one of its own keys. No key may be permitted more than its last recorded state change allows.
+/// The former ledger is set aside with its side files (``LedgerFileExchange``). The file is then marked as restored,
+/// and releases nothing until that is accepted (``AdministrativeChange/Restore``). Open requests for a second person
+/// expire.
 ///
-/// What stands in no record is only as true as the copy: claims, cut-offs, and the records behind its last checkpoint, which
-/// whoever can write to the copy can make. Its SHA-256, which `ledger_backup` records, vouches for all of it.
+/// Data outside the records is only as trustworthy as the copy: claims, cut-offs, and records after its last audit
+/// checkpoint. Any account that can write to the copy can forge these. Its SHA-256, which `ledger_backup` records,
+/// covers all of it.
 public struct LedgerFileRestore: Sendable {
     private let copy: FileHandle
     private let log: FileHandle?
@@ -28,27 +30,27 @@ public struct LedgerFileRestore: Sendable {
         public let path: String
         public let node: String
         public let records: Int
-        /// How many of them stand behind the last checkpoint: nobody has signed them.
+        /// The number of records after the last audit checkpoint, which no key has signed.
         public let unsealed: Int
-        /// Its sequence; 0 for none.
+        /// The last record's sequence; 0 if there is none.
         public let lastRecord: Int
         public let claims: Int
-        /// Of the newest release that the copy knows.
+        /// The time of the newest release in the copy.
         public let newestRelease: Date?
-        /// The schema's version in the copy; the ledger has this program's.
+        /// The schema version of the copy; the restored ledger has this program's version.
         public let copySchema: Int
         /// SHA-256 of the copy, without its log.
         public let digest: AuditDigest
-        /// Where the former ledger is; nil where there was none.
+        /// The former ledger's path; nil if there was none.
         public internal(set) var setAside: String?
     }
 
     /// - Parameters:
-    ///   - copy: is read to its end.
-    ///   - log: SQLite's own of the copy (`-wal`), where that was in use when it was set aside.
-    ///   - copyName: for messages.
-    ///   - expected: SHA-256 that the copy has to have; nil for any.
-    ///   - path: of the ledger, absolute.
+    ///   - copy: the copy, read to its end.
+    ///   - log: SQLite's log of the copy (`-wal`), if it was in use when it was set aside.
+    ///   - copyName: the copy's name for messages.
+    ///   - expected: the required SHA-256 of the copy; nil accepts any.
+    ///   - path: the ledger's absolute path.
     public init(
         copy: FileHandle, log: FileHandle? = nil, named copyName: String, expected: AuditDigest? = nil, to path: String,
         now: Date = Date()
@@ -61,10 +63,10 @@ public struct LedgerFileRestore: Sendable {
         self.now = now
     }
 
-    /// Blocks. Durable when it returns. When it throws, the former ledger is where it was, or what stands in its place says that a
-    /// restore broke off, and the next one goes on there.
+    /// Restores the copy. It blocks and is durable when it returns. If it throws, either the former ledger is still in
+    /// its place, or a link there shows that a restore was interrupted. The next restore continues from there.
     ///
-    /// - Parameter changes: false: all is verified, and nothing is put in place.
+    /// - Parameter changes: if false, verifies everything and changes nothing.
     public func carryOut(changes: Bool = true) throws(LedgerFileRestoreError) -> Report {
         let lock: DatabaseFileLock
         do throws(DatabaseFileError) {
@@ -76,18 +78,18 @@ public struct LedgerFileRestore: Sendable {
         let partial = path + ".restoring"
         let exchange = try LedgerFileExchange(
             path: path, restored: partial, aside: path + LedgerFileExchange.asideMark + AuditTime(now).fileNameText)
-        // What an interrupted restore has left: nobody else makes one while the lock is held.
+        // Left over from an interrupted restore; the lock excludes a concurrent one.
         Self.remove(partial)
         defer { Self.remove(partial) }
         let digest = try fill(partial, from: copy)
         if let expected, digest != expected {
-            throw .broken(copy: copyName, fault: "Its SHA-256 is \(digest.hex), and not the one that was given.")
+            throw .broken(copy: copyName, fault: "Its SHA-256 is \(digest.hex), not the expected one.")
         }
         if let log {
             guard expected == nil else {
                 throw .broken(
                     copy: copyName,
-                    fault: "A log lies beside it, which would change it, and which the SHA-256 does not cover. "
+                    fault: "It has a log file, which would change it and which the SHA-256 does not cover. "
                         + "A backup has none.")
             }
             _ = try fill(partial + "-wal", from: log)
@@ -98,26 +100,26 @@ public struct LedgerFileRestore: Sendable {
             let mark = SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(now), end: report.lastRecord)
             try change(partial) { db in
                 try mark.write(db)
-                // What is open: none of it can be approved or used any more.
+                // Expire open requests: none can be approved or used any more.
                 try db.run(
                     "UPDATE approval SET expires_at = min(expires_at, $1) WHERE status IN ('pending', 'approved')",
                     [.time(now)])
-                // What is left of archived records, which nothing here verifies.
+                // Remove what is left of archived records, which nothing here verifies.
                 if let node = AuditNode(report.node) { _ = try db.removeArchivedRecords(of: node, limit: .max) }
             }
         } catch {
-            throw .brokenOff(reason: "The restore cannot be noted: \(LedgerFailure(error).description)")
+            throw .brokenOff(reason: "The file cannot be marked as restored: \(LedgerFailure(error).description)")
         }
         report.setAside = try exchange.carryOut()
         return report
     }
 
-    /// - Returns: SHA-256 of what was read.
+    /// - Returns: SHA-256 of the bytes read.
     private func fill(
         _ partial: String, from source: FileHandle
     ) throws(LedgerFileRestoreError) -> AuditDigest {
         let descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .failed("\(partial) cannot be made") }
+        guard descriptor >= 0 else { throw .failed("\(partial) cannot be created") }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         do {
             var hash = SHA256()
@@ -131,8 +133,8 @@ public struct LedgerFileRestore: Sendable {
         throw .brokenOff(reason: "\(copyName) cannot be read, or \(partial) cannot be written.")
     }
 
-    /// An older copy's tables are brought up to date, in its own copy, by the same steps as an older ledger's; its record is as it
-    /// was, and is verified then.
+    /// Verifies the copied file. An older copy's tables are first upgraded, by the same steps as an older ledger's. Its
+    /// records do not change and are then verified.
     private func verify(_ partial: String, digest: AuditDigest) throws(LedgerFileRestoreError) -> Report {
         do {
             let schema = try change(partial) { db in
@@ -152,11 +154,11 @@ public struct LedgerFileRestore: Sendable {
             let unsealed = try file.verify(page: 500, reading: { states.take($0) })
             if let key = states.contradicted(by: try file.keys()) {
                 throw LedgerFileRestoreError.broken(
-                    copy: copyName, fault: "Its key \(key) may do more than its record says: the copy was changed.")
+                    copy: copyName, fault: "Its key \(key) may do more than its records allow: the copy was changed.")
             }
             guard try file.read({ db in try SQLiteTimes.areTimes(db) }) else {
                 throw LedgerFileRestoreError.broken(
-                    copy: copyName, fault: "A released transaction has no possible time.")
+                    copy: copyName, fault: "A claim has an invalid time.")
             }
             let (records, _, claims) = try file.counts()
             let node = file.node.name
@@ -182,7 +184,7 @@ public struct LedgerFileRestore: Sendable {
         } catch {
             throw .broken(
                 copy: copyName,
-                fault: "It is damaged, or was not copied whole: \(LedgerFailure(error).description)")
+                fault: "It is damaged or was not copied completely: \(LedgerFailure(error).description)")
         }
     }
 
@@ -191,12 +193,12 @@ public struct LedgerFileRestore: Sendable {
         case .notALedger: .broken(copy: copyName, fault: "It is not a ledger of paytokend.")
         case .moving, .moved: .broken(copy: copyName, fault: "It was moved into a database.")
         case .cannotOpen(_, let reason):
-            .broken(copy: copyName, fault: "It is damaged, or was not copied whole: \(reason)")
+            .broken(copy: copyName, fault: "It is damaged or was not copied completely: \(reason)")
         default: .file(error)
         }
     }
 
-    /// In the file itself, which stays one file: without a log beside it.
+    /// Changes the file itself, without a log, so that it stays a single file.
     private func change<Value>(_ partial: String, _ body: (Database) throws -> Value) throws -> Value {
         var configuration = Configuration()
         configuration.qos = DurableSQLite.threadQuality
@@ -216,13 +218,14 @@ public struct LedgerFileRestore: Sendable {
     }
 }
 
-/// Why a copy was not put in the ledger's place.
+/// The reason why a copy did not replace the ledger.
 public enum LedgerFileRestoreError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The ledger's place: in use, not private, or of another account.
+    /// The ledger's file is in use, not private, or another account's.
     case file(LedgerOpeningError)
-    /// The copy is damaged, no ledger, or its record is not whole.
+    /// The copy is damaged, not a ledger, or its chain is incomplete.
     case broken(copy: String, fault: String)
-    /// By a failing disk, a missing right or a full file system: the next restore goes on where this one ended.
+    /// A failing disk, a missing right or a full file system interrupted the restore. The next restore continues where
+    /// this one ended.
     case brokenOff(reason: String)
 
     public var description: String {
@@ -230,8 +233,8 @@ public enum LedgerFileRestoreError: Error, Sendable, Equatable, CustomStringConv
         case .file(let error): error.description
         case .broken(let copy, let fault): "\(copy) was not restored, and nothing was changed. \(fault)"
         case .brokenOff(let reason):
-            "The restore broke off: \(reason) The former ledger is where it was, or beside that as ….before-restore-…, and a daemon "
-                + "does not start then. Repeat the restore."
+            "The restore was interrupted: \(reason) The former ledger is in its place, or next to it as ….before-restore-…; in the "
+                + "second case the daemon does not start. Repeat the restore."
         }
     }
 }

@@ -1,16 +1,16 @@
 import AuditChain
 import MerchantKeys
 
-/// The state in which a record leaves each key.
+/// The last recorded state of each key.
 ///
-/// Keys' states are rows, which no hash covers. What changed them is recorded, so a row that lets a key do more was written by
-/// somebody else. A key that never changed by a `key_state_change`, and that stands in no `key_states`, is not looked at: its arrival
-/// is an event of its own.
+/// Key states are rows, which no hash covers. Every change is recorded, so a row that permits more than the record was
+/// written by another program. A key without a `key_state_change`, and missing from all `key_states`, is not checked:
+/// its arrival is another event.
 struct RecordedKeyStates {
     private var states: [AuditDigest: KeyState] = [:]
 
     mutating func take(_ entry: AuditEntry) {
-        // What the archived records had left them in.
+        // The states that the archived records had left.
         if let part = KeyStatesPart(entry) {
             for (key, state) in part.states { states[key] = KeyState(rawValue: state.rawValue) }
         }
@@ -20,7 +20,7 @@ struct RecordedKeyStates {
         states[key] = state
     }
 
-    /// The first key, by its hash in Base64, whose row lets it do more than its record.
+    /// Returns the first key, in Base64, whose row permits more than its record; nil if there is none.
     func contradicted(by rows: [KeyRecord]) -> String? {
         rows.first { row in
             guard let digest = AuditDigest(bytes: row.publicKeyHash.bytes), let recorded = states[digest] else {
@@ -30,7 +30,7 @@ struct RecordedKeyStates {
         }?.publicKeyHash.base64
     }
 
-    /// The more a key may do now or after one more step, the higher.
+    /// Ranks a state: higher if the key may do more, now or after one more step.
     private static func freedom(_ state: KeyState) -> Int {
         switch state {
         case .destroyed: 0

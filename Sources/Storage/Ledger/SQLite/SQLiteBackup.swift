@@ -6,20 +6,20 @@ import GRDB
 import Glibc
 import SQLiteFiles
 
-/// Copies of the ledger's file, made by SQLite's backup interface: one consistent state, with what is still in the
-/// write-ahead log, while others read and write.
+/// Copies the ledger's file with SQLite's backup interface. The copy is one consistent state, including the write-ahead
+/// log, and other connections read and write meanwhile.
 ///
-/// A copy for keeping says of itself that it is one (``SQLiteRestoreMark``). Whoever puts it in a ledger's place, by whatever
-/// means, gets a ledger that releases nothing before that is accepted: what was released after the copy is not in it.
+/// A copy for keeping is marked as one (``SQLiteRestoreMark``). If it replaces a ledger by any means, that ledger
+/// releases nothing until the restore is accepted, since the copy lacks later releases.
 enum SQLiteBackup {
-    /// Pages that are copied, and bytes that are written, between two reports of progress.
+    /// The pages copied in one step, and the bytes written between two syncs.
     private static let (pagesInOneStep, unsyncedBytes): (CInt, Int) = (1024, 64 << 20)
 
     /// Copies a ledger that is in use; blocks.
     ///
     /// - Parameters:
-    ///   - isAwaited: called after each step, which extends the caller's deadline. False ends the copy: its caller waits
-    ///     no more.
+    ///   - isAwaited: called after each step; it extends the caller's deadline. It returns false if the caller no
+    ///     longer waits, which ends the copy.
     static func copy(
         of source: DatabaseFilePlace, busyTimeout: TimeInterval, node: String, to path: String, now: Date = Date(),
         isAwaited: @escaping () -> Bool
@@ -30,7 +30,7 @@ enum SQLiteBackup {
                     source.path, label: "ledger.backup", busyTimeout: busyTimeout)
                 defer { try? connection.close() }
                 return try connection.read { db in
-                    // Now that it is open: not of another file than the one in use.
+                    // Checked after opening, so that no other file than the one in use is copied.
                     try source.requireUnchanged()
                     return try copy(db, node: node, to: path, markedAt: now, isAwaited: isAwaited)
                 }
@@ -42,9 +42,9 @@ enum SQLiteBackup {
         }
     }
 
-    /// Blocks. The copy appears under its name when it is whole and has reached the disk, and not before.
+    /// Copies the ledger; blocks. The copy appears under its name only when it is complete and on disk.
     ///
-    /// - Parameter now: written into the copy's mark as the time when it was made.
+    /// - Parameter now: the time of the copy, written into its mark.
     static func copy(
         _ source: Database, node: String, to path: String, markedAt now: Date,
         isAwaited: @escaping () -> Bool = { true }
@@ -62,12 +62,12 @@ enum SQLiteBackup {
         } catch let error as DatabaseError
             where [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
-            throw .cannotWrite(path: path, reason: "SQLite says \(error.extendedResultCode).")
+            throw .cannotWrite(path: path, reason: "SQLite reports \(error.extendedResultCode).")
         } catch {
             throw .unavailable(reason: LedgerFailure(error).description)
         }
         let (bytes, digest) = try finish(partial, isAwaited: isAwaited)
-        // Unlike a renaming, a link replaces nothing that has come there meanwhile.
+        // Unlike a rename, a link does not replace a file that has appeared meanwhile.
         guard unsafe link(partial, path) == 0 else {
             throw errno == EEXIST ? .exists(path: path) : cannotWrite(path, "linking")
         }
@@ -81,7 +81,7 @@ enum SQLiteBackup {
         var configuration = Configuration()
         configuration.qos = DurableSQLite.threadQuality
         configuration.prepareDatabase { db in
-            // A copy that is not finished is not kept, and a finished one is synced below.
+            // An unfinished copy is not kept, and a finished one is synced below.
             try db.execute(sql: "PRAGMA journal_mode = OFF")
             try db.execute(sql: "PRAGMA synchronous = OFF")
         }
@@ -89,8 +89,8 @@ enum SQLiteBackup {
         let sequence = try copy.writeWithoutTransaction { db -> Int in
             let page = try Int.fetchOne(source, sql: "PRAGMA page_size") ?? 4096
             var synced = 0
-            // In steps, and on the disk bit by bit: the sync of a large copy at its end would be one long silence. The
-            // source's transaction is open all the time, so that no step begins the copy anew.
+            // Copy and sync in steps: syncing a large copy only at its end would show no progress for a long time. The
+            // source's transaction stays open, so that no write to the source restarts the copy.
             try source.backup(to: db, pagesPerStep: pagesInOneStep) { progress in
                 let written = progress.completedPageCount * page
                 if written - synced >= unsyncedBytes {
@@ -100,13 +100,13 @@ enum SQLiteBackup {
                 try requireAwaited(isAwaited)
             }
             try requireAwaited(isAwaited)
-            // One file that is complete by itself; the ledger makes it WAL again when it is opened.
+            // The copy is a single, complete file. The ledger switches it back to WAL when it opens it.
             try db.execute(sql: "PRAGMA journal_mode = DELETE")
             let sequence =
                 try db.tableExists("audit_record")
                 ? Int.fetchOne(db, sql: "SELECT max(sequence) FROM audit_record WHERE node = ?", arguments: [node]) ?? 0
                 : 0
-            // No journal that a full disk could leave beside it.
+            // Keep the journal in memory, so that a full disk leaves no journal file.
             try db.execute(sql: "PRAGMA journal_mode = MEMORY")
             try SQLiteRestoreMark(restoredAt: StoredTime.milliseconds(now), end: sequence).write(db)
             return sequence
@@ -122,7 +122,7 @@ enum SQLiteBackup {
     }
 
     private static func requireAwaited(_ isAwaited: () -> Bool) throws(LedgerBackupError) {
-        guard isAwaited() else { throw .unavailable(reason: "nobody waits for it any more.") }
+        guard isAwaited() else { throw .unavailable(reason: "the caller no longer waits for the copy.") }
     }
 
     private static func sync(_ path: String) throws(LedgerBackupError) {

@@ -3,22 +3,22 @@ import Foundation
 import GRDB
 import SQLiteFiles
 
-/// The connections to one ledger: one writes; one copies the write-ahead log into the file; one only reads what decisions
-/// need, one only reads what people look for, so that a long search stalls neither a write nor a decision.
+/// The connections to one ledger. One writes; one copies the write-ahead log into the file; one reads what decisions
+/// need; one reads for searches. A long search thus delays neither a write nor a decision.
 ///
-/// Each is a serial queue of its own threads (GRDB's); a task that waits for it holds none of the threads
-/// that tasks run on. Cancelling the task does not interrupt what it asked for: a commit is not left half known.
+/// Each is a serial queue on GRDB's own threads, so a waiting task occupies no task thread. Cancelling a task does not
+/// interrupt its call, so that no commit's outcome becomes unknown.
 final class SQLiteConnections: Sendable {
     let writer: DatabaseQueue
     let checkpointing: WALCheckpointing
-    /// For reads that are short.
+    /// The connection for short reads.
     let reader: SQLiteReader<LedgerFailure>
-    /// For reads that may take long; they wait for each other only.
+    /// The connection for reads that may take long; they wait only for each other.
     let searcher: SQLiteReader<LedgerFailure>
 
-    /// Blocks; throws GRDB's errors and ``LedgerOpeningError``.
+    /// Opens the connections; blocks. Throws GRDB's errors and ``LedgerOpeningError``.
     ///
-    /// - Parameter prepare: runs on the writing connection before the reading one is opened.
+    /// - Parameter prepare: runs on the writing connection before the reading ones are opened.
     init(
         path: String, busyTimeout: TimeInterval, deadlines: LedgerDeadlines, prepare: (Database) throws -> Void
     ) throws {
@@ -35,7 +35,7 @@ final class SQLiteConnections: Sendable {
             try DurableSQLite.reading(path, label: "ledger.searcher", busyTimeout: busyTimeout), deadlines: deadlines)
     }
 
-    /// Blocks until what is under way has ended.
+    /// Closes the connections; blocks until current work has ended.
     func close() throws {
         try searcher.close()
         try reader.close()

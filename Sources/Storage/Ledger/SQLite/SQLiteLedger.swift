@@ -9,9 +9,8 @@ import Synchronization
 
 /// The ledger in one SQLite file, for one host.
 ///
-/// Writes that come together share one commit, in WAL mode with `synchronous = FULL`: each has reached the disk when it
-/// is answered.
-/// One process uses the file at a time; a lock beside it (`.lock`) sees to that.
+/// Concurrent writes share one commit, in WAL mode with `synchronous = FULL`: each is on disk before it is answered.
+/// One process uses the file at a time, which the lock file next to it (`.lock`) enforces.
 public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     public let node: String
     public let path: String
@@ -22,13 +21,13 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     let connections: SQLiteConnections
     let writer: SQLiteLedgerWriter
     public let releasesUnderWay = ReleasesUnderWay()
-    /// Nil once it is closed.
+    /// The file's lock; nil once the ledger is closed.
     private let lock: Mutex<DatabaseFileLock?>
     private let busyTimeout: TimeInterval
     let deadlines: LedgerDeadlines
-    /// Whether a copy is being made. One whose deadline has passed is, until its thread returns.
+    /// True while a copy is being made. A copy that has timed out counts until its thread returns.
     private let isCopying = Mutex(false)
-    /// Whether the disk is being asked for its room.
+    /// True while a query for the disk's free space runs.
     let isMeasuring = Mutex(false)
     let place: DatabaseFilePlace
     let repeatFor: Duration
@@ -37,17 +36,18 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     let reads = TransactionReads()
 
     public struct Settings: Sendable, Equatable {
-        /// Absolute; the directory must exist and be writable for nobody else.
+        /// The file's absolute path. The directory must exist and be writable only for the daemon's account.
         public var path: String
-        /// nil takes the host name when the ledger is new, and what it recorded from then on.
+        /// The node's name. Nil takes the host name for a new ledger, and the recorded name for an existing one.
         public var node: String?
-        /// How long after its release a transaction can be released again by its reference; zero: never.
+        /// The time after its release in which a transaction can be released again by its reference; zero permits no
+        /// repeat.
         public var repeatFor: Duration
-        /// How long a call waits for a lock that some other program holds on the file (a backup, a shell).
+        /// The time that a call waits for a lock that another program, such as a backup or a shell, holds on the file.
         public var busyTimeout: Duration
-        /// How many writes may wait for the writer; more are refused as `overloaded`.
+        /// The most writes that may be queued for the writer; further ones are refused as `overloaded`.
         public var waiting: Int
-        /// The longest that a call waits for its answer; it throws `timedOut` then.
+        /// The longest time that a call may take; it then throws `timedOut`.
         public var timeout: Duration
 
         public init(
@@ -63,14 +63,14 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         }
     }
 
-    /// Opens the ledger, making it when there is none and bringing an older one up to date, which may take any time; all
-    /// else is `notNow` after ``Settings/timeout``.
+    /// Opens the ledger. A missing one is created, and an older one is upgraded, which may take any time. Everything
+    /// else fails with `notNow` after ``Settings/timeout``.
     ///
-    /// - Parameter observe: is told of every batch, on the writer's thread; it must not block.
+    /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> SQLiteLedger {
-        // Files and locks block; tasks' threads are not for that.
+        // Files and locks block, so they stay off the task threads.
         let deadlines = LedgerDeadlines(timeout: settings.timeout)
         let opened: Result<SQLiteLedger, LedgerOpeningError>
         do throws(LedgerFailure) {
@@ -83,7 +83,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
                             observe: observe)
                     }
                     guard !caller.resume(.success(result)), case .success(let ledger) = result else { return }
-                    // Nobody waits for it any more.
+                    // The caller no longer waits for the ledger.
                     try? ledger.connections.close()
                     ledger.takeLock()?.release()
                 }
@@ -94,7 +94,8 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         return try opened.get()
     }
 
-    /// Examines the file's place as the opening does, and makes nothing; not in a process that has the ledger open.
+    /// Checks the file's place as opening does, and creates nothing. Do not call it in a process that has the ledger
+    /// open.
     public static func examine(path: String) throws(LedgerOpeningError) {
         do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
             throw LedgerOpeningError(error)
@@ -153,7 +154,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
             LedgerBatches(records, reads, connections.checkpointing, observe: observe))
     }
 
-    /// A change of rows that ``TransactionReads`` may hold.
+    /// Makes a change to rows that ``TransactionReads`` may have cached.
     private func change<Answer: Sendable>(
         _ work: @escaping @Sendable (Database, inout ChainHead) throws -> Answer,
         readBack: @escaping @Sendable (Answer, Database) throws -> Answer? = { _, _ in nil }
@@ -230,7 +231,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
         try await connections.searcher.read(inPlace(body))
     }
 
-    /// Refused when the file is no longer in its place: its content is not the ledger's then.
+    /// Refuses reads if the file was replaced or moved: the connection's content is then not the ledger's.
     private func inPlace<T>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> T
     ) -> @Sendable (Database) throws -> T {
@@ -242,7 +243,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
 
     public func probe() async throws(LedgerFailure) {
         let mark = String(StoredTime.milliseconds(Date()))
-        // Whether the ledger can be written is what is asked: nothing is read back.
+        // The probe only asks if the ledger can be written, so nothing is read back.
         try await change { db, _ in
             _ = try db.run("UPDATE ledger_meta SET value = $1 WHERE name = 'probed'", [.text(mark)])
         }
@@ -282,11 +283,11 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
                 defer { isCopying = true }
                 return !isCopying
             })
-        else { throw .unavailable(reason: "another copy of it is under way.") }
+        else { throw .unavailable(reason: "another copy is already being made.") }
         let copied: Result<BackupFile, LedgerBackupError>
         do throws(LedgerFailure) {
             copied = try await deadlines.answer { (caller: LedgerCall<Result<BackupFile, LedgerBackupError>>) in
-                // A connection of its own: a copy takes as long as the disk does.
+                // A separate connection and thread: a copy takes as long as the disk does.
                 DispatchQueue.global().async { [self] in
                     let result = SQLiteBackup.copy(
                         of: place, busyTimeout: busyTimeout, node: node, to: path, isAwaited: caller.extendDeadline)
@@ -301,14 +302,14 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
     }
 
     public func close() async {
-        // The number of dropped notes is known to this process only.
+        // Only this process knows the number of dropped notes.
         if writer.writes.hasDropped { try? await probe() }
         writer.writes.close()
         guard let held = takeLock() else { return }
-        // A connection that hangs is closed, and its lock given up, by the process's end.
+        // A connection that hangs is closed, and its lock released, when the process ends.
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             DispatchQueue.global().async { [connections] in
-                // A connection that will not close is closed by the process's end; the lock must not outlive it here.
+                // A connection that cannot close is closed at the process's end. Release the lock in any case.
                 try? connections.close()
                 held.release()
                 caller.resume(.success(()))
@@ -325,13 +326,14 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
 }
 
 extension DatabaseError {
-    /// Whether room on the disk, or a lock that another program gives up, ends it without a change of the configuration.
+    /// True if the error can end without a change of configuration: space on the disk is freed, or another program
+    /// releases its lock.
     var isPassing: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_READONLY].contains(resultCode)
     }
 }
 
-/// The description of a ledger's file by itself: `ledger_meta`, names and values.
+/// Names and values in `ledger_meta`, by which a ledger's file describes itself.
 enum SQLiteLedgerMeta {
     static func value(_ name: String, _ db: any StoredQueries) throws -> String? {
         try db.run("SELECT value FROM ledger_meta WHERE name = $1", [.text(name)]).first?.text(0)

@@ -1,32 +1,32 @@
 import DatabaseKit
 
-/// What a ledger's file says of its way into a database: since when it does not serve, and where it went.
+/// A ledger file's mark that it has stopped serving because it is moved into a database, and which one.
 ///
-/// It is put just before the database takes over what was copied there: before that the file serves, and from then on it does
-/// not, since whether the database has it cannot be told without asking. `schema_version` says the same word meanwhile, so that
+/// The mark is written just before the database accepts the copied content. Until then the file serves. From then on it
+/// does not, since only the database knows if it accepted the content. `schema_version` gets the same word, so that
 /// programs from before there were moves refuse the file too.
 struct SQLiteMoveMark: Sendable, Equatable {
     enum State: String, Sendable {
-        /// Whether the database has taken over is not known here.
+        /// The move is under way; the file does not show if the database has accepted it.
         case moving
-        /// It has.
+        /// The database has accepted the content.
         case moved
     }
 
     var state: State
-    /// By which the database knows itself, `ledger_state.identity`.
+    /// The database's identity, `ledger_state.identity`.
     let identity: String
-    /// `db1:5432/paytokend`, for people.
+    /// The server's name for display, such as `db1:5432/paytokend`.
     let server: String
 
     private static let (stateName, identityName, serverName) = ("move_state", "move_identity", "move_server")
 
-    /// Nil for a file that serves.
+    /// Reads the mark; nil for a file that serves.
     static func read(_ db: any StoredQueries) throws -> SQLiteMoveMark? {
         guard let word = try SQLiteLedgerMeta.value(stateName, db) else { return nil }
         guard let state = State(rawValue: word), let identity = try SQLiteLedgerMeta.value(identityName, db),
             let server = try SQLiteLedgerMeta.value(serverName, db)
-        else { throw LedgerFailure.unavailable(reason: "What it says of its move is not what this version knows.") }
+        else { throw LedgerFailure.unavailable(reason: "Its move mark has a format that this version does not know.") }
         return SQLiteMoveMark(state: state, identity: identity, server: server)
     }
 
@@ -39,10 +39,10 @@ struct SQLiteMoveMark: Sendable, Equatable {
         }
     }
 
-    /// The file serves again.
+    /// Removes the mark; the file serves again.
     static func remove(_ db: any StoredQueries) throws {
         try SQLiteLedgerMeta.remove([stateName, identityName, serverName], db)
-        // A restored file is not moved before its restore was accepted.
+        // Only a file without an unaccepted restore can be moved.
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: false).write(db)
     }
 

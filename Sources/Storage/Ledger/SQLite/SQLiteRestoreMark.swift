@@ -1,20 +1,20 @@
 import DatabaseKit
 import Foundation
 
-/// What a copy of a ledger's file says of itself, and the ledger that is restored from it, until somebody has accepted that.
+/// The mark of a copy of a ledger's file, and of a ledger restored from it until the restore is accepted.
 ///
-/// What was released after the copy was made is in no file any more. An HSM token tells of that only while it remembers a later
-/// record than the copy has, and it may have been restored too, from the same day. So the file itself says it, in its schema's
-/// version too (``SQLiteSchemaVersion``), so that an older program put in this one's place does not release from it.
+/// Releases after the copy are in no file any more. An HSM token reveals this only while it remembers a later record
+/// than the copy has. The HSM token may have been restored from the same day. The file is therefore marked itself, also
+/// in its schema version (``SQLiteSchemaVersion``), so that an older program does not release from it either.
 struct SQLiteRestoreMark: Sendable, Equatable {
-    /// Of the copy or its restore: milliseconds, ``StoredTime``.
+    /// The time of the copy or its restore, in milliseconds (``StoredTime``).
     let restoredAt: Int64
-    /// The copy's last record; 0 for none.
+    /// The sequence of the copy's last record; 0 if there is none.
     let end: Int
 
     private static let (timeName, endName) = ("restored_at", "restored_end")
 
-    /// Nil for a file that was not restored, or whose restore was accepted.
+    /// Reads the mark; nil for a file that was not restored or whose restore was accepted.
     static func read(_ db: any StoredQueries) throws -> SQLiteRestoreMark? {
         let isMarked = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
         let time = try SQLiteLedgerMeta.value(timeName, db)
@@ -22,7 +22,7 @@ struct SQLiteRestoreMark: Sendable, Equatable {
         guard let restoredAt = time.flatMap({ Int64($0) }),
             let end = try SQLiteLedgerMeta.value(endName, db).flatMap({ Int($0) })
         else {
-            throw LedgerFailure.unavailable(reason: "What it says of its restore is not what this version knows.")
+            throw LedgerFailure.unavailable(reason: "Its restore mark has a format that this version does not know.")
         }
         return SQLiteRestoreMark(restoredAt: restoredAt, end: end)
     }
@@ -41,7 +41,7 @@ struct SQLiteRestoreMark: Sendable, Equatable {
 
     private static func setVersion(isRestored: Bool, _ db: any StoredQueries) throws {
         guard var version = try SQLiteSchemaVersion.read(db) else {
-            throw LedgerFailure.unavailable(reason: "What it says of its schema is not what this version knows.")
+            throw LedgerFailure.unavailable(reason: "Its schema version has a format that this version does not know.")
         }
         version.isRestored = isRestored
         try version.write(db)
@@ -49,7 +49,7 @@ struct SQLiteRestoreMark: Sendable, Equatable {
 }
 
 extension SQLiteLedger {
-    /// Its one node's, with the hold that a restore has left.
+    /// Returns the single node's status, with the hold that a restore has left.
     public func releaseStatus() async throws(LedgerFailure) -> LedgerReleaseStatus {
         guard let mark = try await read({ db in try SQLiteRestoreMark.read(db) }) else {
             return releaseStatus(withHolds: [])

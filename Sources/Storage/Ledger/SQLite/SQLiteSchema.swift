@@ -3,17 +3,18 @@ import DatabaseKit
 import Foundation
 import GRDB
 
-/// The schema's version in a file, and the way from an older one to the present one.
+/// The schema version of a file, and the upgrade from an older one.
 struct SQLiteSchema {
     let path: String
-    /// As configured.
+    /// The configured name of the node.
     let node: String?
 
-    /// Makes the tables in an empty database, brings older ones up to date, or checks that those there are ours and
-    /// for this node. An older ledger is copied beside itself first, as `….schema-1` after its version; the
-    /// copy is marked as one, like a backup's (``SQLiteRestoreMark``).
+    /// Creates the tables in an empty database, upgrades older ones, or checks that existing ones are ours and this
+    /// node's. Before an upgrade it copies the ledger to `….schema-1`, with the old version as its number. The copy is
+    /// marked like a backup (``SQLiteRestoreMark``).
     ///
-    /// - Parameter beforeUpgrade: called before an older ledger is copied and changed, which takes as long as it is large.
+    /// - Parameter beforeUpgrade: called before the copy and the upgrade, which take the longer the larger the ledger
+    ///   is.
     /// - Returns: this node's name.
     func prepare(_ db: Database, beforeUpgrade: () -> Void = {}) throws -> AuditNode {
         if let older = try db.durably({ try existing(db) }), older.version < SQLiteTables.version {
@@ -27,16 +28,16 @@ struct SQLiteSchema {
         }
     }
 
-    /// Of a file that nobody else uses and that is a copy itself, so none is made of it.
+    /// Upgrades a file that no other process uses and that is itself a copy, so no copy is made of it.
     ///
-    /// - Returns: the version that it had.
+    /// - Returns: the previous version.
     func bringUpToDate(_ db: Database) throws -> Int {
         guard let (version, _) = try existing(db) else { throw LedgerOpeningError.notALedger(path: path) }
         if version < SQLiteTables.version { try migrate(db, from: version) }
         return version
     }
 
-    /// The version and node of the ledger in the database; nil when the database is empty.
+    /// Returns the version and node of the ledger in the database; nil if the database is empty.
     func existing(_ db: Database) throws -> (version: Int, node: AuditNode)? {
         let tables = try Set(String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'"))
         if tables.isEmpty { return nil }
@@ -69,13 +70,13 @@ struct SQLiteSchema {
 
     private func migrate(_ db: Database, from version: Int) throws {
         for statement in SQLiteTables.steps[version...].joined() { try db.execute(sql: statement) }
-        // A restore stays to be accepted.
+        // An unaccepted restore stays unaccepted.
         let isRestored = try SQLiteSchemaVersion.read(db)?.isRestored ?? false
         try SQLiteSchemaVersion(number: SQLiteTables.version, isRestored: isRestored).write(db)
     }
 
-    /// A start that ended between the copy and the migration has left a copy behind. It may be older than what was written
-    /// since, so it is kept, and this copy gets a number.
+    /// Copies the file before an upgrade. A start that ended between copy and upgrade has left a copy, which may be
+    /// older than the latest writes. It is kept, and this copy gets a number.
     private func copy(_ db: Database, version: Int, node: AuditNode) throws {
         for number in 1...100 {
             let name = "\(path).schema-\(version)" + (number == 1 ? "" : "-\(number)")
@@ -85,7 +86,7 @@ struct SQLiteSchema {
             } catch .exists {
                 continue
             } catch {
-                let reason = "it has the older schema \(version), and its copy failed. \(error)"
+                let reason = "it has the older schema \(version), and copying it before the upgrade failed. \(error)"
                 throw if case .cannotWrite = error {
                     LedgerOpeningError.notNow(path: path, reason: reason)
                 } else {
@@ -94,21 +95,21 @@ struct SQLiteSchema {
             }
         }
         throw LedgerOpeningError.cannotOpen(
-            path: path, reason: "it has the older schema \(version), and there are 100 copies of it beside it already.")
+            path: path, reason: "it has the older schema \(version), and 100 copies of it exist already.")
     }
 }
 
-/// What a file says of its schema.
+/// The schema version as stored in a file.
 ///
-/// After a restore that nobody has accepted it is `restored-4`: programs from before there was such a mark know only numbers there,
-/// and refuse the file instead of releasing from it.
+/// A restore that is not accepted makes it `restored-4`, for example. Programs from before this mark accept only a
+/// number there, and refuse the file instead of releasing from it.
 struct SQLiteSchemaVersion: Sendable, Equatable {
     var number: Int
     var isRestored: Bool
 
     private static let (name, prefix) = ("schema_version", "restored-")
 
-    /// Nil for what no version has written.
+    /// Reads the version; nil if no version of this program wrote it.
     static func read(_ db: any StoredQueries) throws -> SQLiteSchemaVersion? {
         guard let text = try SQLiteLedgerMeta.value(name, db) else { return nil }
         let isRestored = text.hasPrefix(prefix)
@@ -121,20 +122,21 @@ struct SQLiteSchemaVersion: Sendable, Equatable {
     }
 }
 
-/// The tables. Types and STRICT are SQLite's; everything else here and nearly all statements elsewhere are SQL that
+/// The tables. Types and STRICT are SQLite's. Everything else here, and nearly all statements elsewhere, is SQL that
 /// PostgreSQL reads the same way. Times are milliseconds since 1970.
 enum SQLiteTables {
-    /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
-    /// published here never changes: a file in the field was made by it.
+    /// The statements that lead from each version to the next; the first list creates version 1. Published statements
+    /// never change, since existing files were made with them.
     static let steps = [version1, version2, version3, version4, version5, version6]
 
-    /// Counted up with every change of a table.
+    /// The current version, which rises with every change of a table.
     static let version = steps.count
 
-    /// Whether the database has these tables, indexes and triggers and nothing else: a trigger of somebody else's could forget
-    /// what was released.
+    /// Returns true if the database has exactly these tables, indexes and triggers. A foreign trigger, for example,
+    /// could delete claims.
     static func areThese(_ db: Database) throws -> Bool {
-        // What ALTER TABLE has made of a table's text is its SQLite's; names, columns and the texts of all else are not.
+        // The text of a table after ALTER TABLE depends on the SQLite version, so its name and columns are compared.
+        // For all other objects the text is compared.
         func definitions(_ db: Database) throws -> Set<[String?]> {
             let objects = try Row.fetchAll(
                 db,
@@ -167,7 +169,7 @@ enum SQLiteTables {
             value TEXT NOT NULL
         ) STRICT
         """,
-        // What each key may do.
+        // The permitted uses of each key.
         """
         CREATE TABLE merchant_key (
             public_key_hash     BLOB    NOT NULL PRIMARY KEY CHECK (length(public_key_hash) = 32),
@@ -180,7 +182,7 @@ enum SQLiteTables {
             node                TEXT    NOT NULL
         ) STRICT
         """,
-        // Which transaction was released to whom. Rows are found by transaction only, so the table is the index.
+        // The released transactions and their callers. Rows are found by transaction only, so the table is the index.
         """
         CREATE TABLE claim (
             transaction_id   BLOB    NOT NULL PRIMARY KEY CHECK (length(transaction_id) = 32),
@@ -200,7 +202,7 @@ enum SQLiteTables {
     ]
 
     private static let version2 = [
-        // The chain of records. The line is what counts; the other columns repeat some of its members to find it by.
+        // The chain of records. The line is authoritative; the other columns repeat some of its members for searching.
         """
         CREATE TABLE audit_record (
             node            TEXT    NOT NULL,
@@ -220,7 +222,7 @@ enum SQLiteTables {
         "CREATE UNIQUE INDEX audit_record_by_sequence ON audit_record (node, sequence)",
         "CREATE INDEX audit_record_by_time ON audit_record (node, time, sequence)",
         "CREATE INDEX audit_record_by_outcome ON audit_record (outcome, node, sequence) WHERE outcome <> 'ok'",
-        // None by caller, merchant or key: each would cost every release a write, and few values share all records.
+        // No index by caller, merchant or key: each would cost every release a write, and few values share all records.
         """
         CREATE INDEX audit_record_by_transaction ON audit_record (transaction_id, node, sequence)
         WHERE transaction_id IS NOT NULL
@@ -234,7 +236,7 @@ enum SQLiteTables {
             PRIMARY KEY (node, sequence)
         ) STRICT
         """,
-        // The keys that sign checkpoints: first only planned, and with their public key once the token has them.
+        // The keys that sign audit checkpoints: planned first, with their public key once the HSM token has them.
         """
         CREATE TABLE audit_key (
             node       TEXT    NOT NULL,
@@ -249,7 +251,7 @@ enum SQLiteTables {
     ]
 
     private static let version3 = [
-        // Operations that wait for a second person, or waited for one.
+        // Operations that need a second person's approval, or had it.
         """
         CREATE TABLE approval (
             identifier      BLOB    NOT NULL PRIMARY KEY,
@@ -275,9 +277,9 @@ enum SQLiteTables {
     ]
 
     private static let version4 = [
-        // What a key is for. Until now all were for payments.
+        // The use of a key. Until this version all were for payments.
         "ALTER TABLE merchant_key ADD COLUMN key_use TEXT NOT NULL DEFAULT 'processing'",
-        // An identity key's uses are its records; a release writes nothing here.
+        // The uses of an identity key are its records; a release writes nothing here.
         """
         CREATE INDEX audit_record_by_signature ON audit_record (public_key_hash, time)
         WHERE event = 'tls_signature' AND outcome = 'ok'
@@ -285,9 +287,9 @@ enum SQLiteTables {
     ]
 
     private static let version5 = [
-        // Beginnings of the record that stand in files of their own. `recorded`: the sequence of the record of it. The one whose
-        // record a checkpoint seals, of several the last, is where the chain begins here: its record `last` stays with its
-        // checkpoint, and what is before that is removed.
+        // The archived beginnings of the chain. `recorded` is the sequence of the archive's own record. An archive
+        // takes effect when an audit checkpoint seals that record; the last such archive is where the chain begins
+        // here. Its record `last` stays with its audit checkpoint, and earlier ones are removed.
         """
         CREATE TABLE archive (
             node     TEXT    NOT NULL,
@@ -303,8 +305,8 @@ enum SQLiteTables {
     ]
 
     private static let version6 = [
-        // The names of the accounts of `requester_uid` and `requester` on the node where it was asked for. NULL where there was none,
-        // and in requests that are older than this.
+        // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
+        // requests from before this version.
         "ALTER TABLE approval ADD COLUMN requester_account TEXT",
         "ALTER TABLE approval ADD COLUMN requester_login_account TEXT",
     ]

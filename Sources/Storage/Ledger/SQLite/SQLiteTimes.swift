@@ -2,14 +2,14 @@ import AuditChain
 import DatabaseKit
 import Foundation
 
-/// The statements about the time: what is forgotten, and which times the ledger has seen.
+/// The statements about time: the limits of what is forgotten, and the times that the ledger has seen.
 struct SQLiteTimes {
     let node: String
 
     func times(_ db: any StoredQueries) throws -> LedgerTimes {
         let accepted = try clockAcceptedAfter(db)
-        // From the newest time downwards, for which the plus sees to the index by time. What is passed over are the records
-        // that a wrong clock wrote before it was accepted: usually none.
+        // Reads from the newest time downwards; the plus keeps SQLite on the index by time. It skips only the records
+        // of a wrong clock that was later corrected: usually none.
         let newest = try db.number(
             "SELECT time FROM audit_record WHERE node = $1 AND +sequence > $2 ORDER BY time DESC LIMIT 1",
             [.text(node), .integer(accepted)])
@@ -24,18 +24,18 @@ struct SQLiteTimes {
         ReleaseLimits(forgottenBefore: try forgottenBefore(db), restoreFence: try value(Self.restoreFenceName, db))
     }
 
-    /// Payment tokens that were signed before it are refused from now on where no claim is found. It never goes back.
+    /// Raises the fence, before which payment tokens without a claim are refused. It never moves back.
     func raise(restoreFence fence: Int64, _ db: any StoredQueries) throws {
         try put(Self.restoreFenceName, max(fence, try value(Self.restoreFenceName, db) ?? fence), db)
     }
 
-    /// Remembers that claims of payment tokens that were signed before `time` are not all here any more. A later configuration
-    /// may accept such old tokens again, and the ledger could not tell whether they were released.
+    /// Notes that claims of payment tokens signed before `time` may be missing. A later configuration may accept such
+    /// old payment tokens again, and the ledger could not tell if they were released.
     func forget(signedBefore time: Int64, _ db: any StoredQueries) throws {
         try put(Self.forgottenName, max(time, try forgottenBefore(db) ?? time), db)
     }
 
-    /// - Parameter sequence: of the acceptance's own record, the first that counts for the newest time from then on.
+    /// - Parameter sequence: the record of the acceptance, from which on records count for the newest time.
     func accept(_ change: AdministrativeChange.ClockChange, at sequence: Int, _ db: any StoredQueries) throws {
         guard try forgottenBefore(db).map(StoredTime.date) == change.forgottenBefore else {
             throw LedgerFailure.timesConflict
@@ -46,21 +46,21 @@ struct SQLiteTimes {
         try put(Self.acceptedName, Int64(sequence - 1), db)
     }
 
-    /// By how much a released token's signing time, which is Apple's, was ahead of the clock that claimed it, at most; in
-    /// milliseconds. More than a little of it: the clock was behind, within a window that was wide then, or off.
+    /// Returns the greatest lead, in milliseconds, of a released payment token's signing time, which Apple sets, over
+    /// the clock that claimed it. A large lead means that the clock was slow while a window was wide or off.
     func signedAhead(_ db: any StoredQueries) throws -> Int64 { try value(Self.aheadName, db) ?? 0 }
 
     func claimed(at time: Int64, signedAt signed: Int64, _ db: any StoredQueries) throws {
         let ahead = signed - time
-        // No claim is forgotten sooner than `retain_claims` allows, a minute: half of that is always seen to.
+        // `retain_claims` keeps every claim for at least a minute, so half of that is always covered.
         guard ahead > 30_000, try ahead > signedAhead(db) else { return }
         try put(Self.aheadName, ahead, db)
     }
 
-    /// Records up to it were written by a clock that was not believed later; 0 when there are none.
+    /// Returns the last sequence written with a clock that was later corrected; 0 if there is none.
     func clockAcceptedAfter(_ db: any StoredQueries) throws -> Int64 { try value(Self.acceptedName, db) ?? 0 }
 
-    /// Whether all claims were made at a time that there is: another one would move a fence out of all reach.
+    /// Returns true if all claims have valid times. An invalid one would move a fence out of reach.
     static func areTimes(_ db: any StoredQueries) throws -> Bool {
         try db.run(
             "SELECT claimed_at FROM claim WHERE claimed_at < 0 OR claimed_at > $1 LIMIT 1",
@@ -68,9 +68,9 @@ struct SQLiteTimes {
         ).isEmpty
     }
 
-    /// Claims of tokens signed before its value may be gone.
+    /// The time before which signed payment tokens may lack their claims.
     private static let forgottenName = "forgotten_before"
-    /// Records up to this sequence were written by a clock that was not believed later.
+    /// The last sequence written with a clock that was later corrected.
     private static let acceptedName = "clock_accepted_after"
 
     private static let aheadName = "signed_ahead"

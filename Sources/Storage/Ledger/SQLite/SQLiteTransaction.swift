@@ -3,10 +3,10 @@ import DatabaseKit
 import Foundation
 import GRDB
 
-/// The reads and writes of administrative work in SQLite: a part of a batch's transaction.
+/// The reads and writes of administrative work in SQLite, as part of a batch's transaction.
 final class SQLiteTransaction: LedgerTransaction {
     let db: Database
-    /// Moves with each record.
+    /// The end of the chain, which moves with each record.
     private(set) var head: ChainHead
     /// The widest of this node's signing-time windows; nil while one is off.
     private let widestWindow: Duration?
@@ -19,7 +19,7 @@ final class SQLiteTransaction: LedgerTransaction {
     }
 
     var node: AuditNode { head.node }
-    /// One connection writes, so nothing else needs a lock.
+    /// A single connection writes, so no row needs a lock.
     static let rowLock = ""
 
     @discardableResult
@@ -68,7 +68,7 @@ final class SQLiteTransaction: LedgerTransaction {
 }
 
 extension Database {
-    /// - Returns: how many records were removed.
+    /// - Returns: the number of removed records.
     func removeArchivedRecords(of node: AuditNode, limit: Int) throws -> Int {
         guard let base = try RecordStatements(node: node).lastArchive(self)?.last else { return 0 }
         try run(

@@ -6,7 +6,7 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// Releases and signatures inside the batch's transaction: the key's state, the claim and the record together.
+/// Releases and signatures inside a batch's transaction, which holds the key's state, the claim and the record.
 struct SQLiteUses {
     let records: RecordStatements
     let repeatFor: Duration
@@ -35,8 +35,8 @@ struct SQLiteUses {
         return repeatability.verdict
     }
 
-    /// After a commit that was not acknowledged: what stands of this very attempt. Without its record a release is
-    /// none, whatever became of the claim.
+    /// Returns the decision if this very attempt is found after an unacknowledged commit. A release without its record
+    /// does not count, even if the claim exists.
     func stands(_ decision: ReleaseDecision, _ release: Release, _ db: Database) throws -> ReleaseDecision? {
         if let line = decision.line { return try records.holds(line, db) ? decision : nil }
         let claim = try ClaimRow.find(release.transactionId, db)
@@ -44,15 +44,15 @@ struct SQLiteUses {
             switch decision.verdict {
             case .released: claim?.attempt == release.attempt
             case .repeated: claim?.repeatAttempt == release.attempt
-            // Nothing was to be written, so it holds when it would be decided so again.
+            // Nothing was to be written, so the verdict holds if it would be the same again.
             case .replayed, .keyNotActive, .repeatedTooOften, .releasedByOther, .forgotten, .beforeRestore, .held:
                 try refusal(of: release, db)?.verdict == decision.verdict
             }
         return stands ? decision : nil
     }
 
-    /// The refusal that the database alone justifies, for when nothing could be written; it has its own code without
-    /// its record too.
+    /// Returns the refusal that the database alone justifies, for when nothing could be written. A refusal keeps its
+    /// code even without its record.
     func refusal(of release: Release, _ db: Database) throws -> ReleaseDecision? {
         release.refusal(
             try TransactionReads().key(release.publicKeyHash, db), try ClaimRow.find(release.transactionId, db),
@@ -60,9 +60,9 @@ struct SQLiteUses {
         ).map { ReleaseDecision(verdict: $0, line: nil) }
     }
 
-    /// Counts one that was opened and refused before it came to be decided.
+    /// Counts a repeat that was decrypted and then refused before it reached a decision.
     ///
-    /// - Returns: whether there is no further repeat.
+    /// - Returns: true if no further repeat is possible.
     func countRefusedRepeat(_ release: Release, _ db: Database) throws -> Bool {
         let claim = try ClaimRow.find(release.transactionId, db)
         if claim?.repeatability(of: release, within: repeatFor) == .yes { try countRepeat(release, by: nil, db) }
@@ -73,7 +73,7 @@ struct SQLiteUses {
         try ClaimRow.find(release.transactionId, db)?.isUsedUp ?? false
     }
 
-    /// False when the transaction is claimed already.
+    /// Inserts the claim; returns false if the transaction is already claimed.
     private func insert(_ release: Release, _ db: Database) throws -> Bool {
         try db.run(
             """
@@ -95,8 +95,8 @@ struct SQLiteUses {
         return true
     }
 
-    /// - Parameter attempt: the one that is released; nil for one that is counted and refused, after which the last release
-    ///   is the same as before.
+    /// - Parameter attempt: the released attempt; nil for a repeat that is counted and refused, which leaves the last
+    ///   release unchanged.
     private func countRepeat(_ release: Release, by attempt: [UInt8]?, _ db: Database) throws {
         try db.run(
             """
@@ -117,22 +117,25 @@ struct SQLiteUses {
         return SignatureDecision(verdict: verdict, line: try db.append(record, to: &head))
     }
 
-    /// After a commit that was not acknowledged: without its record a signature does not leave.
+    /// Returns the decision if its record is found after an unacknowledged commit. Without the record the signature
+    /// must not leave.
     func stands(_ decision: SignatureDecision, _ db: Database) throws -> SignatureDecision? {
         try decision.line.map { try records.holds($0, db) } == true ? decision : nil
     }
 
-    /// The refusal that the database alone justifies, for when nothing could be written.
+    /// Returns the refusal that the database alone justifies, for when nothing could be written.
     func refusal(of signature: SignatureUse, _ db: Database) throws -> SignatureDecision? {
         let verdict = signature.verdict(try TransactionReads().key(signature.publicKeyHash, db))
         return verdict == .granted ? nil : SignatureDecision(verdict: verdict, line: nil)
     }
 }
 
-/// The rows that all releases of one transaction read: the state of their keys, and what is forgotten. No other connection writes while
-/// the transaction is open, so it is read once and stays true until one of the transaction's own writes may change it.
+/// A cache of the rows that all releases of one transaction read: the state of their keys, and the release limits. No
+/// other connection writes during the transaction. A cached row stays valid until one of the transaction's own writes
+/// may change it.
 ///
-/// The writer forgets it when a transaction begins, and after every write that does not say that it keeps it.
+/// The writer clears the cache when a transaction begins, and after every write except those known to leave these rows
+/// unchanged.
 final class TransactionReads: Sendable {
     private struct State {
         var keys: [PublicKeyHash: KeyEligibility?] = [:]
@@ -145,7 +148,7 @@ final class TransactionReads: Sendable {
         state.withLock { $0 = State() }
     }
 
-    /// The key's standing, which decides whether it may be used now; nil if there is no record of it.
+    /// Returns the key's state and use, which decide if it may be used now; nil if there is no record of it.
     fileprivate func key(_ hash: PublicKeyHash, _ db: Database) throws -> KeyEligibility? {
         try state.withLock { state in
             if let known = state.keys[hash] { return known }
@@ -166,7 +169,7 @@ final class TransactionReads: Sendable {
 }
 
 extension Database {
-    /// Appends inside a transaction, to the head that was read there. The head moves only when the line is stored.
+    /// Appends to the head that was read in the same transaction. The head moves only when the line is stored.
     func append(_ record: AuditRecord, to head: inout ChainHead) throws -> AuditLine {
         var next = head
         let line = next.append(record)

@@ -4,30 +4,31 @@ import GRDBSQLite
 import SQLiteFiles
 import Synchronization
 
-/// Copies what stands in the write-ahead log into the database's file, beside the writer.
+/// Copies the write-ahead log into the database's file concurrently with the writer.
 ///
-/// SQLite's own way is to do it in the commit that makes the log too long: every thousandth release or so, and all that wait
-/// for that commit and the next one, then wait 20 ms longer. Here a connection of its own copies while the writer goes
-/// on (a PASSIVE checkpoint keeps nobody waiting), and once more what came meanwhile. The writer copies the rest between two
-/// batches, a few pages, since SQLite begins the log anew only when all of it is copied and nothing comes in between.
+/// SQLite by default copies in the commit that makes the log too long. That is about every thousandth release, and
+/// every release that waits for that commit or the next one takes 20 ms longer. Here a separate connection copies while
+/// the writer continues (a PASSIVE checkpoint blocks no connection), and then once more for the pages added meanwhile.
+/// The writer copies the rest, a few pages, between two batches. SQLite restarts the log only if all of it is copied
+/// and nothing is added in between.
 ///
-/// What fails is left for the next time: the log keeps what is not copied. Whoever reads for long keeps the log from being
-/// begun anew, as ever.
+/// A failed copy is left for the next time, since the log keeps what is not copied. A long read keeps the log from
+/// restarting, as with SQLite's default.
 final class WALCheckpointing: Sendable {
-    /// 16 MiB of log instead of SQLite's 4: pages that many commits change are copied once. At a full disk that is 12 MiB
-    /// less for records.
+    /// The log's length in pages before it is copied: 16 MiB instead of SQLite's 4, so that pages changed by many
+    /// commits are copied once. On a full disk this leaves 12 MiB less for records.
     static let interval = 4000
-    /// So long a log is copied by the commit that makes it so long: the copying beside cannot keep up, or cannot be done.
+    /// The log's length in pages at which the commit itself copies it, because concurrent copying is too slow or fails.
     static let mostPages = 4 * interval
 
     private enum State {
-        /// The writer has written so many pages since the log was last copied.
+        /// The number of pages that the writer has written since the log was last copied.
         case writing(pages: Int)
-        /// The connection beside copies.
+        /// The separate connection is copying.
         case copying
-        /// It has copied; what came since is left.
+        /// The separate connection has copied; pages added since remain.
         case copied
-        /// The connection beside is closed, or about to be: with a closed one SQLite would end the process.
+        /// The separate connection is closed or about to be. Using it then would make SQLite end the process.
         case closed
     }
 
@@ -35,9 +36,9 @@ final class WALCheckpointing: Sendable {
     private let connection: DatabaseQueue
     private let state = Mutex(State.writing(pages: 0))
 
-    /// Blocks; throws GRDB's errors.
+    /// Opens the connection; blocks. Throws GRDB's errors.
     ///
-    /// - Parameter interval: after how many pages of log it is copied.
+    /// - Parameter interval: the number of log pages after which they are copied.
     init(path: String, busyTimeout: TimeInterval, interval: Int = WALCheckpointing.interval) throws {
         self.interval = interval
         var configuration = Configuration()
@@ -45,7 +46,7 @@ final class WALCheckpointing: Sendable {
         configuration.qos = DurableSQLite.threadQuality
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
-            // The file is synced before the log is begun anew.
+            // The file is synced before the log restarts.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
@@ -53,7 +54,7 @@ final class WALCheckpointing: Sendable {
         connection = try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// Between two batches, on the writer's thread.
+    /// Counts the pages of a batch, and copies if needed. Called between two batches, on the writer's thread.
     func committed(_ writer: Database) {
         let written = Self.takePagesWritten(writer)
         let isCopied = state.withLock { state in
@@ -62,7 +63,7 @@ final class WALCheckpointing: Sendable {
                 state = .writing(pages: pages + written)
             case .writing:
                 state = .copying
-                // Under the lock, so that it stands in the connection's queue before its close does, or not at all.
+                // Inside the lock, so that the copy is queued on the connection before its close, or not at all.
                 copy()
             case .copying, .closed: break
             case .copied:
@@ -74,14 +75,14 @@ final class WALCheckpointing: Sendable {
         if isCopied { Self.checkpoint(writer) }
     }
 
-    /// Whether the connection beside copies.
+    /// True while the separate connection copies.
     var isCopying: Bool {
         state.withLock { if case .copying = $0 { true } else { false } }
     }
 
     private func copy() {
         connection.asyncWriteWithoutTransaction { [self] db in
-            // Twice: the second time there is less, and less comes meanwhile.
+            // Twice: the second copy is shorter, so fewer pages are added during it.
             Self.checkpoint(db)
             Self.checkpoint(db)
             state.withLock { if case .copying = $0 { $0 = .copied } }
@@ -92,14 +93,16 @@ final class WALCheckpointing: Sendable {
         _ = try? db.checkpoint(.passive)
     }
 
-    /// How many pages the connection has written since it was asked last: into the log, so all that is to be copied.
+    /// Returns the number of pages that the connection has written since the last call. All went into the log and have
+    /// to be copied.
     private static func takePagesWritten(_ db: Database) -> Int {
         var (pages, highest) = (CInt(0), CInt(0))
         let code = unsafe sqlite3_db_status(db.sqliteConnection, SQLITE_DBSTATUS_CACHE_WRITE, &pages, &highest, 1)
         return code == SQLITE_OK ? Int(pages) : 0
     }
 
-    /// Blocks until what is under way has ended. The writer may go on, and copies what is left when it is closed.
+    /// Closes the connection; blocks until current work has ended. The writer may continue, and copies what is left
+    /// when it is closed.
     func close() throws {
         state.withLock { $0 = .closed }
         try connection.close()

@@ -68,7 +68,7 @@ struct ArchivedFileTests {
     @Test(
         "A copy is refused whose archives, beginning or keys are not what its record says",
         arguments: [
-            ("UPDATE archive SET digest = zeroblob(32)", "What it says of its archives"),
+            ("UPDATE archive SET digest = zeroblob(32)", "Its list of archives does not match"),
             ("UPDATE archive SET last = 10, hash = (SELECT hash FROM audit_record WHERE sequence = 10)", "missing"),
             ("DELETE FROM archive", "no signed checkpoint of record 5"),
             (
@@ -77,7 +77,7 @@ struct ArchivedFileTests {
             ),
             ("UPDATE audit_record SET hash = zeroblob(32) WHERE sequence = 20", "Record 20 is not the one"),
             ("DELETE FROM checkpoint WHERE sequence = 20", "no signed checkpoint of record 20"),
-            ("UPDATE merchant_key SET state = 'active'", "may do more than its record says"),
+            ("UPDATE merchant_key SET state = 'active'", "may do more than its records allow"),
         ])
     func changed(statement: String, fault: String) async throws {
         let archived = try await Archived()
@@ -127,7 +127,7 @@ struct ArchivedFileTests {
             Issue.record("\(String(describing: error))")
             return
         }
-        #expect(fault.contains("What it says of its archives"))
+        #expect(fault.contains("Its list of archives does not match"))
         #expect(try await database.sql("SELECT count(*) FROM audit_record") == "0")
     }
 }

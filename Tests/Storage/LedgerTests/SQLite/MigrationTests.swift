@@ -152,7 +152,7 @@ struct MigrationTests {
         var moved = settings
         moved.path = path
         let error = await #expect(throws: LedgerOpeningError.self) { _ = try await SQLiteLedger.open(moved) }
-        guard case .notNow(_, let reason)? = error, reason.contains("copy failed") else {
+        guard case .notNow(_, let reason)? = error, reason.contains("copying it before the upgrade failed") else {
             Issue.record("\(String(describing: error))")
             return
         }

@@ -253,7 +253,7 @@ struct LedgerFileRestoreTests {
         let key = LedgerFixture.hash(state == "suspended" ? 2 : 3).base64
         #expect(
             throws: LedgerFileRestoreError.broken(
-                copy: "copy.sqlite", fault: "Its key \(key) may do more than its record says: the copy was changed.")
+                copy: "copy.sqlite", fault: "Its key \(key) may do more than its records allow: the copy was changed.")
         ) { try killed.restore() }
         // Nor does it help to have the change found as something else.
         try killed.changeCopy("UPDATE audit_record SET event = 'verify' WHERE event = 'key_state_change'")
@@ -276,7 +276,7 @@ struct LedgerFileRestoreTests {
             try killed.changeCopy("UPDATE claim SET claimed_at = \(time)")
             #expect(
                 throws: LedgerFileRestoreError.broken(
-                    copy: "copy.sqlite", fault: "A released transaction has no possible time.")
+                    copy: "copy.sqlite", fault: "A claim has an invalid time.")
             ) { try killed.restore() }
             await killed.close()
         }
@@ -320,7 +320,7 @@ struct LedgerFileRestoreTests {
         let after = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
         #expect(
             throws: LedgerFileRestoreError.broken(
-                copy: "copy.sqlite", fault: "Its SHA-256 is \(after.hex), and not the one that was given.")
+                copy: "copy.sqlite", fault: "Its SHA-256 is \(after.hex), not the expected one.")
         ) { try killed.restore(expected: before) }
         #expect(try killed.restore().claims == 0)
         await killed.close()
