@@ -1,17 +1,21 @@
-// A stopped host's ledger on its way from its file into a database that several hosts share: `paytokenctl ledger move`.
+// Moves a stopped host's ledger from its file into a database that several hosts share: `paytokenctl ledger move`.
 //
-// What it guarantees: the node's record, claims, keys, approvals and audit keys go over once and whole, and at no moment do both
-// serve. The steps, each of which may be the last one that a process lives to see, and is found by the next:
+// Guarantee: the node's records, claims, keys, approvals and audit keys are moved once and completely, and the file and
+// the database never both serve. The steps follow. A process may be killed after any of them, and the next run
+// continues from there:
 //
-//  1. Both sides are looked at, and the file's chain is verified. Nothing has changed.
-//  2. The database notes that the node is being moved (`moved_ledger`): no daemon takes its name there. The file still serves.
-//  3. Records and claims are copied, a thousand in a transaction. The file still serves; what it adds is copied by the next run.
-//  4. The file is marked (`SQLiteMoveMark`). From here on it does not serve, unless it is taken back, which the database permits
-//     only while it has not accepted the node.
-//  5. One transaction brings all else and accepts the node.
-//  6. The file is marked as moved, once that transaction is known to be safe.
+//  1. Both sides are checked, and the file's chain is verified. Nothing has changed.
+//  2. The database notes that the node is being moved (`moved_ledger`), so no daemon takes its name there. The file
+//  still serves.
+//  3. Records and claims are copied, a thousand in a transaction. The file still serves; the next run copies what it
+//  adds.
+//  4. The file is marked (`SQLiteMoveMark`) and no longer serves. Until the database accepts the node, the move can be
+//  cancelled, after which the file serves again.
+//  5. One transaction copies everything else and accepts the node.
+//  6. The file is marked as moved once that transaction is known to be safe.
 //
-// Where to start: `LedgerMove` below, then MoveDestination.swift and MoveAcceptance.swift; MovedFile.swift reads.
+// Where to start: `LedgerMove` below, then MoveDestination.swift and MoveAcceptance.swift; MovedFile.swift reads the
+// file.
 
 import AuditChain
 import DatabaseKit
@@ -19,17 +23,18 @@ import Dispatch
 import Foundation
 public import PostgreSQLClient
 
-/// Moves a stopped host's ledger out of its file into a database, with the account that owns the tables.
+/// Moves a stopped host's ledger from its file into a database, logged in as the owner of the tables.
 public struct LedgerMove: Sendable {
-    /// Absolute.
+    /// The file's absolute path.
     public let path: String
     public let url: PostgreSQLURL
     public let passwordFile: String?
-    /// This program's version, which the nodes' status shows until the node's daemon has started.
+    /// This program's version, which the node's status shows until its daemon has started.
     public let version: String
     var faults = LedgerMoveFaults()
 
-    /// - Parameter passwordFile: holds the owner's password in one line; nil: authentication without one, or what libpq finds.
+    /// - Parameter passwordFile: the file with the owner's password on one line. Nil logs in without a password, or
+    ///   with one that libpq finds.
     public init(path: String, url: PostgreSQLURL, passwordFile: String?, version: String) {
         self.path = path
         self.url = url
@@ -39,7 +44,7 @@ public struct LedgerMove: Sendable {
 
     public typealias Progress = @Sendable (LedgerMoveProgress) -> Void
 
-    /// Looks at both sides: what would be moved, and what the two have both.
+    /// Checks both sides and reports what would be moved and what both have. Changes nothing.
     ///
     /// - Parameter progress: called on another thread.
     public func preview(_ progress: @escaping Progress = { _ in }) async throws(LedgerMoveError) -> LedgerMoveReport {
@@ -50,12 +55,13 @@ public struct LedgerMove: Sendable {
         }
     }
 
-    /// Moves it, or goes on with a move that broke off. Done once more it changes nothing.
+    /// Moves the ledger, or continues an interrupted move. Repeating a completed move changes nothing.
     public func carryOut(_ progress: @escaping Progress = { _ in }) async throws(LedgerMoveError) -> LedgerMoveReport {
         try await blocking { try move(progress) }
     }
 
-    /// Has the file serve again, as long as the database has not accepted it. Done once more it changes nothing.
+    /// Cancels the move, after which the file serves again. Possible until the database accepts it; repeating it
+    /// changes nothing.
     public func giveUp() async throws(LedgerMoveError) -> LedgerMoveReport {
         try await blocking {
             let (file, database) = (try MovedFile(path: path), try MoveDestination(url, passwordFile: passwordFile))
@@ -76,13 +82,13 @@ public struct LedgerMove: Sendable {
         return report
     }
 
-    /// A file that is on its way to one ledger is not moved to another: that one may have accepted it.
+    /// Refuses a file that is being moved to another ledger, which may have accepted it.
     private func requireSame(_ file: MovedFile, _ database: MoveDestination) throws(LedgerMoveError) {
         guard let mark = file.mark, mark.identity != database.identity else { return }
         throw .elsewhere(path: path, server: mark.server)
     }
 
-    /// What the database has of the node, if anything, must be from this file and of this very move.
+    /// Requires that everything the database has of the node is from this file and from this move.
     private func requireOwn(
         _ stored: MoveDestination.StoredNode, _ file: MovedFile, _ database: MoveDestination
     ) throws {
@@ -95,7 +101,7 @@ public struct LedgerMove: Sendable {
         else { throw LedgerMoveError.nodeKnown(node: node, server: server) }
     }
 
-    /// Whether the database has accepted just this file, as its mark asks.
+    /// Returns true if the database has accepted exactly this marked file.
     private func isAccepted(
         _ file: MovedFile, _ database: MoveDestination, _ stored: MoveDestination.StoredNode
     ) throws -> Bool {
@@ -142,7 +148,8 @@ public struct LedgerMove: Sendable {
         }
     }
 
-    /// What a restored file has forgotten is refused from its acceptance on. Moved before, nobody would know of it.
+    /// Opens the file. One with an unaccepted restore is refused: its acceptance sets the fence for forgotten releases,
+    /// and after a move no node would know of it.
     private func fileToMove() throws -> MovedFile {
         let file = try MovedFile(path: path)
         guard !file.awaitsAcceptance else { throw LedgerMoveError.restored(path: path) }
@@ -202,7 +209,7 @@ public struct LedgerMove: Sendable {
         }
     }
 
-    /// All of them, each time: a record that an earlier run has copied may have been sealed since.
+    /// Copies all audit checkpoints each time, since records copied by an earlier run may have been sealed since.
     private func copyCheckpoints(of file: MovedFile, to database: MoveDestination) throws {
         var next: Int64 = 0
         while case let checkpoints = try file.checkpoints(next...Int64.max, limit: faults.page),

@@ -2,45 +2,47 @@ public import Foundation
 public import MerchantKeys
 public import PaymentToken
 
-/// What a move has carried over, or would.
+/// The extent of a move, made or possible.
 public struct LedgerMoveReport: Sendable, Equatable {
     /// A key whose record differs between the file and the database.
     public struct DifferingKey: Sendable, Equatable {
         public let publicKeyHash: PublicKeyHash
         public let inFile: KeyState
         public let inDatabase: KeyState
-        /// The stricter of the two.
+        /// The stricter of the two states.
         public let becomes: KeyState
     }
 
     public enum Status: String, Sendable {
-        /// Looked at only.
+        /// Both sides were checked; nothing was moved.
         case possible
-        /// The database has it, and the file is marked.
+        /// The database has accepted the node, and the file is marked.
         case moved
-        /// The file serves again, as far as this move is concerned.
+        /// The move was cancelled; it no longer keeps the file from serving.
         case givenUp = "given_up"
     }
 
     public var status = Status.possible
     public let path: String
     public let server: String
-    /// Under which the record goes on.
+    /// The node's name, under which the record continues.
     public let node: String
-    /// In the file.
+    /// The number of records in the file.
     public var records = 0
     public var checkpoints = 0
     public var claims = 0
-    /// Claims of transactions that the database has a claim of another node for: nobody can repeat those any more.
+    /// The number of claims whose transactions another node has claimed in the database. These can no longer be
+    /// repeated.
     public var claimsInBoth = 0
     public var keys = 0
     public var differingKeys: [DifferingKey] = []
     public var approvals = 0
-    /// The later of the two: payment tokens that were signed before it and have no claim are refused. Nil: none.
+    /// The later of both sides' times: payment tokens signed before it and without a claim are refused. Nil if there is
+    /// none.
     public var forgottenBefore: Date?
-    /// The later of the two.
+    /// The later fence of the two sides.
     public var restoreFence: Date?
-    /// What the connection with the database lacks.
+    /// The protections that the connection to the database lacks.
     public var insecureSettings: Set<InsecureLedgerSetting> = []
 
     init(path: String, server: String, node: String) {
@@ -48,35 +50,35 @@ public struct LedgerMoveReport: Sendable, Equatable {
     }
 }
 
-/// How far a move is.
+/// The progress of a move.
 public enum LedgerMoveProgress: Sendable, Equatable {
     case verified(records: Int, of: Int)
     case copied(records: Int, of: Int)
     case claims(Int, of: Int)
 }
 
-/// The moments at which tests have a move end as a killed process does. In this order.
+/// The moments, in order, at which tests end a move as if the process were killed.
 enum LedgerMoveMoment: Sendable, CaseIterable {
-    /// Both sides were looked at.
+    /// Both sides are checked.
     case looked
-    /// The database knows that the node is being moved.
+    /// The database has noted that the node is being moved.
     case begun
-    /// Part of the records is there.
+    /// Part of the records is copied.
     case recordsCopied
-    /// Part of the claims is there.
+    /// Part of the claims is copied.
     case claimsCopied
-    /// The file does not serve any more.
+    /// The file no longer serves.
     case marked
-    /// All is sent but the commit by which the database accepts it.
+    /// Everything is sent except the commit by which the database accepts the node.
     case accepting
-    /// The database has accepted.
+    /// The database has accepted the node.
     case accepted
-    /// The file says so.
+    /// The file is marked as moved.
     case done
 }
 
 struct LedgerMoveFaults: Sendable {
     var reached: @Sendable (LedgerMoveMoment) throws -> Void = { _ in }
-    /// Rows in one transaction.
+    /// The number of rows in one transaction.
     var page = 1000
 }

@@ -4,15 +4,15 @@ import Foundation
 import MerchantKeys
 import PostgreSQLClient
 
-// The one transaction by which the database accepts a node, and those around it.
+// The transaction by which the database accepts a node, and those around it.
 extension MoveDestination {
-    /// Everything but records and claims, which are there: keys, approvals, audit keys, times, and the node itself. No node
-    /// releases while it lasts, which is as long as these few rows take.
+    /// Copies everything except records and claims, which are already there: keys, approvals, audit keys, times, and
+    /// the node itself. No node releases during this transaction, which is short because these rows are few.
     ///
     /// - Parameters:
-    ///   - head: where the file's record ends.
-    ///   - version: of this program, which status shows until the node's daemon has started.
-    ///   - beforeCommit: called when all is sent but the commit.
+    ///   - head: the end of the file's chain.
+    ///   - version: this program's version, which status shows until the node's daemon has started.
+    ///   - beforeCommit: called when everything except the commit is sent.
     func accept(
         _ file: MovedFile, head: ChainHead, version: String, beforeCommit: () throws -> Void
     ) throws -> [LedgerMoveReport.DifferingKey] {
@@ -40,7 +40,8 @@ extension MoveDestination {
         return merged.differing
     }
 
-    /// The file's keys as both sides permit them; those that change nothing here are left out.
+    /// Merges the file's keys with the database's, keeping what both sides permit. Keys that change nothing here are
+    /// left out.
     func merge(_ keys: [KeyRecord]) throws -> (records: [KeyRecord], differing: [LedgerMoveReport.DifferingKey]) {
         let (known, now) = try self.keys()
         var records: [KeyRecord] = []
@@ -67,7 +68,7 @@ extension MoveDestination {
         return (records, differing)
     }
 
-    /// As it stands there: open ones can be decided on any node from then on, ended ones are shown.
+    /// Copies an approval unchanged: an open one can from then on be decided on any node, an ended one is only shown.
     private static func put(_ approval: Approval) throws -> PostgreSQLStatement {
         guard let node = approval.node.flatMap(AuditNode.init) else {
             throw LedgerFailure.unavailable(reason: "An approval in the file names no node.")
@@ -114,7 +115,7 @@ extension MoveDestination {
                 """
                 UPDATE moved_ledger SET accepted_at = present(), last_sequence = $2, last_hash = $3 WHERE node = $1
                 """, [name, .integer(Int64(head.sequence)), .bytes(head.hash.bytes)]),
-            // Its first daemon takes the name from here, and tells window and server.
+            // The node's first daemon takes the name from this row, and then sets window and server.
             PostgreSQLStatement(
                 """
                 INSERT INTO node (name, fence, lease_until, seen_at, version, signed_ahead, clock_accepted_after)
@@ -126,7 +127,8 @@ extension MoveDestination {
         ])
     }
 
-    /// An acceptance that is seen may not have reached the standby: it counts once a later commit was acknowledged.
+    /// Confirms an acceptance. One that is visible may not have reached the standby; it counts once a later commit is
+    /// acknowledged.
     func confirm(_ node: AuditNode) throws {
         try exchange([
             PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on"),
@@ -135,14 +137,14 @@ extension MoveDestination {
         try commit()
     }
 
-    /// Takes back what was copied of the node's record, unless the database has accepted it. Claims stay: those transactions were
-    /// released.
+    /// Deletes the copied records of the node, unless the database has accepted it. Claims stay, since those
+    /// transactions were released.
     ///
-    /// - Parameter check: of what the database has of the node.
-    /// - Returns: false when it has accepted it.
+    /// - Parameter check: checks what the database has of the node.
+    /// - Returns: false if the database has accepted the node.
     func forget(_ node: AuditNode, _ check: (StoredNode) throws -> Void) throws -> Bool {
         try exchange([PostgreSQLStatement("BEGIN"), PostgreSQLStatement("SET LOCAL synchronous_commit = on")])
-        // A commit that is under way on a session that was given up is waited for.
+        // Waits for a commit that is still running on an abandoned session.
         let row = try rows(
             "SELECT accepted_at IS NOT NULL FROM moved_ledger WHERE node = $1 FOR UPDATE", [.text(node.name)]
         ).first

@@ -5,42 +5,42 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// The database that a file is moved into, through one session of its owner's; blocking.
+/// The database into which a file is moved, through one session of its owner; blocking.
 ///
-/// What is large, records and claims, comes in transactions of a thousand rows, each done once whatever breaks off. All else
-/// comes with the one transaction by which the database accepts the node: before it no daemon can take the node's name, after
-/// it the file is not needed any more.
+/// Records and claims, which are many, are copied in transactions of a thousand rows, each made once however often the
+/// move is interrupted. One transaction copies everything else and accepts the node. Before it no daemon can take the
+/// node's name; after it the file is no longer needed.
 final class MoveDestination {
-    /// What the database has of a node.
+    /// The database's data on a node.
     struct StoredNode: Equatable {
-        /// The last record that is there; 0 for none.
+        /// The sequence of the last copied record; 0 if there is none.
         var sequence: Int64 = 0
         var hash: [UInt8]?
-        /// Whether a daemon has the name.
+        /// True if a daemon has the name.
         var isLeased = false
-        /// Whether there are audit keys.
+        /// True if there are audit keys or audit checkpoints.
         var hasKeys = false
         var move: Move?
     }
 
-    /// What it has of the move of a node's file.
+    /// The database's data on the move of a node's file.
     struct Move: Equatable {
         let run: Int64
         let isAccepted: Bool
-        /// Where the file's record ended when it was accepted.
+        /// The last sequence of the file's chain when it was accepted.
         let sequence: Int64?
         let hash: [UInt8]?
     }
 
     let server: String
-    /// By which this ledger is told from others.
+    /// The ledger's identity, which distinguishes it from others.
     let identity: String
     let insecureSettings: Set<InsecureLedgerSetting>
     private let connection: PostgreSQLConnection
-    /// Of this program, among those that worked at the move.
+    /// This program's number among the runs that have worked on the move.
     private(set) var currentRun: Int64 = 0
 
-    /// The longest wait for an answer of the server's.
+    /// The longest wait for a response from the server.
     private static let patience = Duration.seconds(120)
 
     init(_ url: PostgreSQLURL, passwordFile: String?) throws(LedgerMoveError) {
@@ -64,7 +64,7 @@ final class MoveDestination {
             for setting in [
                 "search_path = \(schema), pg_temp", "lock_timeout = '30s'", "client_min_messages = warning",
                 "default_transaction_isolation = 'read committed'", "enable_seqscan = off", "timezone = 'UTC'",
-                // A program that stands still must not keep all nodes from releasing.
+                // A stopped program must not keep all nodes from releasing.
                 "idle_in_transaction_session_timeout = '30s'",
             ] { _ = try run("SET \(setting)") }
             guard let row = try run("SELECT identity FROM ledger_state").first else {
@@ -77,7 +77,7 @@ final class MoveDestination {
             throw .database(
                 .cannotOpen(
                     path: url.server,
-                    reason: "its schema \(PostgreSQLTables.schema) belongs to another role: log in as that one."))
+                    reason: "its schema \(PostgreSQLTables.schema) belongs to another role. Log in as that role."))
         } catch {
             throw .database(LedgerOpeningError(of: error, server: url.server))
         }
@@ -119,11 +119,11 @@ final class MoveDestination {
         return stored
     }
 
-    /// Has the database know that the node is being moved; from then on no daemon takes its name there.
+    /// Notes in the database that the node is being moved. From then on no daemon takes its name there.
     ///
-    /// - Parameter check: of what the database has of the node, which nobody changes meanwhile.
+    /// - Parameter check: checks what the database has of the node, which cannot change meanwhile.
     func begin(_ node: AuditNode, _ check: (StoredNode) throws -> Void) throws {
-        // No daemon that takes the name now can be overlooked: taking it changes the table.
+        // Taking a name changes the table, so the lock keeps any daemon from taking this one unnoticed.
         try exchange([
             PostgreSQLStatement("BEGIN"), PostgreSQLStatement("LOCK TABLE node IN SHARE ROW EXCLUSIVE MODE"),
         ])
@@ -139,10 +139,10 @@ final class MoveDestination {
         currentRun = try row.integer(0)
     }
 
-    /// Begins a transaction with a lock on the move's row, so that a program that was begun earlier or later waits for its end,
-    /// or finds it.
+    /// Begins a transaction and locks the move's row. A concurrent run of the move waits for the end of the
+    /// transaction, or is detected.
     ///
-    /// - Parameter first: carried out before that lock is taken.
+    /// - Parameter first: statements that run before the lock is taken.
     func enter(_ node: AuditNode, first: [PostgreSQLStatement] = []) throws {
         let lock = PostgreSQLStatement(
             "SELECT run FROM moved_ledger WHERE node = $1 AND accepted_at IS NULL FOR UPDATE", [.text(node.name)],
@@ -168,7 +168,7 @@ final class MoveDestination {
         ])
     }
 
-    /// Those that are there already stay as they are.
+    /// Inserts audit checkpoints. Existing ones stay as they are.
     func insert(_ checkpoints: [MovedCheckpoint], of node: AuditNode) throws {
         try enter(node)
         try exchange([
@@ -186,11 +186,11 @@ final class MoveDestination {
         ])
     }
 
-    /// Adds claims, sorted by their transactions, as batches have them.
+    /// Adds claims, sorted by transaction as in batches.
     ///
-    /// A transaction that another node has claimed keeps that row and loses its reference: it was released to two callers, or
-    /// twice to one, and nobody shall have it again by a repeat. A row of this node is from an earlier run of the move, and
-    /// gets what the file has counted since.
+    /// A transaction that another node has claimed keeps that row and loses its reference. It was released to two
+    /// callers, or twice to one, so no caller may get it again by a repeat. A row of this node is from an earlier run
+    /// of the move, and is updated from the file.
     func insert(claims: [any StoredRow], of node: AuditNode) throws {
         func texts(_ column: Int) throws -> PostgreSQLValue { .texts(try claims.map { try $0.text(column) }) }
         func integers(_ column: Int) throws -> PostgreSQLValue {
@@ -223,7 +223,7 @@ final class MoveDestination {
         ])
     }
 
-    /// How many of these transactions another node has claimed.
+    /// Returns the number of these transactions that another node has claimed.
     func claimed(_ claims: [any StoredRow], otherThan node: AuditNode) throws -> Int {
         let count = try rows(
             "SELECT count(*) FROM claim WHERE transaction_id = ANY ($1) AND node <> $2",
@@ -232,7 +232,7 @@ final class MoveDestination {
         return Int(count ?? 0)
     }
 
-    /// The keys' records here, by their publicKeyHash, with the server's time.
+    /// Returns the database's key records by publicKeyHash, and the server's time.
     func keys() throws -> (records: [PublicKeyHash: KeyRecord], now: Date) {
         let results = try exchange([
             PostgreSQLStatement("SELECT \(KeyRecordRow.columns) FROM merchant_key"),
@@ -250,18 +250,18 @@ final class MoveDestination {
         return ReleaseLimits(forgottenBefore: try row.integerIfAny(0), restoreFence: try row.integerIfAny(1))
     }
 
-    /// Ends the transaction that is under way with a commit that is known to be safe, on the standby too where one is named.
+    /// Ends the current transaction with a commit that is known to be safe, also on the standby if one is named.
     ///
-    /// - Throws: `brokenOff` where that is not known. The repeat finds out.
+    /// - Throws: `brokenOff` if that is not known. A repeat of the move finds out.
     func commit() throws(LedgerMoveError) {
         let results: [PostgreSQLResult]
         do throws(PostgreSQLFailure) {
             results = try exchange([PostgreSQLStatement("COMMIT", prepared: "commit")])
         } catch {
-            throw .brokenOff(reason: "whether the database has taken over is not known. \(error.failure)")
+            throw .brokenOff(reason: "it is unknown if the database has accepted the node. \(error.failure)")
         }
         guard results.last?.tag == "COMMIT", !connection.hasWarned else {
-            throw .brokenOff(reason: "the server has not acknowledged the commit as it should; look at its standby.")
+            throw .brokenOff(reason: "the server did not acknowledge the commit as required; check its standby.")
         }
     }
 }

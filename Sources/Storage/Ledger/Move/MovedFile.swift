@@ -6,12 +6,12 @@ import Glibc
 import MerchantKeys
 import SQLiteFiles
 
-/// The file of a stopped host on its way into a database: nobody else uses it meanwhile.
+/// A stopped host's file that is being moved into a database. No other process uses it meanwhile.
 final class MovedFile {
     let path: String
     let node: AuditNode
     private(set) var mark: SQLiteMoveMark?
-    /// Put back from a copy, and not accepted yet.
+    /// True if the file was restored from a copy and the restore is not accepted.
     let awaitsAcceptance: Bool
     private let lock: DatabaseFileLock
     private let reader: DatabaseQueue
@@ -19,12 +19,13 @@ final class MovedFile {
     private var rows: RecordStatements { RecordStatements(node: node) }
     private static let busyTimeout: TimeInterval = 2
 
-    /// Blocks. Changes nothing in the file.
+    /// Opens the file; blocks. Changes nothing in it.
     init(path: String) throws(LedgerMoveError) {
         guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
             attributes[.type] as? FileAttributeType != .typeDirectory
         else { throw .noFile(path: path) }
-        // The daemon's account alone may open the file, and what this program makes beside it must be that account's too.
+        // Only the daemon's account may open the file, and files that this program creates next to it must belong to
+        // that account too.
         guard (attributes[.ownerAccountID] as? NSNumber)?.uint32Value == geteuid() else {
             throw .anotherAccount(path: path)
         }
@@ -75,7 +76,7 @@ final class MovedFile {
         }
     }
 
-    /// Durable when it returns.
+    /// Writes or removes the mark; durable when it returns.
     func put(_ mark: SQLiteMoveMark?) throws {
         let writer = try DurableSQLite.writing(
             path, label: "ledger.move", checkpointPages: WALCheckpointing.mostPages, busyTimeout: Self.busyTimeout)
@@ -106,7 +107,7 @@ final class MovedFile {
 
     func approvals() throws -> [Approval] { try read { db in try ApprovalRow.all(limit: .max, db) } }
 
-    /// Their ordinals, identifiers, public keys and the times at which they were planned.
+    /// Returns the audit keys' ordinals, identifiers, public keys and planning times.
     func auditKeys() throws -> [any StoredRow] {
         try read { db in
             try db.run(
@@ -115,7 +116,7 @@ final class MovedFile {
         }
     }
 
-    /// Sealed or not, with the sequences of their records; the oldest first.
+    /// Returns the archives, sealed or not, with the sequences of their records; oldest first.
     func archives() throws -> [(archive: RecordArchive, recorded: Int64)] {
         try read { db in
             try db.run(
@@ -134,7 +135,7 @@ final class MovedFile {
         }
     }
 
-    /// Behind the archived ones, but for the last of these; that may be the first.
+    /// Returns records after `sequence`. Of the archived ones it returns only the last, which may come first.
     func records(after sequence: Int64, limit: Int) throws -> [MovedRecord] {
         try read { db in
             let sequence = max(sequence, Int64(try rows.lastArchive(db)?.last ?? 0) - 1)
@@ -148,7 +149,7 @@ final class MovedFile {
         }
     }
 
-    /// Of those records.
+    /// Returns the audit checkpoints of these records.
     func checkpoints(_ sequences: ClosedRange<Int64>, limit: Int = .max) throws -> [MovedCheckpoint] {
         try read { db in
             let base = Int64(try rows.lastArchive(db)?.last ?? 0)
@@ -164,7 +165,8 @@ final class MovedFile {
         }
     }
 
-    /// In the order of their transactions, which are their first columns; the others are as in ``MoveDestination/insert(claims:of:)``.
+    /// Returns claims ordered by transaction, the first column. The other columns are as in
+    /// ``MoveDestination/insert(claims:of:)``.
     func claims(after transaction: [UInt8], limit: Int) throws -> [any StoredRow] {
         try read { db in
             try db.run(
@@ -176,14 +178,14 @@ final class MovedFile {
         }
     }
 
-    /// Verifies the whole chain with the audit keys that the file itself names: every record's hash, every checkpoint's signature,
-    /// and that the columns by which records are found again are those of their lines. Records behind the last checkpoint are
-    /// verified as far as hashes do, which anybody can compute.
+    /// Verifies the whole chain with the audit keys that the file itself names. It checks every record's hash, every
+    /// audit checkpoint's signature, and that the columns for searching match their lines. Records after the last audit
+    /// checkpoint are verified by hash only, which any program can compute.
     ///
     /// - Parameters:
-    ///   - reading: called with each record, in their order.
-    ///   - reached: how many records were looked at.
-    /// - Returns: how many records stand behind the last checkpoint.
+    ///   - reading: called with each record, in order.
+    ///   - reached: called with the number of records verified so far.
+    /// - Returns: the number of records after the last audit checkpoint.
     @discardableResult
     func verify(
         page: Int, reading: (AuditEntry) -> Void = { _ in }, reached: (Int) -> Void = { _ in }
@@ -194,29 +196,30 @@ final class MovedFile {
             try db.run("SELECT sequence FROM audit_record WHERE node < $1 OR node > $1 LIMIT 1", [.text(node.name)])
         }
         guard others.isEmpty else {
-            throw LedgerMoveError.brokenChain(path: path, fault: "It holds records of another node than \(node.name).")
+            throw LedgerMoveError.brokenChain(path: path, fault: "It has records of another node than \(node.name).")
         }
-        // A record whose line says anything else than its row is one that was changed: it would be found as another one.
+        // A record whose line differs from its row was changed, and would be found as another record.
         func entry(_ record: MovedRecord) throws -> AuditEntry {
             guard let entry = try? AuditEntry(line: record.line), record.agrees(with: entry, of: node) else {
                 throw LedgerMoveError.brokenChain(
-                    path: path, fault: "The columns of record \(record.sequence) are not those of its line.")
+                    path: path, fault: "The columns of record \(record.sequence) do not match its line.")
             }
             return entry
         }
-        // Where the beginning is archived, the chain begins with the checkpoint of the last archived record, which is here for that.
+        // After archiving, the chain begins with the audit checkpoint of the last archived record, which is kept for
+        // that.
         let archives = try archives().map(\.archive)
         let base = try read(rows.lastArchive)
         var recorded: [RecordArchive] = []
         var last: Int64 = 0
         while case let records = try records(after: last, limit: page), let end = records.last?.sequence {
-            // One that seals the record before the first one stands at the beginning.
+            // The page may begin with an audit checkpoint that seals the record before the first one.
             var checkpoints = try checkpoints((last == 0 ? 0 : last + 1)...end)[...]
             for record in records {
                 if let base, record.sequence == base.last {
                     guard record.hash == base.hash.bytes, try entry(record).hash == base.hash else {
                         throw LedgerMoveError.brokenChain(
-                            path: path, fault: "Record \(base.last) is not the one that the last archive ends with.")
+                            path: path, fault: "Record \(base.last) is not the record that the last archive ends with.")
                     }
                     continue
                 }
@@ -238,10 +241,10 @@ final class MovedFile {
         if case .broken(let fault) = verdict {
             throw LedgerMoveError.brokenChain(path: path, fault: "\(fault).")
         }
-        // The records of earlier ones are archived themselves.
+        // The records of earlier archives are themselves archived.
         guard archives.allSatisfy({ $0.last < base?.last ?? 0 || recorded.contains($0) }) else {
             throw LedgerMoveError.brokenChain(
-                path: path, fault: "What it says of its archives is not what its record says of them.")
+                path: path, fault: "Its list of archives does not match its records.")
         }
         let beyond = try read { db in
             try db.run(
@@ -250,14 +253,14 @@ final class MovedFile {
         }
         guard beyond.isEmpty else {
             throw LedgerMoveError.brokenChain(
-                path: path, fault: "A checkpoint seals a record behind record \(last), which is its last.")
+                path: path, fault: "A checkpoint seals a record after record \(last), which is the last one.")
         }
         guard case .unsealed(let ranges) = verdict else { return 0 }
         return ranges.map(\.unsealed).reduce(0, +)
     }
 }
 
-/// A row of `audit_record`, as it stands.
+/// A row of `audit_record`, unchanged.
 struct MovedRecord {
     let sequence: Int64
     let time: Int64
@@ -285,7 +288,7 @@ struct MovedRecord {
         line = try row.bytes(10)
     }
 
-    /// Whether the columns say what the line says.
+    /// Returns true if the columns match the line.
     func agrees(with entry: AuditEntry, of node: AuditNode) -> Bool {
         entry.node == node && Int64(entry.sequence) == sequence && entry.hash.bytes == hash
             && entry.time.milliseconds == time && entry.event == event && entry.outcome == outcome
@@ -301,7 +304,7 @@ struct MovedCheckpoint {
     let line: [UInt8]
 }
 
-/// What the file knows about the time.
+/// The times that the file records.
 struct MovedTimes {
     let limits: ReleaseLimits
     let signedAhead: Int64

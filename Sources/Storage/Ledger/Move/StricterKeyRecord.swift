@@ -1,16 +1,16 @@
 import Foundation
 import MerchantKeys
 
-// One key in two ledgers, before they become one.
+// Merges one key's records in two ledgers.
 extension KeyRecord {
-    /// The record that forbids whatever one of the two forbids. Merchant and algorithm must be the same in both; the rest is this
-    /// one's.
+    /// Returns a record that forbids everything that either record forbids. Merchant, algorithm and use must be equal;
+    /// the rest is this record's.
     ///
-    /// Destroyed before compromised before suspended before deactivated before pre-activation before active. A key that one has
-    /// deactivated, or suspended after that, decrypts until the earlier cut-off at most, and after a resumption returns to
-    /// deactivated: a suspended key shows that by its cut-off.
+    /// The strictest state wins: destroyed, then compromised, suspended, deactivated, pre-activation, active. A key
+    /// that one side has deactivated, or suspended after that, decrypts until the earlier cut-off at most. When it is
+    /// resumed it returns to deactivated, which its cut-off shows.
     ///
-    /// - Parameter now: the cut-off of a key that was deactivated without one, where the other has it as suspended.
+    /// - Parameter now: the cut-off for a key that was deactivated without one and that the other side has suspended.
     func stricter(with other: KeyRecord, at now: Date) throws(KeyRecordConflict) -> KeyRecord {
         guard merchantIdentifier == other.merchantIdentifier else { throw .anotherMerchant }
         guard algorithm == other.algorithm else { throw .anotherAlgorithm }
@@ -23,7 +23,7 @@ extension KeyRecord {
             case .destroyed, .compromised, .preActivation, .active: nil
             case .suspended: both.compactMap { $0.suspended(at: now).cutOff }.min()
             case .deactivated:
-                // Without one a deactivated key does not decrypt, and neither does one that is not active yet.
+                // A deactivated key without a cut-off does not decrypt, and neither does one that is not active yet.
                 both.contains { $0.state == .preActivation || ($0.state == .deactivated && $0.cutOff == nil) }
                     ? nil : both.compactMap(\.cutOff).min()
             }

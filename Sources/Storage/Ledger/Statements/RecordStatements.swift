@@ -3,34 +3,34 @@ import DatabaseKit
 import Encodings
 import Foundation
 
-/// What is read of one node's chain.
+/// The statements that read one node's chain.
 struct RecordStatements {
     let node: AuditNode
 
-    /// Selects the end of the chain.
+    /// The statement that selects the end of the chain.
     static let head = "SELECT sequence, hash FROM audit_record WHERE node = $1 ORDER BY sequence DESC LIMIT 1"
 
     func head(_ queries: any StoredQueries) throws -> ChainHead {
         try head(queries.run(Self.head, [.text(node.name)]).first)
     }
 
-    /// - Parameter row: of ``head``; nil or without values for a chain that has not begun.
+    /// - Parameter row: the row of ``head``; nil or without values if the chain has not begun.
     func head(_ row: (any StoredRow)?) throws -> ChainHead {
         guard let row, let sequence = try row.integerIfAny(0) else { return ChainHead(node: node) }
         guard let head = ChainHead(node: node, sequence: Int(sequence), hash: try row.digest(1)) else {
-            throw LedgerFailure.unavailable(reason: "The last audit record has an impossible sequence.")
+            throw LedgerFailure.unavailable(reason: "The last audit record has an invalid sequence.")
         }
         return head
     }
 
-    /// The hash of the record of a sequence.
+    /// Returns the hash of the record with this sequence.
     func hash(of sequence: Int, _ queries: any StoredQueries) throws -> AuditDigest? {
         try queries.run(
             "SELECT hash FROM audit_record WHERE node = $1 AND sequence = $2", [.text(node.name), .integer(sequence)]
         ).first?.digest(0)
     }
 
-    /// Returns true if this very line is stored. No other can have its place and its hash.
+    /// Returns true if exactly this line is stored. No other line can have its sequence and its hash.
     func holds(_ line: AuditLine, _ queries: any StoredQueries) throws -> Bool {
         try hash(of: line.sequence, queries) == line.hash
     }
@@ -46,7 +46,7 @@ struct RecordStatements {
         if let cursor {
             conditions.add(order == .oldestFirst ? "sequence >" : "sequence <", .integer(cursor))
         } else if filter.since != nil || filter.until != nil {
-            // Where the index of times begins and ends to match, so that the rows around need not be looked at.
+            // Limit the query to the matching part of the time index, so that rows outside it are not read.
             guard let extent = try extent(since: filter.since, until: filter.until, queries) else {
                 return AuditPage(records: [], next: nil)
             }
@@ -111,8 +111,8 @@ struct RecordStatements {
         return Dictionary(releases) { first, _ in first }
     }
 
-    /// The later time of claims and record: claims may be pruned, and a ledger of version 1 had no record. Repeats do not
-    /// count, since they are not held against the window.
+    /// Returns the later time of claims and records, since claims may be pruned and a ledger of version 1 had no
+    /// records. Repeats do not count, since the signing-time window does not apply to them.
     func newestRelease(_ queries: any StoredQueries) throws -> Date? {
         let recorded = try queries.number(
             """
@@ -123,7 +123,7 @@ struct RecordStatements {
         return [recorded, claimed].compactMap(\.self).max().map(StoredTime.date)
     }
 
-    /// Checkpoints that a condition on `sequence` and $2 admits.
+    /// Returns audit checkpoints that match a condition on `sequence` and $2.
     func checkpoints(
         _ condition: String, _ sequence: Int, order: String = "ASC", limit: Int, _ queries: any StoredQueries
     ) throws -> [SignedCheckpoint] {
@@ -133,7 +133,7 @@ struct RecordStatements {
         ).map { row in
             guard let checkpoint = SignedCheckpoint(line: try row.bytes(0)) else {
                 throw LedgerFailure.unavailable(
-                    reason: "A stored checkpoint is not readable: the ledger was changed by another program.")
+                    reason: "A stored checkpoint is unreadable: another program changed the ledger.")
             }
             return checkpoint
         }
@@ -160,10 +160,10 @@ struct RecordStatements {
         StoredRecord(sequence: Int(try row.integer(0)), hash: try row.digest(1), line: try row.bytes(2))
     }
 
-    /// The archive behind which the chain begins: the last one whose record a checkpoint seals.
+    /// Returns the archive after which the chain begins: the last one whose record an audit checkpoint seals.
     func lastArchive(_ queries: any StoredQueries) throws -> RecordArchive? { try newestArchive("EXISTS", queries) }
 
-    /// The one whose record none seals yet.
+    /// Returns the archive whose record is not sealed yet.
     func unsealedArchive(_ queries: any StoredQueries) throws -> RecordArchive? {
         try newestArchive("NOT EXISTS", queries)
     }
@@ -184,13 +184,13 @@ struct RecordStatements {
             let archive = RecordArchive(
                 first: Int(try row.integer(0)), last: Int(try row.integer(1)), hash: try row.digest(2),
                 digest: try row.digest(3), size: Int(try row.integer(4)))
-        else { throw LedgerFailure.unavailable(reason: "An archive of the record has impossible sequences.") }
+        else { throw LedgerFailure.unavailable(reason: "An archive has invalid sequences.") }
         return archive
     }
 }
 
-/// A filter as SQL, and the index that finds its records. Callers, merchants and keys have none: every release would pay
-/// for it, and a search through a million records takes about a second.
+/// A filter as SQL, and the index that finds its records. Callers, merchants and keys have no index, since every
+/// release would pay for it. A search through a million records takes about a second.
 private struct RecordConditions {
     private(set) var sql = "node = $1"
     private(set) var values: [StoredValue]
@@ -202,7 +202,7 @@ private struct RecordConditions {
         if let until = filter.until { add("time <", .integer(until.milliseconds)) }
         if let outcome = filter.outcome {
             add("outcome =", .text(outcome.text))
-            // Word for word as in the index, which holds no more than these.
+            // The same text as in the index's condition, so that the index can be used; it has only these records.
             if outcome != .ok {
                 sql += " AND outcome <> 'ok'"
                 index = "audit_record_by_outcome"
@@ -225,14 +225,14 @@ private struct RecordConditions {
         sql += " AND \(condition) $\(values.count)"
     }
 
-    /// A caller's name, or its uid.
+    /// Matches a caller's name or uid.
     private mutating func add(caller: String) {
         guard let uid = UInt32(caller), String(uid) == caller else { return add("caller =", .text(caller)) }
         values += [.text(caller), .integer(Int64(uid))]
         sql += " AND (caller = $\(values.count - 1) OR caller_uid = $\(values.count))"
     }
 
-    /// The first or the last publicKeyHash with a beginning.
+    /// Returns the lowest or highest publicKeyHash with this prefix.
     private static func hash(_ prefix: String, padding: String) -> [UInt8] {
         let digits = prefix + String(repeating: padding, count: max(0, 64 - prefix.utf8.count))
         return AuditDigest(hex: digits)?.bytes ?? []

@@ -8,12 +8,12 @@ import PaymentToken
 protocol StoredChain: ChainReading {
     var records: RecordStatements { get }
 
-    /// A read that the daemon waits for.
+    /// Runs a read that the daemon waits for.
     func read<Answer: Sendable>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> Answer
     ) async throws(LedgerFailure) -> Answer
 
-    /// A read that may take long, and keeps no other ``read(_:)`` waiting.
+    /// Runs a read that may take long, without delaying any ``read(_:)``.
     func search<Answer: Sendable>(
         _ body: @escaping @Sendable (any StoredQueries) throws -> Answer
     ) async throws(LedgerFailure) -> Answer
@@ -57,16 +57,17 @@ extension StoredChain {
     }
 }
 
-/// The work that both engines do by the same statements.
+/// The operations that both engines do with the same statements.
 protocol StoredLedger: StoredChain, Ledger {
     var repeatFor: Duration { get }
 
-    /// One transaction, which is durable when this answers.
+    /// Runs one transaction, durable when the call returns.
     ///
     /// - Parameters:
-    ///   - excludesReleases: no release of another node may be under way, since the work changes what releases depend on.
-    ///   - readBack: the answer, if what was written is there after a commit that was not acknowledged; nil if it is not. An engine
-    ///     that knows of each commit what became of it does not ask.
+    ///   - excludesReleases: true if no other node may release meanwhile, since the work changes what releases depend
+    ///     on.
+    ///   - readBack: returns the answer if the write is found after an unacknowledged commit, and nil if not. An engine
+    ///     that always knows a commit's outcome does not call it.
     func administer<Answer: Sendable>(
         excludingReleases excludesReleases: Bool, _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer,
         readBack: @escaping @Sendable (Answer, any StoredQueries) throws -> Answer?
@@ -75,7 +76,7 @@ protocol StoredLedger: StoredChain, Ledger {
 
 // Claims, keys and approvals.
 extension StoredLedger {
-    /// Work that the next call does if it is not known whether it was done.
+    /// Runs work that the next call repeats if its outcome is unknown.
     private func administer<Answer: Sendable>(
         _ work: @escaping @Sendable (any LedgerTransaction) throws -> Answer
     ) async throws(LedgerFailure) -> Answer {
@@ -106,7 +107,7 @@ extension StoredLedger {
 
     public func wasUsed(_ key: PublicKeyHash, since time: Date) async throws(LedgerFailure) -> Bool {
         try await search { queries in
-            // The newest first: a key in use is found at once.
+            // Newest first, so that a key in use is found at once.
             let claims = try queries.run(
                 """
                 SELECT transaction_id FROM claim WHERE claimed_at >= $1 AND public_key_hash = $2
@@ -157,7 +158,7 @@ extension StoredLedger {
     @discardableResult
     public func expireApprovals(now: Date) async throws(LedgerFailure) -> Int {
         var total = 0
-        // A read first: mostly there is nothing to write.
+        // Read first: there is rarely anything to write.
         while try await !read({ try ApprovalRow.overdue(at: now, $0) }).isEmpty {
             total += try await administer { try $0.expireApprovals(at: now) }
         }
@@ -172,7 +173,8 @@ extension StoredLedger {
 }
 
 extension AdministrativeChange {
-    /// The lines, if the change is in the ledger after a commit that was not acknowledged; else nil. Its records are there if it is.
+    /// Returns the lines if the change is found in the ledger after an unacknowledged commit, and nil if not. The
+    /// records are there exactly if the change is.
     fileprivate func stands(
         _ lines: [AuditLine], _ records: RecordStatements, _ queries: any StoredQueries
     ) throws -> [AuditLine]? {
@@ -184,7 +186,7 @@ extension AdministrativeChange {
     }
 }
 
-// The record of this node, and its audit keys.
+// Audit records of this node, and its audit keys.
 extension StoredLedger {
     public func insert(_ checkpoint: SignedCheckpoint) async throws(LedgerFailure) {
         try await administer(

@@ -6,9 +6,9 @@ import KeyTypes
 import MerchantKeys
 import PaymentToken
 
-// Rows as the rules know them. What a row holds that this version does not know is a fault of the ledger, never a default.
+// Conversions from rows. A value that this version does not know is a fault of the ledger and never becomes a default.
 
-/// A key's standing, which decides whether it may be used, as releases and signatures ask for it.
+/// The key's state and use, which decide on releases and signatures.
 enum KeyEligibilityRow {
     static func find(_ hash: PublicKeyHash, _ queries: any StoredQueries) throws -> KeyEligibility? {
         try queries.run("SELECT \(columns) FROM merchant_key WHERE public_key_hash = $1", [.bytes(hash.bytes)])
@@ -63,7 +63,7 @@ enum KeyRecordRow {
         "public_key_hash, merchant_identifier, algorithm, state, cut_off, origin, created_at, key_use"
 
     static let unknown = LedgerFailure.unavailable(
-        reason: "A key's record holds a value that this version does not know.")
+        reason: "A key's record has a value that this version does not know.")
 
     static func read(_ row: any StoredRow) throws -> KeyRecord {
         guard let algorithm = KeyAlgorithm(name: try row.text(2)), let state = KeyState(rawValue: try row.text(3)),
@@ -82,7 +82,8 @@ enum KeyRecordRow {
         ]
     }
 
-    /// Adds a key of a node, or changes a known one's state and cut-off; ``values(_:)`` and the node's name go with it.
+    /// Adds a node's key, or changes a known key's state and cut-off. Its values are ``values(_:)`` and the node's
+    /// name.
     static let put = """
         INSERT INTO merchant_key (\(columns), node) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT (public_key_hash) DO UPDATE SET state = excluded.state, cut_off = excluded.cut_off
@@ -99,7 +100,7 @@ enum ApprovalRow {
         ).map(read)
     }
 
-    /// - Parameter lock: of the row, inside a transaction.
+    /// - Parameter lock: the row lock, inside a transaction.
     static func find(
         _ identifier: ApprovalIdentifier, lock: String = "", _ queries: any StoredQueries
     ) throws -> Approval? {
@@ -108,7 +109,7 @@ enum ApprovalRow {
         ).first.map(read)
     }
 
-    /// At most 100 that are open and whose time has passed.
+    /// Returns at most 100 open approvals that have expired.
     static func overdue(at now: Date, lock: String = "", _ queries: any StoredQueries) throws -> [Approval] {
         try queries.run(
             """
@@ -118,7 +119,7 @@ enum ApprovalRow {
         ).map(read)
     }
 
-    /// Returns true if any of those that have ended are too old, or beyond `count`.
+    /// Returns true if any ended approval is too old, or there are more than `count`.
     static func hasSurplus(expiredBefore time: Date, keeping count: Int, _ queries: any StoredQueries) throws -> Bool {
         let row = try queries.run(
             """
@@ -129,14 +130,14 @@ enum ApprovalRow {
         return try row.map { try $0.integer(0) > 0 || $0.integer(1) > Int64(count) } ?? false
     }
 
-    /// `requester` is the login uid, or the uid again where there is none other.
+    /// The columns. `requester` is the login uid, or the uid if there is no other.
     static let columns = """
         identifier, operation, parameters, public_key_hash, key_state, requester, requester_name, requester_uid,
         requester_gid, requester_groups, reason, requested_at, expires_at, status, decided_by, decided_at, node,
         requester_account, requester_login_account
         """
 
-    /// For ``values(_:_:)``.
+    /// The placeholders for ``values(_:_:)``.
     static let places = (1...19).map { "$\($0)" }.joined(separator: ", ")
 
     static func values(_ approval: Approval, _ node: AuditNode) -> [StoredValue] {
@@ -157,7 +158,7 @@ enum ApprovalRow {
         guard let identifier = ApprovalIdentifier(bytes: try row.bytes(0)),
             let operation = ApprovalOperation(rawValue: try row.text(1)),
             let status = Approval.Status(rawValue: try row.text(13))
-        else { throw LedgerFailure.unavailable(reason: "An approval holds a value that this version does not know.") }
+        else { throw LedgerFailure.unavailable(reason: "An approval has a value that this version does not know.") }
         let decider = try row.integerIfAny(14)
         var approval = Approval(
             identifier: identifier, operation: operation, parameters: try row.digest(2),
@@ -176,29 +177,29 @@ enum ApprovalRow {
 }
 
 extension StoredValue {
-    /// Milliseconds, ``DatabaseKit/StoredTime``.
+    /// The time in milliseconds (``DatabaseKit/StoredTime``).
     static func time(_ date: Date?) -> StoredValue { .integer(date.map(StoredTime.milliseconds)) }
 }
 
 extension StoredRow {
-    /// 32 bytes.
+    /// Reads a digest of 32 bytes.
     func digest(_ column: Int) throws -> AuditDigest {
         guard let digest = AuditDigest(bytes: try bytes(column)) else {
-            throw LedgerFailure.unavailable(reason: "A row holds a digest that is not of 32 bytes.")
+            throw LedgerFailure.unavailable(reason: "A row has a digest that is not 32 bytes long.")
         }
         return digest
     }
 
     func publicKeyHash(_ column: Int) throws -> PublicKeyHash {
         guard let hash = PublicKeyHash(bytes: try bytes(column)) else {
-            throw LedgerFailure.unavailable(reason: "A row holds a publicKeyHash that is not of 32 bytes.")
+            throw LedgerFailure.unavailable(reason: "A row has a publicKeyHash that is not 32 bytes long.")
         }
         return hash
     }
 
     func transactionIdentifier(_ column: Int) throws -> TransactionIdentifier {
         guard let identifier = TransactionIdentifier(bytes: try bytes(column)) else {
-            throw LedgerFailure.unavailable(reason: "A row holds a transaction identifier that is not of 32 bytes.")
+            throw LedgerFailure.unavailable(reason: "A row has a transaction identifier that is not 32 bytes long.")
         }
         return identifier
     }
@@ -209,7 +210,7 @@ extension StoredRow {
 
     func number(_ column: Int) throws -> UInt32 {
         guard let number = UInt32(exactly: try integer(column)) else {
-            throw LedgerFailure.unavailable(reason: "A row holds an account's number that is none.")
+            throw LedgerFailure.unavailable(reason: "A row has an invalid account number.")
         }
         return number
     }

@@ -159,7 +159,7 @@ struct MoveRulesTests {
         let database = try await fixture.openDatabase()
         _ = try await fixture.file.releasing(70)(database)
         await database.close()
-        try await expectRefused(fixture, "two chains cannot become one")
+        try await expectRefused(fixture, "Two chains cannot be merged")
     }
 
     @Test(
@@ -179,7 +179,7 @@ struct MoveRulesTests {
     func brokenChain(statement: String) async throws {
         let fixture = try await MoveFixture()
         try fixture.changeFile(statement)
-        try await expectRefused(fixture, "is not whole, so nothing was moved")
+        try await expectRefused(fixture, "is incomplete or damaged, so nothing was moved")
     }
 
     @Test("Schemas other than the present one, on either side, and what is no ledger are refused")
