@@ -2,11 +2,11 @@ public import AuditChain
 import DatabaseKit
 public import Foundation
 
-// The record of this node, and what the tables of nodes and times say.
+// Audit records of this node, pruning, and times.
 extension PostgreSQLLedger {
     public func append(_ record: AuditRecord) async throws(LedgerFailure) -> Int {
-        // When the deadline passes during the commit and the record was not written after all, it is counted among those that
-        // were dropped.
+        // If the deadline passes during the commit and the record turns out not to be written, the record counts as
+        // dropped.
         try await writer.write(lost: writer.writes.loss()) { .record(record, answer: $0) }.sequence
     }
 
@@ -27,8 +27,8 @@ extension PostgreSQLLedger {
                     (SELECT max(signed_ahead) FROM node), (SELECT max(widest_window) FROM node)
                 """, []
             ).first
-            guard let row else { throw LedgerFailure.unavailable(reason: "The ledger gave no times.") }
-            // By the server's clock, and by this host's where that is behind.
+            guard let row else { throw LedgerFailure.unavailable(reason: "The ledger returned no times.") }
+            // By the server's clock or this host's, whichever is earlier.
             return retention.covering(window: try row.integerIfAny(4) ?? 0).plan(
                 now: min(now, try row.date(0)), newestClaim: try row.integerIfAny(1),
                 oldestClaim: try row.integerIfAny(2),

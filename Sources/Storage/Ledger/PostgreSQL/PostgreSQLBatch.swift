@@ -5,14 +5,14 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// A write that shares its transaction with others.
+/// A write that shares its transaction with other writes.
 enum BatchedWrite: Sendable {
     case release(Release, AuditRecord?, answer: @Sendable (ReleaseDecision) -> Void)
-    /// The answer is whether the transaction's repeats are used up now.
+    /// The answer is true if the transaction's repeats are now used up.
     case countRefusedRepeat(Release, answer: @Sendable (Bool) -> Void)
     case signature(SignatureUse, AuditRecord, answer: @Sendable (SignatureDecision) -> Void)
     case record(AuditRecord, answer: @Sendable (AuditLine) -> Void)
-    /// Changes nothing but what every batch changes: the node's row.
+    /// Changes only the node's row, as every batch does.
     case probe(answer: @Sendable ((isStandbyNamed: Bool, isHeld: Bool)) -> Void)
 
     var release: Release? {
@@ -28,39 +28,39 @@ enum BatchedWrite: Sendable {
     }
 }
 
-/// What was decided of a ``BatchedWrite``.
+/// The decision on a ``BatchedWrite``.
 struct BatchedDecision {
-    /// The use that it granted, if any.
+    /// The granted use; nil if there is none.
     var granted: GrantedUse?
     let answer: @Sendable () -> Void
 }
 
-/// The batched writes of one transaction, decided in the order in which they came.
+/// The batched writes of one transaction, decided in the order of their arrival.
 ///
-/// With the transaction's beginning go the statements that lock the keys' rows (shared), insert the claims of all that may be new,
-/// and read those that others have: whoever waits for another node's commit does so in the order of the transactions'
-/// identifiers, so that two nodes never wait for each other. READ COMMITTED, and a statement of its own to read what an
-/// insertion met: one that did both would find nothing in a race.
+/// The transaction's first round trip includes three statements. They lock the keys' rows (shared), insert the claims
+/// that may be new, and read the claims that others made. A batch that waits for other nodes' commits waits in the
+/// order of transaction identifiers, so two nodes never wait for each other. The isolation level is READ COMMITTED, and
+/// a separate statement reads the claims that an insertion met. In a race, one statement for both would find no row.
 struct PostgreSQLBatch {
     let writes: [BatchedWrite]
     let node: String
     let repeatFor: Duration
-    /// Where it is decided; nothing is released where not all nodes have compared.
+    /// The server on which the batch is decided. Nothing is released if not all nodes have compared on it.
     let server: ServerIdentity?
 
     private var releases: [Release] { writes.compactMap(\.release) }
 
-    /// Those that are claimed unless something in the database speaks against it.
+    /// The releases that are claimed unless the database forbids it.
     private var candidates: [Release] {
         writes.compactMap { write in
             if case .release(let release, _, _) = write, release.allowsFirstRelease { release } else { nil }
         }
     }
 
-    /// Where among ``opening`` the statement is that waits for other nodes' claims.
+    /// The index in ``opening`` of the statement that waits for other nodes' claims.
     static let insertion = 1
 
-    /// Sent with the transaction's beginning.
+    /// The statements sent with the beginning of the transaction.
     var opening: [PostgreSQLStatement] {
         let (releases, candidates) = (releases, candidates)
         let keys = Set(writes.compactMap(\.publicKeyHash))
@@ -80,7 +80,8 @@ struct PostgreSQLBatch {
         ]
     }
 
-    /// The keys' rows, which nobody changes until this transaction ends. In one order, as every batch locks them.
+    /// Selects the keys' rows, which cannot change until this transaction ends. All batches lock them in the same
+    /// order.
     static func keys(_ hashes: [PublicKeyHash]) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -89,7 +90,7 @@ struct PostgreSQLBatch {
             """, [.byteStrings(hashes.map(\.bytes))], prepared: "keys")
     }
 
-    /// Claims what the key's state and what is forgotten permit; ``decide(_:_:)`` compares that with the rules.
+    /// Claims what the key's state and the release limits permit. ``decide(_:_:)`` checks the result against the rules.
     private func insertion(of candidates: [Release]) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -121,10 +122,10 @@ struct PostgreSQLBatch {
             ], prepared: "claim")
     }
 
-    /// Decides all, appends their records and adds to what the commit sends.
+    /// Decides all writes, appends their records and adds statements to the commit.
     ///
-    /// - Parameter results: of ``opening``.
-    /// - Returns: a decision for each, in their order.
+    /// - Parameter results: the results of ``opening``.
+    /// - Returns: a decision for each write, in order.
     func decide(_ results: [PostgreSQLResult], _ transaction: PostgreSQLTransaction) throws -> [BatchedDecision] {
         var claims = try BatchClaims(results, transaction, node: node, repeatFor: repeatFor)
         let decisions = try writes.map { write -> BatchedDecision in
@@ -159,15 +160,15 @@ struct PostgreSQLBatch {
     }
 }
 
-/// What a batch knows of keys and claims, and what it changes of them.
+/// A batch's view of keys and claims, and its changes to them.
 private struct BatchClaims {
     private let transaction: PostgreSQLTransaction
     private let repeatFor: Duration
     private var keys: [PublicKeyHash: KeyEligibility] = [:]
-    /// The attempts whose claims were inserted, until they are decided.
+    /// The attempts whose claims were inserted and that are not decided yet.
     private var won: Set<[UInt8]> = []
     private var claims: [TransactionIdentifier: Claim] = [:]
-    /// Those that are repeated, with the time of the last repeat.
+    /// The repeated transactions, each with the time of its last repeat.
     private var repeated: [TransactionIdentifier: Int64] = [:]
 
     init(
@@ -226,8 +227,8 @@ private struct BatchClaims {
         countRepeat(release, by: nil)
     }
 
-    /// - Parameter attempt: the one that is released; nil for one that is counted and refused, after which the last release
-    ///   is the same as before.
+    /// - Parameter attempt: the released attempt; nil for a repeat that is counted and refused, which leaves the last
+    ///   release unchanged.
     private mutating func countRepeat(_ release: Release, by attempt: [UInt8]?) {
         claims[release.transactionId]?.repeats += 1
         if let attempt { claims[release.transactionId]?.repeatAttempt = attempt }
@@ -236,9 +237,9 @@ private struct BatchClaims {
 
     func isUsedUp(_ release: Release) -> Bool { claims[release.transactionId]?.isUsedUp ?? false }
 
-    /// Adds the repeats to what the commit sends.
+    /// Adds the repeats to the commit.
     func close(_ transaction: PostgreSQLTransaction) throws {
-        // Every claim that was inserted is one that was decided.
+        // Every inserted claim must have been decided.
         try require(won.isEmpty)
         let changed = repeated.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
         guard !changed.isEmpty else { return }
@@ -256,10 +257,11 @@ private struct BatchClaims {
                 ], prepared: "repeats"))
     }
 
-    /// The statement that inserts knows the rules too; where it and the rules disagree nothing is committed.
+    /// Requires that the inserting statement and the rules agree; otherwise nothing is committed.
     private func require(_ holds: Bool) throws {
         guard holds else {
-            throw LedgerFailure.unavailable(reason: "A claim was inserted that the rules do not permit: a defect.")
+            throw LedgerFailure.unavailable(
+                reason: "A claim was inserted that the rules do not permit. This is a defect of paytokend; report it.")
         }
     }
 }

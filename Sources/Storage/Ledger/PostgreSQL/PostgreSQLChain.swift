@@ -1,7 +1,7 @@
 public import AuditChain
 import DatabaseKit
 
-/// One node's chain in the database, this node's or another's.
+/// A node's chain in the database, this node's or another's.
 struct PostgreSQLChain: StoredChain {
     let records: RecordStatements
     let ledger: PostgreSQLLedger
@@ -15,12 +15,12 @@ struct PostgreSQLChain: StoredChain {
     ) async throws(LedgerFailure) -> T { try await ledger.search(body) }
 }
 
-// What this node reads of the others' records.
+// Reads of other nodes' records.
 extension PostgreSQLLedger {
     public func nodes() async throws(LedgerFailure) -> [AuditNode] {
         try await read { queries in
-            // Nodes that have a record and nothing else are among them: a row of `node` is removed more easily than noticed. The
-            // index gives one name after the other, so that no record is read.
+            // Includes nodes that have only records, since a row of `node` could be removed unnoticed. The recursion
+            // reads one name after the other from the index, and no records.
             let rows = try queries.run(
                 """
                 WITH RECURSIVE recorded AS (
@@ -31,7 +31,7 @@ extension PostgreSQLLedger {
                 SELECT name FROM recorded WHERE name IS NOT NULL UNION SELECT name FROM node UNION SELECT node FROM audit_key
                 ORDER BY 1 LIMIT \(ChainVerifier.maximumNodes)
                 """, [])
-            // What is no node's name no daemon has written.
+            // Skips invalid names, which no daemon has written.
             return try rows.compactMap { AuditNode(try $0.text(0)) }.sorted()
         }
     }
@@ -71,10 +71,10 @@ extension PostgreSQLLedger {
 }
 
 extension PostgreSQLTables {
-    /// Word for word in the index and in what reads by it.
+    /// The condition of the index, which statements must repeat word for word to use it.
     static let auditKeyEvents = "event IN ('audit_key_prepare', 'audit_key_pinned', 'audit_key_conflict')"
 
-    /// How a node finds what its record says of audit keys, at every start, among millions of records.
+    /// The index with which a node finds its records about audit keys at every start, among millions of records.
     static let version4 = [
         "CREATE INDEX audit_record_of_keys ON audit_record (node, sequence) WHERE \(auditKeyEvents)"
     ]

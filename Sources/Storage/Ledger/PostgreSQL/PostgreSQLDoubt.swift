@@ -5,23 +5,24 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// The writes of one transaction, on their way.
+/// The writes of one transaction and their state.
 final class PostgreSQLUnit {
-    /// 16 random bytes, which the commit leaves in the node's row: by them it is found when its acknowledgement gets lost.
+    /// 16 random bytes that the commit leaves in the node's row, by which it is found if its acknowledgement is lost.
     let identifier = Release.randomIdentifier()
     let writes: [PostgreSQLWrite]
     let deadline: ContinuousClock.Instant
-    /// Where the chain ends before and after it.
+    /// The ends of the chain before and after the transaction.
     private(set) var start: ChainHead?
     private(set) var end: ChainHead?
-    /// Where among the statements of the beginning is the one that waits for other nodes' claims; nil without one.
+    /// The index of the statement that waits for other nodes' claims, among those of the beginning; nil if there is
+    /// none.
     private(set) var claims: Int?
-    /// The batch's results until it is decided.
+    /// The results of the batch's opening, until it is decided.
     private var opened: [PostgreSQLResult] = []
     private(set) var decisions: [BatchedDecision] = []
-    /// The server on which it was begun.
+    /// The server on which the transaction began.
     private var server: ServerIdentity?
-    /// Whether it was told what became of its commit, which was in doubt: once, however often it is looked for.
+    /// True once the outcome of a commit in doubt was reported. It is reported once, however often it is read back.
     private var isReadBackObserved = false
 
     init(_ writes: [PostgreSQLWrite], until deadline: ContinuousClock.Instant) {
@@ -29,7 +30,7 @@ final class PostgreSQLUnit {
         self.deadline = deadline
     }
 
-    /// The same writes under another name, for another transaction.
+    /// Returns a unit with the same writes and another identifier, for another transaction.
     func retried() -> PostgreSQLUnit { PostgreSQLUnit(writes, until: deadline) }
 
     func begin(_ writer: PostgreSQLWriter, _ connection: PostgreSQLConnection) throws -> PostgreSQLTransaction {
@@ -40,7 +41,7 @@ final class PostgreSQLUnit {
                 writer.lease, writer.node, connection, excludesReleases: excludesReleases, until: deadline)
         } else {
             let opening = batch(writer).opening
-            // Behind what begins every transaction.
+            // After the statements that begin every transaction.
             let hasClaims = opening.count > PostgreSQLBatch.insertion
             claims = hasClaims ? PostgreSQLTransaction.beginning + PostgreSQLBatch.insertion : nil
             (transaction, opened) = try PostgreSQLTransaction.begin(
@@ -75,14 +76,15 @@ final class PostgreSQLUnit {
         observe(.readBack(outcome))
     }
 
-    /// After the acknowledgement got lost and the transaction was found: what was granted counts only if its key serves still.
+    /// Answers the writes after their transaction was found in spite of a lost acknowledgement. A granted use counts
+    /// only if its key still permits it.
     func answer(asLongAs serves: (GrantedUse) -> Bool) {
         for (write, decision) in zip(writes, decisions) {
             if let use = decision.granted, !serves(use) {
                 write.fail(
                     .unavailable(
                         reason:
-                            "Its key's state changed, or a node held all releases, before it was known that the release "
+                            "Its key's state changed, or a node put releases on hold, before it was known that the release "
                             + "or signature was written."))
             } else {
                 decision.answer()
@@ -111,29 +113,29 @@ enum GrantedUse {
     }
 }
 
-// A commit that was not acknowledged, that was cancelled, or that came with a warning is in doubt. What became of it is asked on
-// another session with the primary. There the node's row is locked first: the session in doubt holds that lock until its
-// transaction has ended, so from then on what is absent is absent for good. What is present may stand on that server only, as
-// after a wait for the standby that was cancelled, or after a crash: it counts when one more commit, behind it in the same log, is
-// acknowledged without a warning.
+// A commit is in doubt if it was not acknowledged, was cancelled, or came with a warning. Another session with the
+// primary reads back its outcome. That session first locks the node's row, which the session in doubt keeps locked
+// until its transaction has ended. After that, what is absent is absent for good. What is present may be on that server
+// only, for example after a cancelled wait for the standby or a crash. It counts once another commit, which follows it
+// in the same log, is acknowledged without a warning.
 //
-// Until then nothing else is sent. A session whose standby is away goes on waiting on the server, with its locks; the next one
-// waits for these locks and sends no commit of its own before it has them. So there are never more than two on a server: one
-// that waits for the standby, and one that waits for it.
+// Until then no other write is sent. A session whose standby is away keeps waiting on the server, with its locks. The
+// next session waits for these locks and sends no commit before it has them. A server thus never has more than two: one
+// that waits for the standby, and one that waits for the first.
 extension PostgreSQLWriter {
-    /// Finds out what became of a commit in doubt, and answers its writes; what did not take place is done anew.
+    /// Reads back a commit in doubt and answers its writes. Writes that were not committed are done again.
     ///
-    /// - Returns: whether nothing is in doubt any more. False at the deadline.
+    /// - Returns: true if no commit is in doubt any more; false at the deadline.
     func settle(until deadline: ContinuousClock.Instant) -> Bool {
         var pause = Duration.milliseconds(20)
         while let unit = doubt {
             do {
                 try settle(unit, until: deadline)
             } catch {
-                // Whatever it was: the next session finds the same doubt.
+                // After any error the next session finds the same doubt.
                 slot.drop()
                 guard .now + pause < deadline else {
-                    // Its callers hear nothing else any more, whatever is found later.
+                    // The callers receive no other answer, even if the outcome is found later.
                     unit.observe(readBack: .unresolved, observe)
                     return false
                 }
@@ -157,7 +159,7 @@ extension PostgreSQLWriter {
                 lease, node, connection, further: [PostgreSQLBatch.keys(hashes)], until: deadline)
         } catch let error where error is LedgerFailure || error is UnreadableColumn {
             let failure = LedgerFailure(error)
-            // The name is another's, or the schema: this process cannot answer any more.
+            // Another daemon has the name, or the schema has changed: this process cannot find out any more.
             doubt = nil
             unit.observe(readBack: .unresolved, observe)
             refuse(unit.writes, failure)
@@ -171,18 +173,18 @@ extension PostgreSQLWriter {
         let isPresent = transaction.lastBatch == unit.identifier
         let isConsistent = transaction.start == (isPresent ? end : start)
         let keys = try KeyEligibilityRow.all(results[0].rows)
-        // It keeps the name of the batch in doubt, so that it would be found once more.
+        // The transaction keeps the last batch's identifier, so that the batch in doubt could be found once more.
         let closed = try connection.exchange(
             transaction.closing(lease, batch: nil) + [PostgreSQLStatement("COMMIT", prepared: "commit")],
             until: deadline)
         guard closed.last?.tag == "COMMIT", !connection.hasWarned else {
-            throw LedgerFailure.unavailable(reason: "PostgreSQL warned at the commit.")
+            throw LedgerFailure.unavailable(reason: "PostgreSQL sent a warning at the commit.")
         }
         doubt = nil
         lease.renewed()
         guard isConsistent else {
             unit.observe(readBack: .unresolved, observe)
-            // Every later batch finds the same, and says it.
+            // Every later batch finds the same and reports it.
             do {
                 try checked(transaction)
             } catch let behind as DatabaseRolledBack {
@@ -199,8 +201,8 @@ extension PostgreSQLWriter {
             return
         }
         if end != start { observe(.recorded(upTo: end.sequence)) }
-        // On a server that was promoted meanwhile the claim counts although not all nodes have compared: it was made where nothing was
-        // lost, and stands here. Where a node has found something lost it does not.
+        // If a server was promoted meanwhile, the claim counts although not all nodes have compared. It was made on a
+        // server that had lost nothing, and is present here. It does not count if a node has found a loss.
         unit.answer { !transaction.hasHold && $0.isPermitted(by: keys[$0.publicKeyHash]) }
     }
 }

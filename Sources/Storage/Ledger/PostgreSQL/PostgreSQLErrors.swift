@@ -1,13 +1,14 @@
 import PostgreSQLClient
 
-// What the client's errors are for a ledger.
+// Translates the client's errors into a ledger's.
 
 extension PostgreSQLFailure {
     var failure: LedgerFailure { .unavailable(reason: reason) }
 }
 
 extension SQLState {
-    /// The ledger's schema's own: a daemon wants the name of a node whose file is being moved into the database.
+    /// An SQLSTATE of the ledger's schema: a daemon asks for the name of a node whose file is being moved into the
+    /// database.
     static let nodeIsMoving = SQLState(known: "PTM01")
 }
 

@@ -4,19 +4,19 @@ import PaymentToken
 import PostgreSQLClient
 import Synchronization
 
-/// Tells what other nodes did to keys and approvals: a session of its own on a thread of its own, which looks once a second, and
-/// at once when the server notifies it. Where a notification is lost, nothing is but that second.
+/// Reports other nodes' changes to keys and approvals. It has a session and a thread of its own. It checks once a
+/// second, and at once when the server notifies it. A lost notification costs at most that second.
 final class PostgreSQLFollower: Sendable {
-    /// What a change of a key's record or of an approval notifies.
+    /// The channel that is notified of changes to key records and approvals.
     static let channel = "paytokend_administration"
 
-    /// The pause between two looks.
+    /// The pause between two checks.
     private static let pause = Duration.seconds(1)
 
     private let slot: PostgreSQLSlot
     private let node: String
     private let timeout: Duration
-    /// Whether the server is asked for notifications.
+    /// True if the session listens for notifications.
     private let listens: Bool
     private let isClosed = Atomic(false)
 
@@ -43,8 +43,8 @@ final class PostgreSQLFollower: Sendable {
     }
 
     private func run(_ tell: (AdministrativeUpdates) -> Void) {
-        // Where the session began anew, what happened in between is not known, and numbers may have been given twice by a server
-        // that lost its last ones.
+        // Nil after a reconnection: changes in between are unknown, and a server that lost its last change numbers may
+        // have assigned them again.
         var position: Int64?
         while !isClosed.load(ordering: .relaxed) {
             let deadline = ContinuousClock.now + timeout
@@ -56,7 +56,7 @@ final class PostgreSQLFollower: Sendable {
                 position = next
                 try connection.awaitNotification(until: .now + Self.pause)
             } catch {
-                // The fault of the ledger is told by those who write to it.
+                // Writers report the ledger's fault.
                 slot.drop()
                 Thread.sleep(forTimeInterval: Self.pause / .seconds(1))
             }
@@ -79,7 +79,7 @@ final class PostgreSQLFollower: Sendable {
                     AND expires_at > present() ORDER BY requested_at
                 """, [.text(node), .texts(ApprovalOperation.ofOneNode.map(\.rawValue))]),
         ]
-        // Before the look: a change after it is notified.
+        // Listens before reading, so that every change after the read is notified.
         if position == nil, listens { statements.insert(PostgreSQLStatement("LISTEN \(Self.channel)"), at: 0) }
         let results = try connection.exchange(statements, until: deadline).suffix(2)
         let (changes, approvals) = (results[results.startIndex], results[results.startIndex + 1])
@@ -92,9 +92,10 @@ final class PostgreSQLFollower: Sendable {
 }
 
 extension PostgreSQLTables {
-    /// By which nodes notice what others changed.
+    /// The statements by which nodes notice changes by others.
     static let following = [
-        // Numbered in the order of their commits: whoever changes a key's record has shut all others out (exclude_releases).
+        // Change numbers follow the order of commits, since every change to a key record excludes all others
+        // (exclude_releases).
         "ALTER TABLE merchant_key ADD COLUMN change bigint NOT NULL DEFAULT 0",
         "CREATE SEQUENCE key_change",
         "CREATE INDEX merchant_key_by_change ON merchant_key (change)",
@@ -110,7 +111,7 @@ extension PostgreSQLTables {
         CREATE TRIGGER number_change BEFORE INSERT OR UPDATE ON merchant_key
         FOR EACH ROW EXECUTE FUNCTION number_key_change()
         """,
-        // Never in a release's transaction: a notification has all commits of the database wait for each other.
+        // Never in a release's transaction: a notification makes all commits of the database wait for each other.
         """
         CREATE FUNCTION notify_administration() RETURNS trigger LANGUAGE plpgsql
         SET search_path = paytokend, pg_temp AS $$

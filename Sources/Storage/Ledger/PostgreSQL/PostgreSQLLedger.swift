@@ -6,12 +6,14 @@ public import PaymentToken
 public import PostgreSQLClient
 import Synchronization
 
-/// The ledger in a PostgreSQL database, which several hosts share: one release over all of them.
+/// The ledger in a PostgreSQL database that several hosts share; a transaction is released once across all of them.
 ///
-/// Four sessions with the primary, each on a thread of its own: one writes, one only reads what decisions need, one only reads
-/// what people look for, and one follows what other nodes change. They are made anew when they end, without a restart. Where to start: PostgreSQLWriter.swift (how
-/// writes share a commit), PostgreSQLBatch.swift (how releases are decided), PostgreSQLDoubt.swift (a commit that was not
-/// acknowledged), PostgreSQLNodeLease.swift (why no other daemon writes under this node's name), PostgreSQLFollower.swift (what other nodes did), PostgreSQLTables.swift.
+/// It has four sessions with the primary, each on its own thread. One writes, one reads what decisions need, one reads
+/// for searches, and one follows other nodes' changes. A session that ends is opened again, without a restart.
+///
+/// Where to start: PostgreSQLWriter.swift (how writes share a commit), PostgreSQLBatch.swift (how releases are
+/// decided), PostgreSQLDoubt.swift (commits that were not acknowledged), PostgreSQLNodeLease.swift (why no other daemon
+/// writes under this node's name), PostgreSQLFollower.swift (other nodes' changes), PostgreSQLTables.swift.
 public final class PostgreSQLLedger: StoredLedger {
     public let node: String
     public let engine = "postgresql"
@@ -31,27 +33,29 @@ public final class PostgreSQLLedger: StoredLedger {
 
     public struct Settings: Sendable, Equatable {
         public var url: PostgreSQLURL
-        /// Holds the role's password in one line; read for each connection. Nil: peer authentication, a certificate, or a
-        /// service file's.
+        /// The file with the role's password on one line, read for each connection. Nil uses peer authentication, a
+        /// certificate, or a service file's password.
         public var passwordFile: String?
-        /// This host's name among those that share the ledger: 1 to 64 letters, digits, dots, hyphens and underscores.
+        /// This host's name among the hosts that share the ledger: 1 to 64 letters, digits, dots, hyphens and
+        /// underscores.
         public var node: String
-        /// The daemon's version, which the other nodes' status shows.
+        /// The daemon's version, which other nodes' status shows.
         public var version: String
-        /// How long after its release a transaction can be released again by its reference; zero: never.
+        /// The time after its release in which a transaction can be released again by its reference; zero permits no
+        /// repeat.
         public var repeatFor: Duration
-        /// How many writes may wait for the writer; more are refused as `overloaded`.
+        /// The most writes that may be queued for the writer; further ones are refused as `overloaded`.
         public var waiting: Int
-        /// The longest that a call waits for its answer; it throws `timedOut` then.
+        /// The longest time that a call may take; it then throws `timedOut`.
         public var timeout: Duration
-        /// How long a daemon that ended without giving its name back keeps others from taking it.
+        /// The time for which a daemon that ended without giving its name back keeps others from taking it.
         public var lease: Duration
-        /// Whether ``Ledger/probe()`` fails while the server names no synchronous standby.
+        /// True if ``Ledger/probe()`` fails while the server names no synchronous standby.
         public var requiresStandby: Bool
-        /// How long a statement waits for a lock that another session holds; nil: a quarter of ``timeout``, so that there is
-        /// time left to say so.
+        /// The time that a statement waits for another session's lock. Nil is a quarter of ``timeout``, which leaves
+        /// time to report it.
         var lockTimeout: Duration?
-        /// Whether the server is asked to tell of other nodes' changes; they are looked for in any case.
+        /// True if the session listens for notifications of other nodes' changes; it checks for changes in any case.
         var listens = true
 
         public init(
@@ -71,10 +75,10 @@ public final class PostgreSQLLedger: StoredLedger {
         }
     }
 
-    /// Opens the ledger, whose schema `ledger create` has made, and takes the node's name. Where another daemon has had it and
-    /// did not give it back, this waits for one lease; with one that lives it ends as `nodeInUse`.
+    /// Opens a ledger that `ledger create` has made, and takes the node's name. If another daemon had the name and did
+    /// not give it back, this waits for one lease. If that daemon renews its lease, this throws `nodeInUse`.
     ///
-    /// - Parameter observe: is told of every batch, on the writer's thread; it must not block.
+    /// - Parameter observe: receives every batch, on the writer's thread; it must not block.
     public static func open(
         _ settings: Settings, observe: @escaping @Sendable (LedgerEvent) -> Void = { _ in }
     ) async throws(LedgerOpeningError) -> PostgreSQLLedger {
@@ -95,11 +99,11 @@ public final class PostgreSQLLedger: StoredLedger {
             settings,
             [
                 ("lock_timeout", Self.milliseconds(settings.lockTimeout ?? settings.timeout / 4)),
-                // A daemon that stands still in the middle of a transaction must not outlast its lease with the lock on its name.
+                // A daemon that stops inside a transaction must not keep its name locked for longer than its lease.
                 ("idle_in_transaction_session_timeout", Self.milliseconds(settings.lease / 2)),
-                // What a batch reads it finds by keys; a plan made while the tables were empty would read them whole.
+                // A batch finds its rows by keys; a plan made while the tables were empty would scan them.
                 ("enable_seqscan", "off"),
-                // Statements are planned once; otherwise the server plans that of the keys anew for each batch.
+                // Plans statements once; otherwise the server would plan the keys' statement again for each batch.
                 ("plan_cache_mode", "force_generic_plan"),
             ], facts)
         let lease: PostgreSQLNodeLease
@@ -117,8 +121,8 @@ public final class PostgreSQLLedger: StoredLedger {
         }
         let reading = [
             ("default_transaction_read_only", "on"),
-            // Pages are read in an index's order, whatever the server knows of a table that has just grown: with a plan that sorts
-            // what is left, each page costs as much as the whole.
+            // Read pages in an index's order, even if the server's statistics of a table that has just grown are out of
+            // date. With a plan that sorts the rest, each page would cost as much as the whole table.
             ("enable_seqscan", "off"), ("enable_bitmapscan", "off"),
         ]
         reader = PostgreSQLReader(
@@ -144,7 +148,7 @@ public final class PostgreSQLLedger: StoredLedger {
         PostgreSQLSession(
             settings.url, passwordFile: settings.passwordFile, application: "paytokend \(settings.node)",
             timeout: settings.timeout,
-            // Whatever the client gives up ends on the server by itself. It does not bound the wait for a standby.
+            // Ends statements on the server that the client has abandoned. It does not limit the wait for a standby.
             settings: [("statement_timeout", milliseconds(settings.timeout))] + further,
             requiresStandby: settings.requiresStandby, opened: facts.set)
     }
@@ -153,7 +157,7 @@ public final class PostgreSQLLedger: StoredLedger {
         "\(max(1, min(StoredTime.milliseconds(duration), Int64(Int32.max))))ms"
     }
 
-    /// Renews the lease where no batch does; for as long as there is this ledger.
+    /// Renews the lease whenever no batch does, as long as this ledger exists.
     private func keepRenewing() {
         let pause = Double(StoredTime.milliseconds(settings.lease)) / 3000
         DispatchQueue.global().asyncAfter(deadline: .now() + pause) { [weak self] in
@@ -165,10 +169,10 @@ public final class PostgreSQLLedger: StoredLedger {
 
     public var database: PostgreSQLLedger? { self }
 
-    /// What is insecure in force, as the newest session found it.
+    /// The insecure settings in force, as the newest session found them.
     public var insecureSettings: Set<InsecureLedgerSetting> { facts.current.insecureSettings }
 
-    /// This daemon's hold on its name.
+    /// The state of this daemon's lease.
     public var lease: NodeLeaseStatus { writer.lease.status }
 
     func read<T: Sendable>(
@@ -207,13 +211,13 @@ public final class PostgreSQLLedger: StoredLedger {
             throw .unavailable(
                 reason:
                     "The server names no synchronous standby (synchronous_standby_names), and ledger.require_standby "
-                    + "asks for one.")
+                    + "requires one.")
         }
         if isHeld, let obstacle = try await releaseStatus().obstacle { throw .unavailable(reason: obstacle) }
     }
 
     public func close() async {
-        // The number of dropped notes is known to this process only.
+        // Only this process knows the number of dropped notes.
         if writer.writes.hasDropped { try? await probe() }
         try? await deadlines.answer { (caller: LedgerCall<Void>) in
             writer.close { caller.resume(.success(())) }
@@ -227,11 +231,11 @@ public final class PostgreSQLLedger: StoredLedger {
 
     public func backup(to path: String) async throws(LedgerBackupError) -> BackupFile {
         throw .unavailable(
-            reason: "it is in PostgreSQL, whose own tools copy it: pg_basebackup with its log, or pg_dump.")
+            reason: "it is in PostgreSQL, so copy it with PostgreSQL's tools: pg_basebackup with its log, or pg_dump.")
     }
 }
 
-/// What the sessions' server said, newest first.
+/// The facts that sessions reported about the server; the newest count.
 private final class FactsInForce: Sendable {
     private let state = Mutex(PostgreSQLSession.Facts())
 
@@ -251,7 +255,7 @@ private final class FactsInForce: Sendable {
 }
 
 extension PostgreSQLLedger {
-    /// The number of synchronous standbys that the server streams to; nil where the daemon's role may not ask: it needs
+    /// Returns the number of synchronous standbys to which the server streams; nil if the daemon's role lacks
     /// `pg_read_all_stats`.
     public func synchronousStandbys() async throws(LedgerFailure) -> Int? {
         try await reader.read { queries in
@@ -267,7 +271,7 @@ extension PostgreSQLLedger {
         }
     }
 
-    /// What the server says of itself and of the nodes, asked now.
+    /// Reads the server's and the nodes' status now.
     public func status() async throws(LedgerFailure) -> PostgreSQLStatus {
         let (standbys, nodes, timeline) = try await reader.read { queries in
             let results = try queries.results([

@@ -3,11 +3,11 @@ import Foundation
 import PostgreSQLClient
 import Synchronization
 
-/// This daemon's hold on its node's name: a row with a time until which nobody else may take the name, and a fencing number
-/// that whoever takes it counts up. Every batch locks the row and compares the number, so nothing commits under a name that
-/// another has taken, however late it comes. All times are the server's.
+/// This daemon's lease of its node's name. A row contains a time until which no other daemon may take the name, and a
+/// fencing number that each daemon that takes it increments. Every batch locks the row and compares the number. Nothing
+/// therefore commits, however late, under a name that another daemon has taken. All times are the server's.
 ///
-/// Not an advisory lock, which ends with its session: a connection that breaks must not give the name away.
+/// An advisory lock would not do: it ends with its session, and a broken connection must not release the name.
 final class PostgreSQLNodeLease: Sendable {
     private struct State {
         var renewed = ContinuousClock.now
@@ -37,10 +37,10 @@ final class PostgreSQLNodeLease: Sendable {
     func lost() { state.withLock { $0.isLost = true } }
 
     static let taken = LedgerFailure.unavailable(
-        reason: "Another daemon has taken this node's name, so nothing is written under it any more. Stop one of them.")
+        reason: "Another daemon has taken this node's name, so this one no longer writes. Stop one of them.")
 
-    /// Takes the name; blocks. Where another has it, waits until that one's lease has run out, and gives up when it is
-    /// renewed meanwhile.
+    /// Takes the name; blocks. If another daemon has it, waits until that lease ends, and fails if it is renewed
+    /// meanwhile.
     static func take(
         _ settings: PostgreSQLLedger.Settings, _ connection: PostgreSQLConnection
     ) throws -> PostgreSQLNodeLease {
@@ -52,13 +52,13 @@ final class PostgreSQLNodeLease: Sendable {
                 statements(node, version: settings.version, milliseconds), until: .now + settings.timeout)
             guard !connection.hasWarned, results.last?.tag == "COMMIT" else {
                 throw LedgerOpeningError.unreachable(
-                    server: server, reason: "its commits are not acknowledged by the standby.")
+                    server: server, reason: "the standby does not acknowledge its commits.")
             }
             if let row = results[3].rows.first {
                 return PostgreSQLNodeLease(node: node, fence: try row.integer(0), duration: settings.lease)
             }
             guard let row = results[4].rows.first else { throw LedgerOpeningError.notALedger(path: server) }
-            // Its last batch and the lease's end are what every renewal changes.
+            // A renewal changes the lease's end, and a new holder the fencing number.
             let mark = try row.bytes(1)
             guard seen == nil || seen == mark else { throw LedgerOpeningError.nodeInUse(node: node, server: server) }
             seen = mark
@@ -92,8 +92,8 @@ final class PostgreSQLNodeLease: Sendable {
         ]
     }
 
-    /// Locks the row, so that whoever comes later waits for this transaction's end; and has this transaction, whatever the role's
-    /// settings are, wait for the disk and the standby.
+    /// Locks the row, so that later transactions of the name wait for this one to end. It also makes this transaction
+    /// wait for disk and standby, independently of the role's settings.
     var lock: PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -105,9 +105,9 @@ final class PostgreSQLNodeLease: Sendable {
     /// Renews the lease.
     ///
     /// - Parameters:
-    ///   - batch: the name of the batch that does it; nil keeps the last one's.
-    ///   - records: an insertion that is carried out with it, as one statement: a statement by itself costs the server about
-    ///     as much as what it does.
+    ///   - batch: the identifier of the renewing batch; nil keeps the last one's.
+    ///   - records: an insertion that is combined with the renewal into one statement. A separate statement costs the
+    ///     server about as much as its work.
     func renewal(batch: [UInt8]?, signedAhead: Int64, behind records: PostgreSQLStatement? = nil) -> PostgreSQLStatement
     {
         let first = (records?.values.count ?? 0) + 1

@@ -4,15 +4,15 @@ import Foundation
 import PostgreSQLClient
 import Synchronization
 
-/// A session that only reads, one read after the other, on a thread of its own.
+/// A session that only reads, one read at a time, on its own thread.
 ///
-/// Whoever waits for it waits until the ledger's deadline. A read whose deadline passes before it has begun is left out; the
-/// session of one that is under way is given up, and the server ends it by its own time-out.
+/// Callers wait until the ledger's deadline. A read whose deadline passes before it begins is skipped. If it has begun,
+/// its session is abandoned, and the server ends it by its own time-out.
 final class PostgreSQLReader: Sendable {
-    /// More wait only for a server that hangs.
+    /// The most queued reads; only a server that hangs causes more.
     static let capacity = 1024
 
-    /// Reads inside one ``PostgreSQLReader/read(_:)``.
+    /// The queries of one ``PostgreSQLReader/read(_:)``.
     struct Queries: StoredQueries {
         fileprivate let connection: PostgreSQLConnection
         fileprivate let deadline: ContinuousClock.Instant
@@ -25,7 +25,7 @@ final class PostgreSQLReader: Sendable {
             try results([PostgreSQLStatement(sql, values)])[0].rows
         }
 
-        /// In one round trip.
+        /// Runs the statements in one round trip.
         func results(_ statements: [PostgreSQLStatement]) throws -> [PostgreSQLResult] {
             try connection.exchange(statements, until: deadline)
         }
@@ -42,7 +42,7 @@ final class PostgreSQLReader: Sendable {
         self.deadlines = deadlines
     }
 
-    /// - Parameter body: reads only; called again on a new session where the first one turns out to have ended.
+    /// - Parameter body: reads only; called again on a new session if the first session turns out to have ended.
     func read<T: Sendable>(_ body: @escaping @Sendable (Queries) throws -> T) async throws(LedgerFailure) -> T {
         let isAdmitted = state.withLock { state in
             guard state.waiting < Self.capacity else { return false }
@@ -59,7 +59,7 @@ final class PostgreSQLReader: Sendable {
         }
     }
 
-    /// Reads for somebody who waits elsewhere; `then` is called on this thread.
+    /// Reads for a caller that does not wait here; `then` is called on this thread.
     func read<T: Sendable>(
         _ body: @escaping @Sendable (Queries) throws -> T,
         then: @escaping @Sendable (Result<T, LedgerFailure>) -> Void
@@ -81,7 +81,7 @@ final class PostgreSQLReader: Sendable {
                 return .failure(failure.failure)
             case .lost:
                 slot.drop()
-                // The server may have been restarted since the last read.
+                // The server may have restarted since the last read.
                 return wasConnected ? perform(body, until: deadline) : .failure(failure.failure)
             case .refused(let state, _):
                 if state.isPassing || state == .readOnly { slot.drop() }
@@ -92,7 +92,7 @@ final class PostgreSQLReader: Sendable {
         }
     }
 
-    /// How many reads wait, with the one under way and those whose deadline has passed.
+    /// The number of queued reads, including the current one and those whose deadline has passed.
     var waiting: Int { state.withLock { $0.waiting } }
 
     func close() {

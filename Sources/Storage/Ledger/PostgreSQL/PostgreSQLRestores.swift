@@ -4,13 +4,13 @@ import Foundation
 public import PaymentToken
 import PostgreSQLClient
 
-/// The chain in the database is not the one that this process has written: it was restored, or taken over by a server that had
-/// not got everything.
+/// The database's chain is not the one that this process has written. The database was restored, or a standby that
+/// lacked data took over.
 struct DatabaseRolledBack: Error {
     let finding: LedgerHold.Finding
 }
 
-// Holds, and what nodes tell each other.
+// Holds, and the nodes' reports to each other.
 extension PostgreSQLLedger {
     public var isShared: Bool { true }
 
@@ -36,7 +36,7 @@ extension PostgreSQLLedger {
             ])
             let holds = try results[0].rows.map(HoldRow.read)
             guard let row = results[1].rows.first else {
-                throw LedgerFailure.unavailable(reason: "The ledger has no state.")
+                throw LedgerFailure.unavailable(reason: "The ledger's state row is missing.")
             }
             var status = LedgerReleaseStatus()
             status.holds = holds.filter { $0.acceptedOn == nil }
@@ -46,7 +46,7 @@ extension PostgreSQLLedger {
             status.comparing = try results[2].rows.map { try $0.text(0) }
             status.unboundedNodes = try results[3].rows.map { try $0.text(0) }
             guard try row.boolean(2) else {
-                throw LedgerFailure.unavailable(reason: "What the nodes have found and the ledger's state disagree.")
+                throw LedgerFailure.unavailable(reason: "The ledger's holds and its state row disagree.")
             }
             return status
         }
@@ -96,10 +96,10 @@ extension PostgreSQLLedger {
 }
 
 extension PostgreSQLTransaction {
-    /// This node and its fencing number, as the functions of the schema ask for them.
+    /// This node and its fencing number, as parameters of the schema's functions.
     var holder: [PostgreSQLValue] { [.text(node.name), .integer(fencingNumber)] }
 
-    /// Like ``AuditTrail/compare(with:)``, on the server that takes the writes.
+    /// Compares like ``AuditTrail/compare(with:)``, on the server that takes the writes.
     func compare(with remembered: Checkpoint) throws -> HeadComparison {
         guard remembered.node == node else { return .anotherNode }
         guard start.sequence >= remembered.sequence else { return .behind(last: start.sequence) }
@@ -107,7 +107,7 @@ extension PostgreSQLTransaction {
         return stored == remembered.hash ? .continues : .forked
     }
 
-    /// By the server's clock; `now` is this host's.
+    /// Returns the fence by the server's clock; `now`, by this host's, is ignored.
     func restoreFence(acceptedAt now: Date, newestRelease: Date?) throws -> Int64 {
         let row = try exchange(
             """
@@ -116,7 +116,7 @@ extension PostgreSQLTransaction {
             FROM node
             """
         ).first
-        guard let row else { throw LedgerFailure.unavailable(reason: "The ledger gave no times.") }
+        guard let row else { throw LedgerFailure.unavailable(reason: "The ledger returned no times.") }
         let unbounded = try row.text(2).split(separator: " ").map(String.init)
         guard unbounded.isEmpty, let window = try row.integerIfAny(1) else {
             throw LedgerFailure.windowOff(nodes: unbounded)
@@ -162,7 +162,7 @@ enum HoldRow {
 
     static func read(_ row: PostgreSQLRow) throws -> LedgerHold {
         guard let kind = LedgerHold.Kind(rawValue: try row.text(1)) else {
-            throw LedgerFailure.unavailable(reason: "What a node has found is a value that this version does not know.")
+            throw LedgerFailure.unavailable(reason: "A node's finding has a value that this version does not know.")
         }
         var remembered: LedgerHold.RememberedEnd?
         if let sequence = try row.integerIfAny(3) {
@@ -178,9 +178,10 @@ enum HoldRow {
     }
 }
 
-// A process that writes its chain knows better than its HSM token where that ends: the token is told once a minute.
+// A process that writes its chain knows the chain's end more exactly than its HSM token, which is updated once a
+// minute.
 extension PostgreSQLWriter {
-    /// - Throws: ``DatabaseRolledBack`` when this process has written another one.
+    /// - Throws: ``DatabaseRolledBack`` if the database's chain is not the one that this process has written.
     func checked(_ transaction: PostgreSQLTransaction) throws {
         guard let known = lastEnd.known, !lastEnd.permits(transaction.start) else { return }
         let found = transaction.start
@@ -194,21 +195,21 @@ extension PostgreSQLWriter {
             throw DatabaseRolledBack(
                 finding: .init(kind: .forked, ledgerSequence: found.sequence, remembered: remembered))
         }
-        // All is there, and more behind it: no restore, but somebody else who writes under this name.
+        // All records are there, and more after them: not a restore, but another program that writes under this name.
         _ = try lastEnd.checked(found)
     }
 
-    /// Has all nodes hold, and goes on from what the database has: what this process writes then is records, and one is the
-    /// acceptance. Where it cannot be written every later batch finds the same.
+    /// Puts all nodes on hold and continues from the database's chain. From then on this process writes only records,
+    /// and one of them is the acceptance. If the hold cannot be written, every later batch finds the same.
     ///
-    /// A daemon that the restored database does not know of can write nothing, so every batch finds it. The hold is put once:
-    /// each is a matter of its own to accept.
+    /// A daemon unknown to the restored database cannot write, so every batch of it finds this. The hold is written
+    /// once, since each hold must be accepted separately.
     func hold(_ finding: LedgerHold.Finding) -> LedgerFailure {
         let isFromBefore = lease.status.isLost
         let failure = LedgerFailure.unavailable(
             reason: "The database is older than what this daemon has written: \(finding.sentence)"
                 + (isFromBefore
-                    ? " It does not know of this daemon's start: start the daemon anew, before the ledger is accepted."
+                    ? " It does not know of this daemon's start: restart the daemon before the ledger is accepted."
                     : ""))
         guard !isFromBefore || heldFor != finding else { return failure }
         guard let connection = try? slot.current(until: .now + timeout) else { return failure }

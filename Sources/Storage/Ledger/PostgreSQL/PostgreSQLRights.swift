@@ -1,15 +1,15 @@
 import PostgreSQLClient
 
-/// What the daemon's role may do, and nothing beyond: `ledger create --grant` gives it, and each start looks whether it is there.
+/// The complete set of rights of the daemon's role. `ledger create --grant` grants them, and each start checks them.
 enum PostgreSQLRight {
-    /// Of all tables.
+    /// SELECT on all tables.
     case select
     case insert(table: String)
     case update(table: String, columns: [String])
-    /// A function with the types of its parameters, as in `present()`.
+    /// EXECUTE on a function, which is given with its parameters' types, as in `present()`.
     case execute(String)
 
-    /// Those that this version knows. What somebody else has put into the schema is nobody's business here.
+    /// The tables that this version knows. Other tables in the schema do not matter here.
     static let tables = [
         "ledger_state", "node", "merchant_key", "claim", "audit_record", "checkpoint", "audit_key", "approval", "hold",
         "key_holder", "moved_ledger", "archive",
@@ -45,7 +45,7 @@ enum PostgreSQLRight {
             "remove_archived(text, bigint, bigint)",
         ].map { .execute($0) }
 
-    /// - Parameter role: quoted as an identifier.
+    /// - Parameter role: the role, quoted as an identifier.
     func grant(to role: String) -> String {
         switch self {
         case .select: "GRANT SELECT ON ALL TABLES IN SCHEMA paytokend TO \(role)"
@@ -56,7 +56,7 @@ enum PostgreSQLRight {
         }
     }
 
-    /// For people.
+    /// The right's name for display.
     private var name: String {
         switch self {
         case .select: "SELECT on all tables"
@@ -66,7 +66,7 @@ enum PostgreSQLRight {
         }
     }
 
-    /// True where the session's role has it.
+    /// An SQL condition that is true if the session's role has the right.
     private var condition: String {
         switch self {
         case .select:
@@ -78,7 +78,7 @@ enum PostgreSQLRight {
         }
     }
 
-    /// The names of those that the session's role lacks, in one row.
+    /// The statement that returns the names of the missing rights in one row.
     static let missing = PostgreSQLStatement(
         """
         SELECT coalesce(array_to_string(array_agg(name) FILTER (WHERE NOT has), '; '), '') FROM (VALUES

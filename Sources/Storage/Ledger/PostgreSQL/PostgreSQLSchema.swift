@@ -3,36 +3,37 @@ import Dispatch
 import Foundation
 public import PostgreSQLClient
 
-/// Makes and upgrades the tables of a PostgreSQL ledger, with an owner's account: what `paytokenctl ledger create` does. The
-/// daemon's own role cannot.
+/// Creates and upgrades the tables of a PostgreSQL ledger, with the owner's account, for `paytokenctl ledger create`.
+/// The daemon's role cannot do this.
 public enum PostgreSQLSchema {
-    /// The version that this program makes and knows.
+    /// The version that this program creates and supports.
     public static let version = PostgreSQLTables.version
 
     /// The result of ``create(_:passwordFile:grantTo:connections:dryRun:timeout:)``.
     public struct Outcome: Sendable, Equatable {
-        /// `db1:5432/paytokend`.
+        /// The server's name, such as `db1:5432/paytokend`.
         public let server: String
         /// The owner's role.
         public let owner: String
-        /// The version that was there; nil when there was none.
+        /// The previous version; nil if there was no schema.
         public let found: Int?
-        /// The version that is there now, or would be.
+        /// The version after the call, or that a dry run would lead to.
         public let version: Int
-        /// The role that has the daemon's rights; nil when none was asked for.
+        /// The role that received the daemon's rights; nil if none was given.
         public let granted: String?
         public let insecureSettings: Set<InsecureLedgerSetting>
     }
 
-    /// Makes the schema where there is none, brings an older one up to date, and grants a role the least that the daemon
-    /// needs. All in one transaction: done, or nothing of it. An older schema is not upgraded while a daemon serves with it.
+    /// Creates a missing schema, upgrades an older one, and grants a role the least rights that the daemon needs.
+    /// Everything happens in one transaction, or nothing does. An older schema is not upgraded while a daemon serves
+    /// with it.
     ///
     /// - Parameters:
-    ///   - url: with an account that may create a schema in the database, or owns the one there.
+    ///   - url: the server, with an account that may create a schema in the database or owns the existing one.
     ///   - role: an existing role; nil grants nothing.
-    ///   - connections: the role's CONNECTION LIMIT; nil leaves it as it is.
-    ///   - dryRun: looks only.
-    ///   - timeout: of each wait for the server. An upgrade of large tables needs as much as it takes.
+    ///   - connections: the role's CONNECTION LIMIT; nil leaves it unchanged.
+    ///   - dryRun: true to check only.
+    ///   - timeout: the longest time for the whole call. An upgrade of large tables may take long.
     public static func create(
         _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, connections: Int? = nil,
         dryRun: Bool = false, timeout: Duration = .seconds(600)
@@ -57,7 +58,7 @@ public enum PostgreSQLSchema {
             case .warned:
                 .unreachable(
                     server: url.server,
-                    reason: "the server warned at the commit, so that it is not known to be safe; repeat it.")
+                    reason: "the server sent a warning at the commit, so it may not be safe. Repeat the command.")
             case .notOurs: .notALedger(path: url.server)
             case .newer(let found): .newerSchema(path: url.server, found: found, known: version)
             case .cannot(let reason): .cannotOpen(path: url.server, reason: reason)
@@ -93,8 +94,9 @@ public enum PostgreSQLSchema {
         }
     }
 
-    /// A daemon that knows the older schema alone releases nothing once there is a newer one, and none that knows the newer one
-    /// serves before. So whoever still holds a lease would be cut off.
+    /// Requires that no daemon holds a lease. A daemon that knows only the older schema releases nothing once there is
+    /// a newer one. A daemon that knows the newer schema does not serve before. An upgrade would thus cut off every
+    /// leased node.
     private static func requireNoServingNode(
         _ change: PostgreSQLSchemaChange, _ url: PostgreSQLURL
     ) throws {

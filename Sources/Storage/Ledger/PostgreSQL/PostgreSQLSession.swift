@@ -4,13 +4,13 @@ import Foundation
 import PostgreSQLClient
 import Synchronization
 
-/// How sessions with a ledger's server are opened, by whatever connection needs one.
+/// Opens sessions with a ledger's server.
 ///
-/// Opening one resolves names, which blocks for as long as the resolver pleases: each attempt runs on a thread of its own, and
-/// whoever waits for it does so until a deadline. There is one attempt at a time; one that comes too late serves the next
-/// who asks.
+/// Opening a session resolves names, which can block for as long as the resolver takes. Each attempt therefore runs on
+/// its own thread, and callers wait for it until a deadline. There is one attempt at a time; one that ends too late
+/// serves the next caller.
 final class PostgreSQLSession: Sendable {
-    /// What a session's server said when it was opened.
+    /// The facts that a session's server reported when it was opened.
     struct Facts: Sendable {
         var host = ""
         var database = ""
@@ -36,9 +36,10 @@ final class PostgreSQLSession: Sendable {
     private let opened: @Sendable (Facts) -> Void
 
     /// - Parameters:
-    ///   - settings: of the session, in addition to those that all have.
-    ///   - requiresStandby: refuses a server whose commits need not reach the standby's disk by the role's or the database's choice.
-    ///   - opened: gets the facts of each new session.
+    ///   - settings: the session's settings, in addition to those that all sessions have.
+    ///   - requiresStandby: refuses a server on which the role's or database's setting lets commits skip the standby's
+    ///     disk.
+    ///   - opened: receives the facts of each new session.
     init(
         _ url: PostgreSQLURL, passwordFile: String?, application: String, timeout: Duration,
         settings: [(name: String, value: String)], requiresStandby: Bool = false,
@@ -53,13 +54,13 @@ final class PostgreSQLSession: Sendable {
         parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: application)
     }
 
-    /// A new session; blocks until `deadline` at most.
+    /// Opens a new session; blocks until `deadline` at most.
     func open(until deadline: ContinuousClock.Instant) throws(LedgerOpeningError) -> PostgreSQLConnection {
         let attempt = attempt.withLock { current in
             if let current { return current }
             let new = Attempt()
             current = new
-            // Not one of the few that libdispatch has for all: those may all be blocked, in resolvers too.
+            // A thread of its own: libdispatch's few shared threads may all be blocked, in resolvers too.
             Thread.detachNewThread { [self] in
                 let result = Result { () throws(LedgerOpeningError) in try connect(until: .now + timeout) }
                 new.result.withLock { $0 = result }
@@ -78,7 +79,7 @@ final class PostgreSQLSession: Sendable {
         return try result.get()
     }
 
-    /// A connection to a server that is new enough; whose schema is there is not looked at.
+    /// Connects to a server that is new enough, without checking its schema.
     static func connection(
         to url: PostgreSQLURL, _ parameters: [String: String], passwordFile: String?,
         until deadline: ContinuousClock.Instant
@@ -94,8 +95,8 @@ final class PostgreSQLSession: Sendable {
         .cannotOpen(
             path: url.server,
             reason:
-                "a connection pooler stands before the server, and could mix this session's settings and statements "
-                + "with others': name the server itself.")
+                "a connection pooler between the daemon and the server could mix this session's settings and statements "
+                + "with those of others. Name the server itself.")
     }
 
     private func connect(until deadline: ContinuousClock.Instant) throws(LedgerOpeningError) -> PostgreSQLConnection {
@@ -105,7 +106,7 @@ final class PostgreSQLSession: Sendable {
             guard let facts = results.first?.rows.first, let found = try results.last?.rows.first?.integer(0) else {
                 throw LedgerOpeningError.notALedger(path: url.server)
             }
-            // A pooler has sessions of its own with the server, and hands out numbers of its own, by which it finds them.
+            // A pooler has its own sessions with the server and returns another process number, which reveals it.
             guard try facts.integer(6) == connection.serverProcess else { throw Self.pooled(url) }
             try PostgreSQLSchema.requireVersion(Int(found), url)
             let read = try Self.read(facts, connection)
@@ -114,7 +115,7 @@ final class PostgreSQLSession: Sendable {
                     path: url.server,
                     reason:
                         "synchronous_commit is neither on nor remote_apply for the role \(read.role), and ledger.require_standby "
-                        + "asks for commits that reach the standby's disk: reset it for the role, the database or the server."
+                        + "requires commits that reach the standby's disk. Reset it for the role, the database or the server."
                 )
             }
             connection.server = ServerIdentity(
@@ -133,10 +134,11 @@ final class PostgreSQLSession: Sendable {
     private static let version = PostgreSQLStatement(
         "SELECT schema_version FROM \(PostgreSQLTables.schema).ledger_state")
 
-    /// From the name of the log's file: the control file tells of a promotion only after the next checkpoint.
+    /// The timeline from the name of the log's file; the control file shows a promotion only after PostgreSQL's next
+    /// checkpoint.
     static let timeline = "('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::bigint"
 
-    /// Before anything is set: what the role and the server have chosen.
+    /// Read before anything is set, to see the settings of the role and the server.
     private static let facts = PostgreSQLStatement(
         """
         SELECT current_user::text, current_setting('server_version'), system_identifier::text,
@@ -150,7 +152,7 @@ final class PostgreSQLSession: Sendable {
 
     private static func read(_ row: PostgreSQLRow, _ connection: PostgreSQLConnection) throws -> Facts {
         var insecure = PostgreSQLURL.insecureSettings(of: connection.parameters)
-        // `off` and `local` do not wait for a standby, `remote_write` waits for its memory only.
+        // `off` and `local` do not wait for a standby; `remote_write` waits only for its memory.
         if !["on", "remote_apply"].contains(try row.text(4)) { insecure.insert(.databaseSynchronousCommit) }
         if try row.text(5).isEmpty { insecure.insert(.databaseStandby) }
         if try row.boolean(7) { insecure.insert(.databaseOwner) }
@@ -162,7 +164,7 @@ final class PostgreSQLSession: Sendable {
 }
 
 extension LedgerOpeningError {
-    /// The opening error for any error of opening the ledger on a server.
+    /// Converts any error that occurs while the ledger on a server is opened.
     init(of error: any Error, server: String) {
         self =
             switch error {
@@ -184,22 +186,23 @@ extension LedgerOpeningError {
             self = .noSchema(server: server)
         case .refused(let state, _) where state == .insufficientPrivilege:
             self = .cannotOpen(
-                path: server, reason: "its role lacks a privilege, which the account of the ledger's owner grants.")
+                path: server, reason: "its role lacks a privilege. Grant it with the account of the ledger's owner.")
         case .refused(let state, _) where state == .nodeIsMoving:
             self = .cannotOpen(
                 path: server,
                 reason:
-                    "this node's former ledger, a file, is being moved into it, and that was not completed: repeat "
+                    "the move of this node's former ledger, a file, into this database is not complete. Repeat "
                     + "the move.")
         case .refused(let state, _) where !state.isPassing && state != .readOnly && state != .lockNotAvailable:
-            self = .cannotOpen(path: server, reason: "PostgreSQL says \(state).")
-        case .refused(let state, _): self = .unreachable(server: server, reason: "PostgreSQL says \(state).")
+            self = .cannotOpen(path: server, reason: "PostgreSQL reports \(state).")
+        case .refused(let state, _): self = .unreachable(server: server, reason: "PostgreSQL reports \(state).")
         case .lost, .late: self = .unreachable(server: server, reason: failure.failure.description)
         }
     }
 }
 
-/// One connection's place: made when it is needed and again when it was dropped. One thread at a time uses it.
+/// A place for one connection, which is opened when needed and again after it was dropped. Only one thread at a time
+/// uses it.
 final class PostgreSQLSlot: @unchecked Sendable {
     private let session: PostgreSQLSession
     private var connection: PostgreSQLConnection?
@@ -222,7 +225,7 @@ final class PostgreSQLSlot: @unchecked Sendable {
         }
     }
 
-    /// Gives the session up, whatever it is at; its end on the server is not waited for.
+    /// Abandons the session in any state, without waiting for its end on the server.
     func drop() {
         connection = nil
     }

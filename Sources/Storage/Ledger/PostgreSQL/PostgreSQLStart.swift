@@ -1,29 +1,29 @@
 public import Foundation
 import PostgreSQLClient
 
-/// Who has a node's name, as far as the server tells.
+/// The holder of a node's name, as far as the server can tell.
 public struct NodeNameHolder: Sendable, Equatable {
     public let node: String
     /// The daemon's version.
     public let version: String
-    /// The address of its session; nil where it has none, or one on a socket of the server's host.
+    /// The address of the daemon's session; nil if it has no session, or one over a socket on the server's host.
     public let address: String?
-    /// Whether it has a session with the server.
+    /// True if the daemon has a session with the server.
     public let isConnected: Bool
-    /// When its lease runs out unless it is renewed, by the server's clock.
+    /// The end of the lease unless it is renewed, by the server's clock.
     public let until: Date
 }
 
-// What a start looks at before it takes the node's name.
+// Checks at a start, before it takes the node's name.
 extension PostgreSQLLedger {
-    /// - Throws: `cannotOpen`, with what to run, where the role lacks a right: otherwise releases alone would find that out.
+    /// - Throws: `missingRights` if the role lacks a right. Otherwise only releases would discover that.
     static func requireRights(_ connection: PostgreSQLConnection, server: String, timeout: Duration) throws {
         let row = try connection.exchange([PostgreSQLRight.missing], until: .now + timeout)[0].rows.first
         guard let missing = try row?.text(0) else { throw LedgerOpeningError.notALedger(path: server) }
         guard missing.isEmpty else { throw LedgerOpeningError.missingRights(server: server, missing: missing) }
     }
 
-    /// Who has to be waited for; nil when the name is free.
+    /// Returns the daemon to wait for; nil if the name is free.
     static func holder(
         of node: String, _ connection: PostgreSQLConnection, timeout: Duration
     ) throws -> NodeNameHolder? {

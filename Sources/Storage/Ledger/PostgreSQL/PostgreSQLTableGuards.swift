@@ -1,8 +1,8 @@
 extension PostgreSQLTables {
-    /// What the daemon's role cannot undo, whoever has its login: rules that every change of a row has to keep. What may become of a
-    /// key otherwise is decided by the daemons.
+    /// Rules that every change of a row must keep, even with the login of the daemon's role. All other rules for keys
+    /// are the daemons'.
     static let guards = [
-        // A key that was compromised or destroyed never serves again.
+        // A compromised or destroyed key never serves again.
         """
         CREATE FUNCTION keep_key_ended() RETURNS trigger LANGUAGE plpgsql SET search_path = paytokend, pg_temp AS $$
         BEGIN
@@ -17,7 +17,7 @@ extension PostgreSQLTables {
         CREATE TRIGGER keep_ended BEFORE UPDATE ON merchant_key
         FOR EACH ROW EXECUTE FUNCTION keep_key_ended()
         """,
-        // A caller's repeats are counted up and bounded.
+        // Repeats are counted, and the count never decreases.
         """
         CREATE FUNCTION keep_repeats() RETURNS trigger LANGUAGE plpgsql SET search_path = paytokend, pg_temp AS $$
         BEGIN

@@ -1,20 +1,21 @@
-/// The tables, and what the daemon's role may do with them. All stand in a schema of their own, `paytokend`, which belongs to
-/// the account that ran `ledger create`. Times are milliseconds since 1970, but for the nodes' leases, which nobody but the
-/// server's clock decides.
+/// The tables, and the rights of the daemon's role. All are in the schema `paytokend`, which belongs to the account
+/// that ran `ledger create`. Times are milliseconds since 1970, except for the nodes' leases, which only the server's
+/// clock decides.
 enum PostgreSQLTables {
     static let schema = "paytokend"
 
-    /// The statements that lead from each version to the next; the first make version 1 from nothing. What is
-    /// published here never changes: a database in the field was made by it. Of a function that a later step replaces only that
-    /// last one is kept (`prune_claims`, `limit_forgotten`).
+    /// The statements that lead from each version to the next; the first list creates version 1. Published statements
+    /// never change, since existing databases were made with them. Of a function that a later step replaces, only the
+    /// last definition is kept (`prune_claims`, `limit_forgotten`).
     static let steps = [version1, version2 + following + guards, version3, version4, version5, version6, version7]
 
-    /// Counted up with every change of a table.
+    /// The current version, which rises with every change of a table.
     static let version = steps.count
 
     private static let version1 = [
-        // One row, which every batch locks FOR SHARE (`guard` is the column whose privilege that needs): what must not
-        // change under a batch. `forgotten_before`: claims of payment tokens that were signed before it may be gone.
+        // A single row with the state that must not change during a batch. Every batch locks it FOR SHARE, and `guard`
+        // is the column whose privilege that lock needs. `forgotten_before`: claims of payment tokens signed before
+        // this time may be gone.
         """
         CREATE TABLE ledger_state (
             only_row         boolean  NOT NULL DEFAULT true PRIMARY KEY CHECK (only_row),
@@ -23,8 +24,9 @@ enum PostgreSQLTables {
             guard            smallint NOT NULL DEFAULT 0
         )
         """,
-        // One row a node, which its every batch locks and changes. `last_batch` names the last batch that was committed: by it
-        // a commit whose acknowledgement got lost is found. `fence` is counted up by each daemon that takes the name.
+        // One row for each node, which its every batch locks and changes. `last_batch` identifies the last committed
+        // batch, by which a commit with a lost acknowledgement is found. Each daemon that takes the name increments
+        // `fence`.
         """
         CREATE TABLE node (
             name                 text COLLATE "C" NOT NULL PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9._-]{1,64}$'),
@@ -37,7 +39,7 @@ enum PostgreSQLTables {
             clock_accepted_after bigint      NOT NULL DEFAULT 0
         ) WITH (fillfactor = 10)
         """,
-        // What each key may do.
+        // The permitted uses of each key.
         """
         CREATE TABLE merchant_key (
             public_key_hash     bytea  NOT NULL PRIMARY KEY CHECK (octet_length(public_key_hash) = 32),
@@ -50,8 +52,8 @@ enum PostgreSQLTables {
             node                text COLLATE "C" NOT NULL
         )
         """,
-        // Which transaction was released to whom. No foreign key to merchant_key: the statement that inserts reads the key's
-        // row under a lock, and keys are never deleted.
+        // The released transactions and their callers. There is no foreign key to merchant_key, since the inserting
+        // statement reads the key's row under a lock, and keys are never deleted.
         """
         CREATE TABLE claim (
             transaction_id   bytea  NOT NULL PRIMARY KEY CHECK (octet_length(transaction_id) = 32),
@@ -68,7 +70,7 @@ enum PostgreSQLTables {
         )
         """,
         "CREATE INDEX claim_by_age ON claim (claimed_at)",
-        // The chains of records. The line is what counts; the other columns repeat some of its members to find it by.
+        // The chains of records. The line is authoritative; the other columns repeat some of its members for searching.
         """
         CREATE TABLE audit_record (
             node            text COLLATE "C" NOT NULL,
@@ -101,7 +103,7 @@ enum PostgreSQLTables {
             PRIMARY KEY (node, sequence)
         )
         """,
-        // The keys that sign checkpoints: first only planned, and with their public key once the token has them.
+        // The keys that sign audit checkpoints: planned first, with their public key once the HSM token has them.
         """
         CREATE TABLE audit_key (
             node       text COLLATE "C" NOT NULL,
@@ -113,7 +115,7 @@ enum PostgreSQLTables {
             UNIQUE (node, identifier)
         )
         """,
-        // Operations that wait for a second person, or waited for one.
+        // Operations that need a second person's approval, or had it.
         """
         CREATE TABLE approval (
             identifier       bytea  NOT NULL PRIMARY KEY,
@@ -142,8 +144,9 @@ enum PostgreSQLTables {
             SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
         $$
         """,
-        // Waits for the batches under way and has later ones wait, each in the order in which it came. Row locks alone would
-        // let batches, which share them, pass by a change for ever. Always in this order, as batches take them.
+        // Waits for current batches and makes later ones wait, each in the order of its arrival. With row locks alone,
+        // batches, which share them, could overtake a change for ever. The tables are locked in the order in which
+        // batches lock them.
         """
         CREATE FUNCTION exclude_releases() RETURNS void LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -152,8 +155,8 @@ enum PostgreSQLTables {
             LOCK TABLE merchant_key IN EXCLUSIVE MODE;
         END $$
         """,
-        // Removes approvals that have ended: those that could not have been decided since `expired`, and of the others the
-        // oldest beyond `most`.
+        // Removes ended approvals: those that could not have been decided since `expired`, and of the others the oldest
+        // beyond `most`.
         """
         CREATE FUNCTION forget_approvals(expired bigint, most bigint) RETURNS bigint LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -173,10 +176,10 @@ enum PostgreSQLTables {
         """,
     ]
 
-    /// What the daemon's role may do, granted anew by every `ledger create`: nothing in the record, of checkpoints or of claims can
-    /// be deleted, and nothing but a claim's repeats changed.
+    /// Returns the grants of the daemon's role, which every `ledger create` renews. They permit no deletion of records,
+    /// audit checkpoints or claims, and of a claim only its repeats can be changed.
     ///
-    /// - Parameter role: quoted as an identifier.
+    /// - Parameter role: the role, quoted as an identifier.
     static func grants(to role: String) -> [String] {
         [
             "GRANT USAGE ON SCHEMA paytokend TO \(role)",

@@ -1,11 +1,11 @@
 extension PostgreSQLTables {
-    /// What several hosts need of each other: whose HSM tokens hold a key, which server the ledger was last compared on, whether
-    /// a node has found the database behind what it remembers, and from when on payment tokens are served after a restore.
+    /// The data that several hosts share: the nodes that have a key, the server of the last comparison, holds, and the
+    /// fence after a restore.
     static let version2 = [
-        // `system_identifier` and `timeline`: the server on which all live nodes have compared. On another one nothing is
-        // released: a restore and a promotion change them, and the row that came along does not know it. `held_since`: some row
-        // of `hold` is not accepted. `restore_fence`: payment tokens that were signed before it are refused where no claim is
-        // found, for good.
+        // `system_identifier` and `timeline` identify the server on which all live nodes have compared. On another
+        // server nothing is released: a restore or a promotion changes these values, but not the row that came with the
+        // data. `held_since`: a row of `hold` is not accepted. `restore_fence`: payment tokens signed before it are
+        // refused for good if they have no claim.
         """
         ALTER TABLE ledger_state
             ADD COLUMN system_identifier text,
@@ -13,16 +13,16 @@ extension PostgreSQLTables {
             ADD COLUMN held_since        bigint,
             ADD COLUMN restore_fence     bigint
         """,
-        // `widest_window`: of the node's signing-time windows, in milliseconds; NULL while one is off, and before it is told.
-        // `system_identifier` and `timeline`: the server on which the node has last compared.
+        // `widest_window`: the widest of the node's signing-time windows in milliseconds; NULL while one is off, and
+        // until it is reported. `system_identifier` and `timeline`: the server on which the node last compared.
         """
         ALTER TABLE node
             ADD COLUMN widest_window     bigint CHECK (widest_window >= 0),
             ADD COLUMN system_identifier text,
             ADD COLUMN timeline          bigint
         """,
-        // Nodes that have found the database behind what their HSM token or their process remembers. An accepted row stays until
-        // its node has taken it up.
+        // Nodes that have found the database older than what their HSM token or process remembers. An accepted row
+        // stays until its node has taken it up.
         """
         CREATE TABLE hold (
             node                text COLLATE "C" NOT NULL PRIMARY KEY CHECK (node ~ '^[A-Za-z0-9._-]{1,64}$'),
@@ -37,7 +37,7 @@ extension PostgreSQLTables {
             accepted_on         text COLLATE "C"
         )
         """,
-        // Whose HSM tokens hold a key.
+        // The nodes whose HSM tokens have a key.
         """
         CREATE TABLE key_holder (
             node            text COLLATE "C" NOT NULL CHECK (node ~ '^[A-Za-z0-9._-]{1,64}$'),
@@ -46,8 +46,8 @@ extension PostgreSQLTables {
             PRIMARY KEY (node, public_key_hash)
         )
         """,
-        // This server. The timeline is that of the log's file: the control file tells of a promotion only after the next
-        // checkpoint.
+        // This server. The timeline is that of the log's file; the control file shows a promotion only after
+        // PostgreSQL's next checkpoint.
         """
         CREATE FUNCTION this_server(OUT system_identifier text, OUT timeline bigint) LANGUAGE sql STABLE
         SET search_path = paytokend, pg_temp AS $$
@@ -56,7 +56,7 @@ extension PostgreSQLTables {
             FROM pg_control_system() AS c
         $$
         """,
-        // The caller's own node, by the fencing number that its daemon holds.
+        // Requires that the caller's daemon still has the node's name, by its fencing number.
         """
         CREATE FUNCTION require_node(named text, held bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -66,7 +66,7 @@ extension PostgreSQLTables {
             END IF;
         END $$
         """,
-        // The node's HSM tokens hold these keys and no others.
+        // Sets the keys that the node's HSM tokens have.
         """
         CREATE FUNCTION note_key_holder(named text, held bigint, hashes bytea[]) RETURNS void LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -78,7 +78,7 @@ extension PostgreSQLTables {
             ON CONFLICT (node, public_key_hash) DO UPDATE SET seen_at = excluded.seen_at;
         END $$
         """,
-        // Nothing is released any more, on any node. Whoever holds the role may say so; only an acceptance ends it.
+        // Puts all nodes on hold. The daemon's role may do this at any time; only an acceptance ends it.
         """
         CREATE FUNCTION put_hold(named text, finding text, ends_with bigint, remembered bigint, hash bytea, moment bigint,
             key bytea) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -94,15 +94,15 @@ extension PostgreSQLTables {
             UPDATE ledger_state SET held_since = coalesce(held_since, present());
         END $$
         """,
-        // When a fence may stand at the earliest, by the server's clock; NULL while some node's window is off or not known.
+        // The earliest permitted fence, by the server's clock; NULL while a node's window is off or unknown.
         """
         CREATE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql STABLE SET search_path = paytokend, pg_temp AS $$
             SELECT floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint + max(widest_window)
             FROM node HAVING bool_and(widest_window IS NOT NULL)
         $$
         """,
-        // Ends all holds, which must be just those that the people who decided were shown, and sets the fence. The acceptance
-        // must stand in the record, and an approval that it names must have been given.
+        // Ends all holds, which must be exactly those shown to the persons who decided, and sets the fence. The
+        // acceptance must be recorded, and an approval that it names must have been given.
         """
         CREATE FUNCTION accept_restore(named text, held bigint, recorded bigint, approved bytea, served_from bigint,
             nodes text[], times bigint[]) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
@@ -132,7 +132,7 @@ extension PostgreSQLTables {
             RETURN true;
         END $$
         """,
-        // A node has taken up what was accepted, which must stand in its record too.
+        // Ends an accepted hold after its node has taken up the acceptance, which must be in that node's records too.
         """
         CREATE FUNCTION end_hold(named text, held bigint, recorded bigint) RETURNS boolean LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -146,7 +146,7 @@ extension PostgreSQLTables {
             RETURN FOUND;
         END $$
         """,
-        // The node has compared on this server. Once all live ones have, it is the ledger's.
+        // Notes that the node has compared on this server. Once all live nodes have, it becomes the ledger's server.
         """
         CREATE FUNCTION compare_server(named text, held bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -171,8 +171,8 @@ extension PostgreSQLTables {
         """,
     ]
 
-    /// The server on which the schema was made, or brought to version 2, is the first that counts as compared: each daemon
-    /// compares at its start all the same.
+    /// The first server that counts as compared: the one on which the schema was made, or upgraded to version 2. Each
+    /// daemon compares at its start in any case.
     static let firstServer = """
         UPDATE ledger_state SET system_identifier = here.system_identifier, timeline = here.timeline
         FROM this_server() AS here WHERE ledger_state.system_identifier IS NULL

@@ -1,13 +1,13 @@
 import PostgreSQLClient
 
 extension PostgreSQLTables {
-    /// What moving a host's file into the database needs (`paytokenctl ledger move`).
+    /// Support for moving a host's file into the database (`paytokenctl ledger move`).
     static let version3 = [
-        // By which a file that was moved tells this ledger from others, whatever its server is called and whichever server of a
-        // cluster it is. A copy of the database is the same ledger.
+        // The identity by which a moved file recognises this ledger under any server name and on any server of a
+        // cluster. A copy of the database is the same ledger.
         "ALTER TABLE ledger_state ADD COLUMN identity text NOT NULL DEFAULT gen_random_uuid()::text",
-        // The nodes whose files were moved in, or are being. Until `accepted_at` the file serves, and nobody else under its
-        // node's name. `run` is counted up by each program that works at it: what an earlier one sends late changes nothing.
+        // The nodes whose files were moved here or are being moved. Until `accepted_at` only the file serves under the
+        // node's name. Each run of the move increments `run`, so that late statements of an earlier run change nothing.
         """
         CREATE TABLE moved_ledger (
             node          text COLLATE "C" NOT NULL PRIMARY KEY CHECK (node ~ '^[A-Za-z0-9._-]{1,64}$'),
@@ -18,8 +18,8 @@ extension PostgreSQLTables {
             last_hash     bytea  CHECK (octet_length(last_hash) = 32)
         )
         """,
-        // A daemon that takes the name of a node whose file has not been accepted would find its record behind what its HSM token
-        // remembers, and hold all others.
+        // Without this, a daemon could take the name of a node whose file is not accepted yet. It would find its
+        // records older than what its HSM token remembers, and put all nodes on hold.
         """
         CREATE FUNCTION keep_moving_node_out() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -1,8 +1,9 @@
 extension PostgreSQLTables {
-    /// Beginnings of nodes' records that stand in files of their own.
+    /// Archived beginnings of nodes' chains.
     static let version6 = [
-        // `recorded`: the sequence of the record of it. The one whose record a checkpoint seals, of several the last, is where the
-        // node's chain begins here: its record `last` stays with its checkpoint, and what is before that is removed.
+        // `recorded` is the sequence of the archive's own record. An archive takes effect when an audit checkpoint
+        // seals that record; the last such archive is where the node's chain begins here. Its record `last` stays with
+        // its audit checkpoint, and earlier ones are removed.
         """
         CREATE TABLE archive (
             node     text COLLATE "C" NOT NULL,
@@ -15,7 +16,7 @@ extension PostgreSQLTables {
             PRIMARY KEY (node, last)
         )
         """,
-        // The last record that may be removed with all before it; 0 for none.
+        // The last archived record, before which all may be removed; 0 if there is none.
         """
         CREATE FUNCTION archived_through(named text) RETURNS bigint LANGUAGE sql STABLE
         SET search_path = paytokend, pg_temp AS $$
@@ -23,8 +24,8 @@ extension PostgreSQLTables {
                 AND EXISTS (SELECT FROM checkpoint AS c WHERE c.node = a.node AND c.sequence >= a.recorded)
         $$
         """,
-        // Notes an archive whose record stands in the node's record. Thirteen months are 393 days at least: nothing that was
-        // recorded later can be removed, whoever has the daemon's login.
+        // Notes an archive that is in the node's records. Thirteen months are at least 393 days: nothing recorded later
+        // can be removed, even with the daemon's login.
         """
         CREATE FUNCTION put_archive(named text, held bigint, first_record bigint, last_record bigint, last_hash bytea,
             file_digest bytea, file_size bigint, recorded_as bigint) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
@@ -45,7 +46,7 @@ extension PostgreSQLTables {
             RETURN true;
         END $$
         """,
-        // Removes some of the node's archived records, the oldest first, and the checkpoints before what is left.
+        // Removes some of the node's archived records, oldest first, and the audit checkpoints before the rest.
         """
         CREATE FUNCTION remove_archived(named text, held bigint, most bigint) RETURNS bigint LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$

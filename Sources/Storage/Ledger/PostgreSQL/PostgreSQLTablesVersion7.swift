@@ -1,24 +1,26 @@
 extension PostgreSQLTables {
-    /// Persons of several hosts, and limits on forgetting that do not depend on the server's clock being right.
+    /// Account names for persons on several hosts, and limits on forgetting claims that do not rely on a correct server
+    /// clock.
     static let version7 = [
-        // The names of the accounts of `requester_uid` and `requester` on the node where it was asked for. NULL where there was none,
-        // and in requests that are older than this.
+        // The account names of `requester_uid` and `requester` on the requesting node. NULL if there was none, and in
+        // requests from before this version.
         "ALTER TABLE approval ADD COLUMN requester_account text, ADD COLUMN requester_login_account text",
-        // By how much a released payment token's signing time was ahead of its claim, at most. Up to 30 seconds no node notes it.
+        // The greatest lead of a released payment token's signing time over its claim. Nodes do not note leads up to 30
+        // seconds.
         """
         CREATE FUNCTION signing_lead() RETURNS bigint LANGUAGE sql STABLE SET search_path = paytokend, pg_temp AS $$
             SELECT greatest(30000, max(signed_ahead)) FROM node
         $$
         """,
-        // The widest signing-time window that a node has told; half of the shortest `retain_claims` at least. The daemon's role can
-        // tell less, so nothing depends on it but what is served: no claim's safety.
+        // The widest signing-time window that a node has reported, but at least half of the shortest `retain_claims`.
+        // The daemon's role can report less, so only what is served depends on this, not the safety of claims.
         """
         CREATE FUNCTION widest_known_window() RETURNS bigint LANGUAGE sql STABLE
         SET search_path = paytokend, pg_temp AS $$
             SELECT greatest(30000, max(widest_window)) FROM node
         $$
         """,
-        // The first bounds which claims may be pruned, so the daemon's role cannot make it smaller.
+        // `signed_ahead` limits which claims may be pruned, so the daemon's role cannot reduce it.
         """
         CREATE FUNCTION keep_signed_ahead() RETURNS trigger LANGUAGE plpgsql SET search_path = paytokend, pg_temp AS $$
         BEGIN
@@ -29,11 +31,11 @@ extension PostgreSQLTables {
         CREATE TRIGGER keep_signed_ahead BEFORE UPDATE ON node
         FOR EACH ROW WHEN (NEW.signed_ahead < OLD.signed_ahead) EXECUTE FUNCTION keep_signed_ahead()
         """,
-        // Removes claims made before `horizon`, and remembers that payment tokens signed before `signed` may have had one.
+        // Removes claims made before `horizon`, and notes that payment tokens signed before `signed` may have had one.
         //
-        // A removed claim's token was signed less than the lead after the claim, so before `signed`: from this commit on it is refused
-        // by its signing time, which Apple wrote, whatever the server's clock says. And `signed` is so old that no window admits
-        // what was signed before it.
+        // The payment token of a removed claim was signed less than the lead after the claim, so before `signed`. After
+        // this commit it is refused by its signing time, which Apple set, independently of the server's clock. And
+        // `signed` is so old that no window admits an earlier signing time.
         """
         CREATE OR REPLACE FUNCTION prune_claims(horizon bigint, signed bigint, most bigint) RETURNS bigint
         LANGUAGE plpgsql SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -54,8 +56,9 @@ extension PostgreSQLTables {
             RETURN removed;
         END $$
         """,
-        // From when on payment tokens may be served again although what a wrong clock had forgotten is taken back. What was pruned
-        // was signed before its pruning; the window and the lead allow for a server's clock that was ahead then, or is behind now.
+        // The time from which payment tokens may be served again when the claims forgotten by a wrong clock are
+        // corrected. The payment tokens of pruned claims were signed before the pruning. The window and the lead allow
+        // for a server clock that was fast then or is slow now.
         """
         CREATE FUNCTION earliest_served() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$
@@ -63,9 +66,9 @@ extension PostgreSQLTables {
                 + greatest(signing_lead(), widest_known_window())
         $$
         """,
-        // What a wrong clock had forgotten is taken back, false when it is not `expected` any more; but never for payment tokens that
-        // are signed before `earliest_served()`, by the clock at this moment: not at the beginning of a transaction that somebody
-        // has kept open meanwhile.
+        // Corrects the limit that a wrong clock had set; false if it is not `expected` any more. It never permits
+        // payment tokens signed before `earliest_served()`. That is by the clock at this moment, not at the beginning
+        // of a transaction that may have been kept open.
         """
         CREATE OR REPLACE FUNCTION limit_forgotten(expected bigint, served_from bigint) RETURNS boolean LANGUAGE plpgsql
         SECURITY DEFINER SET search_path = paytokend, pg_temp AS $$
@@ -85,8 +88,9 @@ extension PostgreSQLTables {
             SELECT 30000::bigint
         $$
         """,
-        // The earliest fence of a restore, by the server's clock; NULL while some node's window is off or not known. It counts from
-        // the beginning of the transaction, but one that was kept open for longer gains nothing by that.
+        // The earliest fence of a restore, by the server's clock; NULL while a node's window is off or unknown. It
+        // counts from the beginning of the transaction, but keeping a transaction open for longer does not make it
+        // earlier.
         """
         CREATE OR REPLACE FUNCTION earliest_fence() RETURNS bigint LANGUAGE sql VOLATILE SECURITY DEFINER
         SET search_path = paytokend, pg_temp AS $$

@@ -7,40 +7,42 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// One transaction of this node: how it begins, what stands in it, and what is sent with its commit.
+/// One transaction of this node: its beginning, its state, and what is sent with its commit.
 ///
-/// It begins by locking the node's row, whose fencing number is compared, and sharing the lock on `ledger_state`: so what is
-/// read of the node's chain and of what is forgotten stays true until the commit. Records are kept until then and inserted
-/// with it, all at once.
+/// It begins by locking the node's row, whose fencing number is compared, and by taking a shared lock on
+/// `ledger_state`. The node's chain and the release limits thus cannot change until the commit. Records are collected
+/// and inserted together with the commit.
 final class PostgreSQLTransaction: LedgerTransaction {
     let node: AuditNode
     let limits: ReleaseLimits
-    /// Whether nothing is released: a node has found the ledger behind, or not all have compared on this server.
+    /// True if nothing is released, because a node has put releases on hold or not all nodes have compared on this
+    /// server.
     let isHeld: Bool
-    /// Whether that is because a node has found the ledger behind.
+    /// True if a node has put releases on hold.
     let hasHold: Bool
     let fencingNumber: Int64
     /// The last batch that this node has committed.
     let lastBatch: [UInt8]?
     let isStandbyNamed: Bool
     private(set) var head: ChainHead
-    /// Where the chain ended before.
+    /// The end of the chain before the transaction.
     let start: ChainHead
-    /// By how much a released payment token's signing time was ahead of this node's clock, at most; in milliseconds.
+    /// The greatest lead, in milliseconds, of a released payment token's signing time over this node's clock.
     private(set) var signedAhead: Int64
     private var records: [(line: AuditLine, record: AuditRecord)] = []
     private var closing: [PostgreSQLStatement] = []
-    /// What needs this transaction's records in their place, and with which failure it ends when it answers no.
+    /// Statements that need this transaction's records to be inserted. Each comes with the failure that it ends in if
+    /// it returns false.
     private var finishing: [(statement: PostgreSQLStatement, failure: LedgerFailure)] = []
     private let connection: PostgreSQLConnection
     private let deadline: ContinuousClock.Instant
 
-    /// How many statements begin every batch, before those of its own.
+    /// The number of statements that begin every batch, before its own.
     static let beginning = 3
 
     /// - Parameters:
-    ///   - excludesReleases: waits for all nodes' batches and keeps them out until the commit.
-    ///   - further: sent with the beginning.
+    ///   - excludesReleases: waits for all nodes' batches and keeps new ones out until the commit.
+    ///   - further: statements sent with the beginning.
     /// - Returns: the transaction, and the results of `further`.
     static func begin(
         _ lease: PostgreSQLNodeLease, _ node: AuditNode, _ connection: PostgreSQLConnection,
@@ -48,7 +50,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
         until deadline: ContinuousClock.Instant
     ) throws -> (PostgreSQLTransaction, [PostgreSQLResult]) {
         var statements = [PostgreSQLStatement("BEGIN", prepared: "begin"), lease.lock]
-        // Before the row is shared: a lock that is raised afterwards would deadlock with another node's.
+        // Before the shared row lock: upgrading a lock afterwards would deadlock with another node's.
         if excludesReleases { statements.append(PostgreSQLStatement("SELECT exclude_releases()")) }
         let state = statements.count
         statements.append(Self.state(andHeadOf: node))
@@ -58,8 +60,8 @@ final class PostgreSQLTransaction: LedgerTransaction {
         return (transaction, Array(results.dropFirst(statements.count)))
     }
 
-    /// The head first. It is read by a statement behind the one that locks the node's row, so it is what stands there until the
-    /// commit, however long `ledger_state` is waited for.
+    /// Selects the head first. This statement runs after the one that locks the node's row. The head thus stays valid
+    /// until the commit, even if `ledger_state` is locked for long.
     private static func state(andHeadOf node: AuditNode) -> PostgreSQLStatement {
         PostgreSQLStatement(
             """
@@ -86,7 +88,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
         guard let row = row.rows.first, try row.integer(0) == lease.fence else {
             let found = try row.rows.first?.integer(0) ?? 0
             lease.lost()
-            // Numbers only grow: a smaller one, or none, is from before this daemon's start.
+            // Fencing numbers only grow: a smaller one, or none, is from before this daemon's start.
             guard found > lease.fence else {
                 throw DatabaseRolledBack(
                     finding: LedgerHold.Finding(
@@ -95,7 +97,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
             throw PostgreSQLNodeLease.taken
         }
         guard let state = result.rows.first, try state.integer(2) == PostgreSQLTables.version else {
-            throw LedgerFailure.unavailable(reason: "The ledger's schema was upgraded; start the newer program.")
+            throw LedgerFailure.unavailable(reason: "The ledger's schema was upgraded. Start the newer program.")
         }
         self.node = node
         self.connection = connection
@@ -114,23 +116,24 @@ final class PostgreSQLTransaction: LedgerTransaction {
         head = start
     }
 
-    /// A statement of its own, and one more round trip.
+    /// Runs one statement, in another round trip.
     @discardableResult
     func exchange(_ sql: String, _ values: [PostgreSQLValue] = []) throws(PostgreSQLFailure) -> [PostgreSQLRow] {
         try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline)[0].rows
     }
 
-    /// A statement that is sent with the commit.
+    /// Adds a statement that is sent with the commit.
     func close(with statement: PostgreSQLStatement) {
         closing.append(statement)
     }
 
-    /// A statement that is carried out behind the records, just before the commit. It must give a row with true.
+    /// Adds a statement that runs after the records are inserted, just before the commit. It must return a row with
+    /// true.
     func finish(with statement: PostgreSQLStatement, orElse failure: LedgerFailure) {
         finishing.append((statement, failure))
     }
 
-    /// Sends what is to be carried out before the commit, where there is any: one more round trip.
+    /// Runs the statements of ``finish(with:orElse:)``, if there are any, in another round trip.
     func finish() throws {
         guard !finishing.isEmpty else { return }
         var statements = closing
@@ -150,17 +153,17 @@ final class PostgreSQLTransaction: LedgerTransaction {
     }
 
     func claimed(at time: Int64, signedAt signed: Int64) {
-        // No claim is forgotten sooner than `retain_claims` allows, a minute: half of that is always seen to.
+        // `retain_claims` keeps every claim for at least a minute, so half of that is always covered.
         if signed - time > 30_000 { signedAhead = max(signedAhead, signed - time) }
     }
 
-    /// All that is left to be sent, but the commit.
+    /// Returns everything left to send except the commit.
     func closing(_ lease: PostgreSQLNodeLease, batch: [UInt8]?) -> [PostgreSQLStatement] {
         let records = records.isEmpty ? nil : Self.insertion(of: records, node)
         return closing + [lease.renewal(batch: batch, signedAhead: signedAhead, behind: records)]
     }
 
-    /// Of many at once: the node, and then an array for each column.
+    /// The statement that inserts many records: the node, then an array for each column.
     static let recordInsertion = """
         INSERT INTO audit_record (node, sequence, time, event, outcome, caller, caller_uid, merchant, public_key_hash,
             transaction_id, hash, line)
@@ -187,7 +190,7 @@ final class PostgreSQLTransaction: LedgerTransaction {
     }
 }
 
-// What administrative work reads and writes.
+// The reads and writes of administrative work.
 extension PostgreSQLTransaction {
     static let rowLock = "FOR UPDATE"
 

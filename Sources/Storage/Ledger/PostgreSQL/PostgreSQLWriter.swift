@@ -6,15 +6,15 @@ import MerchantKeys
 import PaymentToken
 import PostgreSQLClient
 
-/// A write that waits for the writer, and how its owner hears of it. Exactly one of its ways to answer is taken, once.
+/// A queued write with the callbacks of its owner. Exactly one callback is called, once.
 struct PostgreSQLWrite: QueuedWrite {
     enum Work: Sendable {
-        /// Shares its transaction with others.
+        /// A write that shares its transaction with others.
         case batched(BatchedWrite)
-        /// Has a transaction of its own.
+        /// A write with its own transaction.
         ///
-        /// - Parameter perform: decides and writes; what it gives back answers once the transaction is durable. Called
-        ///   again when the first transaction did not take place.
+        /// - Parameter perform: decides and writes. The returned closure answers the caller once the transaction is
+        ///   durable. Called again if the first transaction was not committed.
         case alone(excludesReleases: Bool, perform: @Sendable (PostgreSQLTransaction) throws -> @Sendable () -> Void)
     }
 
@@ -24,7 +24,7 @@ struct PostgreSQLWrite: QueuedWrite {
 }
 
 extension PostgreSQLWrite {
-    /// - Parameter refusals: by the releases' attempts.
+    /// - Parameter refusals: refusals by the releases' attempts.
     fileprivate func answer(_ refusals: [[UInt8]: ReleaseVerdict], orFail failure: LedgerFailure) {
         guard case .batched(.release(let release, _, let answer)) = work, let verdict = refusals[release.attempt] else {
             return fail(failure)
@@ -32,16 +32,16 @@ extension PostgreSQLWrite {
         answer(ReleaseDecision(verdict: verdict, line: nil))
     }
 
-    /// One that nobody waits for.
+    /// Makes a write that no caller waits for.
     init(unawaited write: BatchedWrite, fail: @escaping @Sendable (LedgerFailure) -> Void = { _ in }) {
         self.init(begin: { true }, work: .batched(write), fail: fail)
     }
 }
 
-/// The one writer: takes what waits, commits it as one transaction in two round trips, and then answers each. Administrative
-/// writes have transactions of their own.
+/// The single writer. It takes the queued writes, commits them as one transaction in two round trips, and then answers
+/// each. Administrative writes have their own transactions.
 ///
-/// Its state is used on its own queue only. What becomes of a commit that is not acknowledged is in PostgreSQLDoubt.swift.
+/// Its state is used only on its own queue. PostgreSQLDoubt.swift handles commits that are not acknowledged.
 final class PostgreSQLWriter: @unchecked Sendable {
     let writes: CommitQueue<PostgreSQLWrite>
     let lease: PostgreSQLNodeLease
@@ -49,18 +49,18 @@ final class PostgreSQLWriter: @unchecked Sendable {
     let repeatFor: Duration
     let timeout: Duration
     let observe: @Sendable (LedgerEvent) -> Void
-    /// Reads for those whose writes fail: a refusal needs no write.
+    /// Reads for callers whose writes fail, since a refusal needs no write.
     let reader: PostgreSQLReader
     let lastEnd = LastWrittenHead()
     let queue = DispatchQueue(label: "ledger.postgresql.writer")
 
-    // On the queue only.
+    // Used on the queue only.
     let slot: PostgreSQLSlot
-    /// A commit that was not acknowledged, until it is known what became of it.
+    /// A commit that was not acknowledged, until its outcome is known.
     var doubt: PostgreSQLUnit?
-    /// What a commit that did not take place has left to be done.
+    /// Writes to repeat after a commit that was not made.
     var backlog: [PostgreSQLWrite] = []
-    /// What every batch of a daemon from before the restore finds, once all nodes hold for it.
+    /// The finding that every batch of a daemon from before a restore makes, once all nodes are on hold for it.
     var heldFor: LedgerHold.Finding?
 
     init(
@@ -80,9 +80,10 @@ final class PostgreSQLWriter: @unchecked Sendable {
         }
     }
 
-    /// Waits for the commit and its answer, at most until the deadline.
+    /// Queues a write and waits for its answer until the deadline.
     ///
-    /// - Parameter lost: called when nothing was written and the deadline had passed, so that nobody hears of it otherwise.
+    /// - Parameter lost: called if nothing was written and the deadline had passed, when the caller no longer receives
+    ///   the failure.
     func write<Answer: Sendable>(
         lost: @escaping @Sendable () -> Void = {},
         _ make: (_ answer: @escaping @Sendable (Answer) -> Void) -> BatchedWrite
@@ -94,7 +95,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
         }
     }
 
-    /// - Parameter excludesReleases: no node's batch is under way while it is made: for changes of keys and of what is forgotten.
+    /// - Parameter excludesReleases: true keeps all nodes' batches out during the work, for changes of keys and of the
+    ///   release limits.
     func administer<Answer: Sendable>(
         excludingReleases excludesReleases: Bool = false,
         _ work: @escaping @Sendable (PostgreSQLTransaction) throws -> Answer
@@ -116,7 +118,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         writes.note(start: start) { PostgreSQLWrite(unawaited: .record(record, answer: { _ in }), fail: $0) }
     }
 
-    /// Has the node's row renewed with the next batch, where there is none by itself.
+    /// Renews the lease with the next batch, queueing a probe for that.
     func renew() {
         if case .begins = writes.enter(PostgreSQLWrite(unawaited: .probe(answer: { _ in })), isNote: true) { start() }
     }
@@ -134,7 +136,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         }
     }
 
-    /// Units in their order: neighbours that can share a transaction do.
+    /// Runs the writes in order; neighbours that can share a transaction do.
     private func perform(_ batch: [PostgreSQLWrite]) {
         var shared: [PostgreSQLWrite] = []
         func performShared() {
@@ -157,7 +159,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
             return refuse(
                 unit.writes,
                 .unavailable(
-                    reason: "PostgreSQL has not acknowledged an earlier commit, and nothing is sent before it does."))
+                    reason: "PostgreSQL has not acknowledged an earlier commit. Nothing is written until it does."))
         }
         let started = ContinuousClock.now
         let wasConnected = slot.isConnected
@@ -186,7 +188,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
         }
     }
 
-    /// Nothing of the unit was committed, and nothing will be.
+    /// Handles an error after which nothing of the unit is committed or ever will be.
     private func fail(_ unit: PostgreSQLUnit, _ error: any Error, isRepeated: Bool) {
         switch error {
         case let behind as DatabaseRolledBack:
@@ -194,7 +196,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
             return refuse(unit.writes, hold(behind.finding))
         case PostgreSQLFailure.lost:
             slot.drop()
-            // The server may have been restarted since the last batch.
+            // The server may have restarted since the last batch.
             if !isRepeated, unit.deadline > .now { return perform(unit.retried(), isRepeated: true) }
         case PostgreSQLFailure.late: slot.drop()
         case PostgreSQLFailure.refused(let state, let statement):
@@ -204,8 +206,8 @@ final class PostgreSQLWriter: @unchecked Sendable {
             }
             let isOneRow = state.blamesTheRow || (state == .lockNotAvailable && statement == unit.claims)
             if isOneRow, unit.writes.count > 1 {
-                // Each by itself: one row that cannot be written, or a claim that another node's session in doubt holds, is
-                // that one's affair.
+                // Repeat each write alone: one row that cannot be written, or a claim locked by another node's session
+                // in doubt, must not fail the others.
                 for write in unit.writes { perform(PostgreSQLUnit([write], until: unit.deadline)) }
                 return
             }
@@ -225,8 +227,10 @@ final class PostgreSQLWriter: @unchecked Sendable {
         if ended == nil { slot.drop() }
     }
 
-    /// - Throws: ``CommitInDoubt`` once the commit may have taken place and was not acknowledged; anything else means that
-    ///   it did not.
+    /// Commits the transaction.
+    ///
+    /// - Throws: ``CommitInDoubt`` if the commit may have been made without acknowledgement. Any other error means that
+    ///   it was not made.
     private func commit(
         _ unit: PostgreSQLUnit, _ transaction: PostgreSQLTransaction, _ connection: PostgreSQLConnection
     ) throws {
@@ -242,13 +246,14 @@ final class PostgreSQLWriter: @unchecked Sendable {
         guard results.last?.tag == "COMMIT" else {
             throw LedgerFailure.unavailable(reason: "PostgreSQL rolled the transaction back.")
         }
-        // Such as a wait for the standby that was cancelled: then the commit stands on this server only.
+        // For example, a cancelled wait for the standby: the commit is then on this server only.
         guard !connection.hasWarned else {
-            throw CommitInDoubt(failure: .unavailable(reason: "PostgreSQL warned at the commit."))
+            throw CommitInDoubt(failure: .unavailable(reason: "PostgreSQL sent a warning at the commit."))
         }
     }
 
-    /// After a failure: refusals that what stands in the database justifies by itself have their own code; the others fail.
+    /// Answers writes after a failure. A release that the database alone justifies refusing gets that refusal; the
+    /// others fail.
     func refuse(_ writes: [PostgreSQLWrite], _ failure: LedgerFailure) {
         var releases: [Release] = []
         for write in writes {
@@ -268,7 +273,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
             })
     }
 
-    /// Waits for what is under way, gives the node's name back, and ends the session.
+    /// Waits for current work, gives the node's name back, and ends the session.
     func close(then: @escaping @Sendable () -> Void) {
         writes.close()
         queue.async { [self] in
@@ -281,7 +286,7 @@ final class PostgreSQLWriter: @unchecked Sendable {
     }
 }
 
-/// A commit may have taken place, and was not acknowledged, or not without a warning.
+/// A commit that may have been made but was not acknowledged, or not without a warning.
 struct CommitInDoubt: Error {
     let failure: LedgerFailure
 }

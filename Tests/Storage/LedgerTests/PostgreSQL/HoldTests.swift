@@ -257,7 +257,7 @@ struct HoldTests {
         #expect(again.lease.fencingNumber == 2)
         try await fixture.database.sql("UPDATE node SET fence = 1 WHERE name = 'node-2'")
         let answer = try await fixture.begin(1, on: again).value()
-        #expect(answer.isUnavailable && "\(answer)".contains("start the daemon anew"), "\(answer)")
+        #expect(answer.isUnavailable && "\(answer)".contains("restart the daemon"), "\(answer)")
         let holds = try await fixture.ledger.releaseStatus().holds
         #expect(holds.map(\.node) == ["node-2"])
         #expect(again.lease.isLost)
