@@ -7,7 +7,6 @@ public import PaymentToken
 /// An operation that needs a second person's approval, or had it. It contains no key material: of the operation's
 /// parameters it keeps only a digest.
 public struct Approval: Sendable, Equatable {
-    /// The approval's state.
     public enum Status: String, Sendable, CaseIterable {
         case pending
         /// Approved. An import still has to be repeated by its requester.
@@ -77,8 +76,8 @@ extension ApprovalOperation {
 }
 
 extension Approval {
-    /// The number of open requests per account, with any login uid. The limit keeps one account from crowding out the
-    /// requests of others.
+    /// The most open requests of one account, under any login uids. It keeps one account from crowding out the requests
+    /// of others.
     static let openLimit = 20
 
     /// Returns the reason why the step is impossible now; nil if it is possible.

@@ -25,7 +25,7 @@ public struct AuditLinePages: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         private let export: AuditLinePages
-        /// The sequences that remain to be read; nil before the first page.
+        /// The last sequence read and the last one to read; nil before the first page.
         private var extent: (behind: Int, last: Int)?
 
         init(export: AuditLinePages) {

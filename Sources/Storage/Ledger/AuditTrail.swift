@@ -78,7 +78,6 @@ public struct StoredAuditKey: Sendable, Equatable {
     }
 }
 
-/// The order in which records are read.
 public enum AuditOrder: Sendable, Equatable {
     case oldestFirst
     case newestFirst

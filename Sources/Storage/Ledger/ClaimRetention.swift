@@ -35,7 +35,7 @@ extension ClaimRetention {
 
 /// The result of ``Ledger/prune(_:now:)``.
 public enum ClaimPruningOutcome: Sendable, Equatable {
-    /// The number of removed claims, all made before `before`.
+    /// Claims were removed, all made before `before`.
     case pruned(count: Int, before: Date)
     /// Claims are old enough by the clock, but the clock is more than ``ClaimRetention/longestLead`` ahead of the
     /// newest claim, so it is unconfirmed. If the clock is right, the next release confirms it. If it is wrong, no
@@ -55,8 +55,8 @@ extension ClaimRetention {
     enum Plan: Equatable {
         case nothing(before: Int64)
         case clockUnconfirmed(newestClaim: Int64)
-        /// Claims made before the first time are removed. The ledger then no longer knows payment tokens signed before
-        /// the second.
+        /// Claims made before the first time are removed. The ledger may then no longer know payment tokens signed
+        /// before the second.
         case forget(claimsBefore: Int64, paymentTokensSignedBefore: Int64)
     }
 

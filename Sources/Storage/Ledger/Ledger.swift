@@ -117,10 +117,13 @@ public protocol Ledger: AuditTrail {
     /// Makes the whole change or none of it.
     ///
     /// - Returns: the sequences of the records, in order.
-    /// - Throws: `conflict` if the key's change is not permitted, `approval` if its approval is not valid for it,
-    ///   `auditKeyConflict` if the audit key was not planned, `timesConflict` if the forgotten range is not as planned,
-    ///   `holdsConflict` and `windowOff` if a restored ledger cannot be accepted like this, `archive` if it is not the
-    ///   next archive.
+    /// - Throws:
+    ///   - `conflict` if the key's change is not permitted.
+    ///   - `approval` if its approval is not valid for it.
+    ///   - `auditKeyConflict` if the audit key was not planned.
+    ///   - `timesConflict` if the forgotten range is not as planned.
+    ///   - `holdsConflict` and `windowOff` if a restored ledger cannot be accepted like this.
+    ///   - `archive` if it is not the next archive.
     @discardableResult
     func apply(_ change: AdministrativeChange) async throws(LedgerFailure) -> [Int]
 

@@ -219,7 +219,7 @@ public enum LedgerOpeningError: Error, Sendable, Equatable, CustomStringConverti
                 + "nothing is released before that."
         case .moving(let path, let server):
             "The ledger \(path) is being moved to \(server), and only that database shows whether the move was accepted. Repeat "
-                + "the move, or cancel it; the ledger does not serve before that."
+                + "the move, or cancel it (--give-up); the ledger does not serve before that."
         case .moved(let path, let server, let node):
             "The ledger \(path) was moved to \(server) and never serves again. Name that database in ledger.url, with "
                 + "ledger.node: \(node)."

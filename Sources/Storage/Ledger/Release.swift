@@ -121,7 +121,7 @@ public enum Repeatability: Sendable, Equatable {
     }
 }
 
-/// A stored claim of a released transaction. Every engine uses it to decide if a further ``Release`` is a repeat.
+/// A stored claim of a released transaction. Every engine uses it to decide whether a further ``Release`` is a repeat.
 struct Claim: Sendable {
     let caller: String
     let referenceDigest: [UInt8]?

@@ -6,11 +6,11 @@
 //
 //  1. Both sides are checked, and the file's chain is verified. Nothing has changed.
 //  2. The database notes that the node is being moved (`moved_ledger`), so no daemon takes its name there. The file
-//  still serves.
+//     still serves.
 //  3. Records and claims are copied, a thousand in a transaction. The file still serves; the next run copies what it
-//  adds.
+//     adds.
 //  4. The file is marked (`SQLiteMoveMark`) and no longer serves. Until the database accepts the node, the move can be
-//  cancelled, after which the file serves again.
+//     cancelled, after which the file serves again.
 //  5. One transaction copies everything else and accepts the node.
 //  6. The file is marked as moved once that transaction is known to be safe.
 //

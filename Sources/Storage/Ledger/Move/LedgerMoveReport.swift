@@ -50,7 +50,6 @@ public struct LedgerMoveReport: Sendable, Equatable {
     }
 }
 
-/// The progress of a move.
 public enum LedgerMoveProgress: Sendable, Equatable {
     case verified(records: Int, of: Int)
     case copied(records: Int, of: Int)

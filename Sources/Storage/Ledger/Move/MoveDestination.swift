@@ -258,7 +258,7 @@ final class MoveDestination {
         do throws(PostgreSQLFailure) {
             results = try exchange([PostgreSQLStatement("COMMIT", prepared: "commit")])
         } catch {
-            throw .brokenOff(reason: "it is unknown if the database has accepted the node. \(error.failure)")
+            throw .brokenOff(reason: "it is unknown whether the database has accepted the node. \(error.failure)")
         }
         guard results.last?.tag == "COMMIT", !connection.hasWarned else {
             throw .brokenOff(reason: "the server did not acknowledge the commit as required; check its standby.")

@@ -9,7 +9,7 @@ import Synchronization
 /// Callers wait until the ledger's deadline. A read whose deadline passes before it begins is skipped. If it has begun,
 /// its session is abandoned, and the server ends it by its own time-out.
 final class PostgreSQLReader: Sendable {
-    /// The most queued reads; only a server that hangs causes more.
+    /// The most queued reads; only a server that hangs lets more queue up.
     static let capacity = 1024
 
     /// The queries of one ``PostgreSQLReader/read(_:)``.

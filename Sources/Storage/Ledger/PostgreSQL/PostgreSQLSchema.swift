@@ -17,7 +17,7 @@ public enum PostgreSQLSchema {
         public let owner: String
         /// The previous version; nil if there was no schema.
         public let found: Int?
-        /// The version after the call, or that a dry run would lead to.
+        /// The version after the call; after a dry run, the version that a call would lead to.
         public let version: Int
         /// The role that received the daemon's rights; nil if none was given.
         public let granted: String?

@@ -9,7 +9,7 @@ public enum InsecureLedgerSetting: String, Sendable, Equatable, CaseIterable, Cu
     case databaseStandby = "database_standby"
     /// `synchronous_commit` is weaker than `on` for the daemon's role. Every batch sets it to `on` itself.
     case databaseSynchronousCommit = "database_synchronous_commit"
-    /// The daemon logs in as a superuser or as an owner of the tables, whom no right limits.
+    /// The daemon logs in as a superuser or as an owner of the tables, so that grants do not limit it.
     case databaseOwner = "database_owner"
 
     public var description: String {

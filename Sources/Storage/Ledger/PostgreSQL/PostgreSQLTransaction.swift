@@ -31,8 +31,8 @@ final class PostgreSQLTransaction: LedgerTransaction {
     private(set) var signedAhead: Int64
     private var records: [(line: AuditLine, record: AuditRecord)] = []
     private var closing: [PostgreSQLStatement] = []
-    /// Statements that need this transaction's records to be inserted. Each comes with the failure that it ends in if
-    /// it returns false.
+    /// Statements that run after this transaction's records are inserted, each with the failure to throw if it returns
+    /// false.
     private var finishing: [(statement: PostgreSQLStatement, failure: LedgerFailure)] = []
     private let connection: PostgreSQLConnection
     private let deadline: ContinuousClock.Instant

@@ -52,7 +52,7 @@ struct LedgerFileExchange {
         }
     }
 
-    /// Returns the content of the path; nil if it is neither a file nor a link of this type's.
+    /// Returns the content of the path; nil if it is neither a file nor a link made by this type.
     static func place(_ path: String) -> Place? {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return errno == ENOENT ? .nothing : nil }

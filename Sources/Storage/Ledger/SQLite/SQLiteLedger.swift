@@ -243,7 +243,7 @@ public final class SQLiteLedger: SingleNodeLedger, StoredLedger {
 
     public func probe() async throws(LedgerFailure) {
         let mark = String(StoredTime.milliseconds(Date()))
-        // The probe only asks if the ledger can be written, so nothing is read back.
+        // The probe only tests whether the ledger can be written, so nothing is read back.
         try await change { db, _ in
             _ = try db.run("UPDATE ledger_meta SET value = $1 WHERE name = 'probed'", [.text(mark)])
         }

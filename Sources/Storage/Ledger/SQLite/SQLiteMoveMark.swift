@@ -1,13 +1,13 @@
 import DatabaseKit
 
-/// A ledger file's mark that it has stopped serving because it is moved into a database, and which one.
+/// A ledger file's mark of its move into a database: the move's state, and the database.
 ///
 /// The mark is written just before the database accepts the copied content. Until then the file serves. From then on it
-/// does not, since only the database knows if it accepted the content. `schema_version` gets the same word, so that
-/// programs from before there were moves refuse the file too.
+/// does not, since only the database knows whether it accepted the content. `schema_version` gets the same word, so
+/// that programs from before there were moves refuse the file too.
 struct SQLiteMoveMark: Sendable, Equatable {
     enum State: String, Sendable {
-        /// The move is under way; the file does not show if the database has accepted it.
+        /// The move is under way; the file does not show whether the database has accepted it.
         case moving
         /// The database has accepted the content.
         case moved

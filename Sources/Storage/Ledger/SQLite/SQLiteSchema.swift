@@ -10,8 +10,8 @@ struct SQLiteSchema {
     let node: String?
 
     /// Creates the tables in an empty database, upgrades older ones, or checks that existing ones are ours and this
-    /// node's. Before an upgrade it copies the ledger to `….schema-1`, with the old version as its number. The copy is
-    /// marked like a backup (``SQLiteRestoreMark``).
+    /// node's. Before an upgrade it copies the ledger to `….schema-N`, where N is the old version. The copy is marked
+    /// like a backup (``SQLiteRestoreMark``).
     ///
     /// - Parameter beforeUpgrade: called before the copy and the upgrade, which take the longer the larger the ledger
     ///   is.

@@ -30,7 +30,7 @@ struct SQLiteTimes {
     }
 
     /// Notes that claims of payment tokens signed before `time` may be missing. A later configuration may accept such
-    /// old payment tokens again, and the ledger could not tell if they were released.
+    /// old payment tokens again, and the ledger could not tell whether they were released.
     func forget(signedBefore time: Int64, _ db: any StoredQueries) throws {
         try put(Self.forgottenName, max(time, try forgottenBefore(db) ?? time), db)
     }

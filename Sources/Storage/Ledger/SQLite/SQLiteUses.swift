@@ -6,7 +6,7 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// Releases and signatures inside a batch's transaction, which holds the key's state, the claim and the record.
+/// Releases and signatures inside a batch's transaction, which covers the key's state, the claim and the record.
 struct SQLiteUses {
     let records: RecordStatements
     let repeatFor: Duration
@@ -148,7 +148,7 @@ final class TransactionReads: Sendable {
         state.withLock { $0 = State() }
     }
 
-    /// Returns the key's state and use, which decide if it may be used now; nil if there is no record of it.
+    /// Returns the key's state and use, which decide whether it may be used now; nil if there is no record of it.
     fileprivate func key(_ hash: PublicKeyHash, _ db: Database) throws -> KeyEligibility? {
         try state.withLock { state in
             if let known = state.keys[hash] { return known }

@@ -165,7 +165,7 @@ struct LedgerMoveTests {
         let error = await #expect(throws: LedgerMoveError.self) {
             try await fixture.move(to: url) { if $0 == .accepting { proxy.fault = fault } }.carryOut()
         }
-        #expect("\(try #require(error))".contains("it is unknown if the database has accepted the node"))
+        #expect("\(try #require(error))".contains("it is unknown whether the database has accepted the node"))
         #expect(proxy.cuts == 1)
         await #expect(throws: LedgerOpeningError.self) { try await fixture.openFile() }
         #expect(try await fixture.move().carryOut().status == .moved)
