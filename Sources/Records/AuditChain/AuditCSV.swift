@@ -2,10 +2,10 @@ internal import StrictJSON
 
 /// Records as CSV (RFC 4180), for reading in a spreadsheet. It cannot be verified, and its first line says so.
 ///
-/// A field that a spreadsheet could take for a formula begins with an apostrophe, so a value in CSV need not be the
-/// record's own character by character: a publicKeyHash may begin with `+`.
+/// A field that a spreadsheet could take for a formula begins with an apostrophe. So a value in CSV may differ from the
+/// record's: a publicKeyHash, for example, may begin with `+`.
 public enum AuditCSV {
-    /// The first line, and the line with the columns' names. UTF-8, each line ends in CR LF.
+    /// The first line and the line with the columns' names. UTF-8; each line ends in CR LF.
     public static let header: [UInt8] =
         line(["# For reading only: CSV cannot be verified. Export JSON lines (--format jsonl) to verify the record."])
         + line(columns)
@@ -16,7 +16,7 @@ public enum AuditCSV {
         "publicKeyHash", "transactionId", "protection", "token", "reference", "reason", "details", "hash",
     ]
 
-    /// ``header``, and in its first line the conditions by which single records were chosen.
+    /// ``header`` with the filter's conditions in its first line.
     public static func header(_ filter: AuditFilter) -> [UInt8] {
         guard filter.leavesGaps else { return header }
         let conditions = filter.conditions.map { "\($0.name)=\($0.value)" }.joined(separator: " ")
@@ -49,7 +49,7 @@ public enum AuditCSV {
         Array((fields.map(field).joined(separator: ",") + "\r\n").utf8)
     }
 
-    /// Quoted unless it has only characters that no spreadsheet in no country takes for a separator.
+    /// Quoted unless it has only characters that are a separator in no country's spreadsheets.
     static func field(_ text: String) -> String {
         var text = text
         if let first = text.unicodeScalars.first, formulaStarts.contains(first) { text = "'" + text }
@@ -57,7 +57,7 @@ public enum AuditCSV {
         return "\"" + text.replacing("\"", with: "\"\"") + "\""
     }
 
-    /// What makes a spreadsheet calculate, in their full-width forms too.
+    /// Characters with which a formula begins, in their full-width forms too.
     private static let formulaStarts: Set<Unicode.Scalar> = [
         "=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠",
     ]

@@ -1,9 +1,9 @@
 public import StrictJSON
 
-/// A record's line as it is read back, for showing, filtering and for CSV.
+/// A record's line as it is read back, for display, filters and CSV.
 ///
-/// Strict in its shape: compact JSON in the spelling that records are written in, the members in their order, each of
-/// its type. Words and names are taken as they stand, so that records of newer versions can be read.
+/// Strict in its form: compact JSON in the spelling in which records are written, the members in their order, each of
+/// its type. It accepts unknown words and names, so that records of newer versions can be read.
 public struct AuditEntry: Sendable, Equatable {
     public let node: AuditNode
     public let sequence: Int
@@ -16,11 +16,11 @@ public struct AuditEntry: Sendable, Equatable {
     public let transactionId: AuditDigest?
     public let protection: String?
     public let hsmToken: String?
-    /// The members that only this event has, in their order.
+    /// The event's own members, in their order.
     public let details: JSONObject
     public let hash: AuditDigest
 
-    /// Reads a line without its line feed. Whether its hash follows from the record before is ``ChainVerifier``'s.
+    /// Reads a line without its line feed. ``ChainVerifier`` checks that its hash follows from the previous record.
     public init(line: [UInt8]) throws(AuditEntryError) {
         guard line.count <= AuditLine.maximumBytes else { throw .tooLong }
         let value: JSONValue
@@ -49,13 +49,13 @@ public struct AuditEntry: Sendable, Equatable {
         details = try members.rest(without: Self.names)
     }
 
-    /// True if the key may have been used although the record names no HSM token: the outcome leaves that open, and the record
-    /// does not say that no HSM token was reached. Records of older versions never say it.
+    /// True if the key may have been used although the record names no HSM token: the outcome leaves that open, and the
+    /// record does not say that no HSM token was reached. Records of older versions never say so.
     public var leavesUseOpen: Bool {
         AuditOutcome(outcome)?.leavesUseOpen == true && details["hsm"]?.stringValue != AuditRecord.notReached
     }
 
-    /// The members that every record may have; an event has none of these names for its own.
+    /// The members that every record may have; no event has a member of its own with one of these names.
     private static let names: Set<String> = [
         "node", "sequence", "time", "event", "outcome", "caller", "merchant", "publicKeyHash", "transactionId",
         "protection", "token", "hash",
@@ -79,14 +79,14 @@ public struct AuditEntry: Sendable, Equatable {
     }
 }
 
-/// Why a line is not a record. No part of the line is repeated.
+/// The reason why a line is not a record. It repeats no part of the line.
 public enum AuditEntryError: Error, Sendable, Equatable, CustomStringConvertible {
     case tooLong
     case notJSON(JSONError)
     case notARecord
-    /// The same JSON, but with other white space or escapes than records are written with.
+    /// Valid JSON, but with white space or escapes that records are not written with.
     case otherSpelling
-    /// This member is missing, out of its place or of the wrong type or form.
+    /// This member is missing, out of order, or has the wrong type or form.
     case member(String)
 
     public var description: String {
@@ -113,7 +113,7 @@ extension AuditCaller {
     }
 }
 
-/// An object's members, taken one after the other in their order.
+/// Reads an object's members one after the other, in their order.
 private struct EntryMembers {
     private var members: ArraySlice<(name: String, value: JSONValue)>
 
@@ -129,7 +129,7 @@ private struct EntryMembers {
         return next.value
     }
 
-    /// The next member, which must have this name and be read.
+    /// Returns the next member; throws unless it has this name and `read` accepts it.
     mutating func require<Value>(
         _ name: String, _ read: (JSONValue) -> Value?
     ) throws(AuditEntryError) -> Value {
@@ -137,7 +137,7 @@ private struct EntryMembers {
         return value
     }
 
-    /// The next member if it has this name; it must be read then.
+    /// Returns the next member if it has this name; throws if `read` then refuses it.
     mutating func allow<Value>(
         _ name: String, _ read: (JSONValue) -> Value?
     ) throws(AuditEntryError) -> Value? {
@@ -155,7 +155,7 @@ private struct EntryMembers {
         return value
     }
 
-    /// What is left, of which none may have one of these names.
+    /// The remaining members; throws if one of them has one of these names.
     func rest(without names: Set<String>) throws(AuditEntryError) -> JSONObject {
         for member in members where names.contains(member.name) { throw .member(member.name) }
         return JSONObject(Array(members)) ?? JSONObject()

@@ -1,30 +1,30 @@
 internal import StrictJSON
 
-/// What happened, with the members that only this event has.
+/// An event, with the members that only this event has.
 ///
-/// Everything that is optional is left out of the record when the event was refused before it was known.
+/// Optional members are left out of the record if the request was refused before they were known.
 public enum AuditEvent: Sendable, Equatable {
-    /// `POST /v1/decrypt`. The reference is recorded as its SHA-256 only.
+    /// `POST /v1/decrypt`. The record has only the reference's SHA-256.
     case decrypt(reference: AuditDigest?)
     /// `POST /v1/verify`.
     case verify
-    /// `POST /v1/tls-signatures`. What was signed and the reference are recorded as their SHA-256 only.
+    /// `POST /v1/tls-signatures`. The record has only the SHA-256 of the signed bytes and of the reference.
     case tlsSignature(TLSSignatureDetails)
     /// A request of an authorised caller that was refused before it reached an operation.
     case request
-    /// Refusals before a request was read whole, counted: one record a uid and minute.
+    /// A count of refusals before the requests had been read completely: one record for each uid and minute.
     case refusals(RefusalSummary)
 
     case start(version: AuditText)
     case stop
-    /// At start. The SHA-256 of the configuration file.
+    /// Recorded at start, with the SHA-256 of the configuration file.
     case configurationLoad(file: AuditDigest)
-    /// At SIGHUP.
+    /// Recorded at SIGHUP.
     case configurationReload(file: AuditDigest?)
-    /// After a load, and after a reload that changed something: the values in force, defaults included.
+    /// Recorded after a load, and after a reload that changed something: the values in force, defaults included.
     case configurationValues(ConfigurationValuesPart)
 
-    /// A private key came in by a file. The SHA-256 of the certificate in DER.
+    /// A private key was imported from a file, with the SHA-256 of the certificate in DER.
     case keyImport(certificate: AuditDigest?, approval: ApprovalIdentifier?)
     case keyGenerate
     case keyAdopt(approval: ApprovalIdentifier?)
@@ -32,47 +32,47 @@ public enum AuditEvent: Sendable, Equatable {
     /// The SHA-256 of the certificate in DER.
     case certificateImport(certificate: AuditDigest?)
     case keyStateChange(KeyStateChange)
-    /// The objects of a key that was destroyed before, on another node or while the token was away, were removed from this node's
-    /// token, which the record names.
+    /// The daemon removed a key's objects from this node's HSM token, which the record names. The key had been
+    /// destroyed before, on another node or while the HSM token was away.
     case keyObjectsDestroy
 
     case approvalRequest(ApprovalRequest)
     case approvalDecision(approval: ApprovalIdentifier?, decision: ApprovalDecision, reason: AuditReason?)
 
-    /// How many records were shown. `ofNode`, here and in the next ones: another node, or `all`; nil for this one.
+    /// The number of records that were listed. `ofNode`, here and below: another node, or `all`; nil for this one.
     case auditList(records: Int?, ofNode: AuditText? = nil)
-    /// The sequences from which and to which records were asked for.
+    /// The first and last sequence that were asked for.
     case auditExport(format: AuditExportFormat, first: Int?, last: Int?, ofNode: AuditText? = nil)
     case auditVerify(verdict: AuditVerificationVerdict?, records: Int?, ofNode: AuditText? = nil)
     case auditPublicKey(ofNode: AuditText? = nil)
-    /// The newest checkpoint was given, to be kept elsewhere.
+    /// A caller read the newest checkpoint, to keep it elsewhere.
     case auditHead(ofNode: AuditText? = nil)
-    /// What a token itself says of its keys' uses was asked for; the record names the token.
+    /// A caller asked for an HSM token's own count of its keys' uses; the record names the HSM token.
     case auditTokenUses(since: AuditTime?, until: AuditTime?)
-    /// The checkpoint key that was taken into service, by its keyId, and the one before.
+    /// The keyIds of the checkpoint key that was taken into service and of its predecessor.
     case auditKeyChange(from: AuditDigest?, to: AuditDigest, reason: AuditReason?, approval: ApprovalIdentifier?)
 
-    /// Another checkpoint key was made. The present one seals this before it is replaced, so that whoever knows the present one
-    /// knows the next one too.
+    /// Another checkpoint key was made. The present key seals this record before it is replaced, so that a verifier
+    /// that trusts the present key can trust its successor.
     case auditKeyPrepare(from: AuditDigest, to: AuditDigest)
-    /// The keys that seal another node's record, as this node has found them.
+    /// The keys that seal another node's record and that this node trusts from now on.
     case auditKeyPinned(KeyPin)
-    /// A key that the ledger gives for another node's, and that none of its pinned keys vouches for.
+    /// A key that the ledger gives for another node, and that none of that node's trusted keys vouches for.
     case auditKeyConflict(node: AuditNode, key: CheckpointKey)
 
     /// The size of the copy in bytes, and its SHA-256.
     case ledgerBackup(bytes: Int?, file: AuditDigest?)
-    /// An older ledger was taken into service knowingly: where it ends, and what the token remembered.
+    /// An administrator took an older ledger into service, with its end and what the HSM token remembered.
     case ledgerAcceptRestore(LedgerRestore)
     /// Claims older than `before` were removed.
     case claimsPrune(count: Int, before: AuditTime)
-    /// So many records of refusals could not be written, the first of them at `since`.
+    /// The number of refusals whose records could not be written, the first of them at `since`.
     case recordsDropped(count: Int, since: AuditTime)
-    /// A beginning of this record stands in a file of its own from now on, and is removed from the ledger.
+    /// The oldest records were archived in a file, and will be removed from the ledger.
     case recordArchive(RecordArchive)
-    /// With it: the states that the record leaves keys in.
+    /// Recorded with `recordArchive`: the states in which the archived records leave the keys.
     case keyStates(KeyStatesPart)
-    /// The present clock was taken for right, and what a wrong one had made the ledger believe was taken back.
+    /// An administrator confirmed the clock; the ledger drops the times that a wrong clock had written.
     case ledgerAcceptClock(LedgerClockAcceptance)
 
     /// The `event` member. It is public contract and never changes.
@@ -266,11 +266,11 @@ extension AuditEvent {
     }
 }
 
-/// What a merchant's identity key signed for a TLS client, or was to sign.
+/// A signature of a merchant's identity key for a TLS client, or the request for one.
 public struct TLSSignatureDetails: Sendable, Equatable {
     /// `rsa_pss_rsae_sha256` or `rsa_pkcs1_sha256`; nil when it was neither.
     public var algorithm: AuditText?
-    /// SHA-256 of what was to be signed: with PKCS #1 and PSS over SHA-256 the very digest that the signature is for.
+    /// SHA-256 of the bytes to be signed: with PKCS #1 and PSS over SHA-256 the very digest that is signed.
     public var input: AuditDigest?
     /// SHA-256 of the caller's reference.
     public var reference: AuditDigest?

@@ -1,10 +1,10 @@
 public import Encodings
 internal import StrictJSON
 
-/// Which records `audit list` shows. Each condition that is set must hold.
+/// The conditions of `audit list`, all of which a record must meet.
 ///
-/// A filter chooses what is shown. An export for verification must be without gaps: filter it by time at most, from
-/// the signed checkpoint before its first record to a checkpoint behind its last. One that ``leavesGaps`` says so in its
+/// A filter is for display. An export for verification must be without gaps: filter it by time at most, from the signed
+/// checkpoint before its first record to a checkpoint after its last. An export that ``leavesGaps`` says so in its
 /// first line (``FilteredExport``).
 public struct AuditFilter: Sendable, Equatable {
     /// Not before this moment.
@@ -40,7 +40,7 @@ public struct AuditFilter: Sendable, Equatable {
 }
 
 extension AuditFilter {
-    /// The condition that could not be read, by its option's name.
+    /// A condition that could not be read, by its option's name.
     public struct Unreadable: Error, Sendable, Equatable, CustomStringConvertible {
         public let name: String
 
@@ -56,7 +56,7 @@ extension AuditFilter {
     }
 
     /// Reads conditions as a command line or a query has them: `since`, `until`, `key`, `merchant`, `caller`,
-    /// `outcome`, `transaction`; of several wrong ones the first by name is thrown.
+    /// `outcome`, `transaction`. If several are wrong, it throws the first by name.
     public init(_ conditions: [String: String]) throws(Unreadable) {
         for (name, text) in conditions.sorted(by: { $0.key < $1.key }) {
             switch name {
@@ -78,15 +78,15 @@ extension AuditFilter {
     }
 }
 
-/// Which records of an export were chosen by more than their time, as its first line says.
+/// The first line of an export whose records were chosen by more than their time.
 ///
-/// A chain is verified from record to record, so a selection with gaps cannot be: neither that its records are as they
-/// were written, nor that they are all. Each of its lines stands in a whole export of the same node, byte for byte; who
-/// needs proof verifies that and looks the lines up in it.
+/// A chain is verified from record to record, so such a selection cannot be verified: neither that its records are
+/// unchanged, nor that they are complete. Each of its lines is also in a complete export of the same node, byte for
+/// byte. For a proof, verify that export and find the lines in it.
 public enum FilteredExport {
     /// `{"filter":{"node":…,"through":…, …the conditions…},"proves":"…"}`, without a line feed.
     ///
-    /// - Parameter last: the sequence up to which records were looked at.
+    /// - Parameter last: the last sequence that was read.
     public static func firstLine(_ filter: AuditFilter, node: AuditNode, through last: Int) -> [UInt8] {
         JSONWriter.object { json in
             json.member("filter") { json in
@@ -108,12 +108,12 @@ public enum FilteredExport {
 }
 
 extension AuditFilter {
-    /// Whether it chooses by more than the time, so that what it leaves out may stand between two records.
+    /// True if the filter chooses by more than the time, so that records between two others may be missing.
     public var leavesGaps: Bool {
         key != nil || merchant != nil || caller != nil || outcome != nil || transaction != nil
     }
 
-    /// The conditions that are set, by their options' names.
+    /// The conditions that are set, by the names of their options.
     var conditions: [(name: String, value: String)] {
         [
             ("since", since?.text), ("until", until?.text), ("key", key?.hex), ("merchant", merchant?.text),

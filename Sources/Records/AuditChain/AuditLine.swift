@@ -1,25 +1,25 @@
-// The key-usage record: what a record says, how it becomes a line, how lines are chained and sealed, and how that is verified.
-// No database, no clock, no HSM.
+// The key-usage record: its records, their lines, the chain and seals over them, and their verification. No database,
+// no clock, no HSM.
 //
-// Who calls it: `Ledger` makes and stores lines, the daemon's checkpoints have them sealed by the HSM token, and `paytokenctl
-// audit` reads and verifies exports. What it guarantees: a line has one spelling, its hash covers every byte of it and of all
-// lines before it, and `ChainVerifier` says the same of an export as scripts/verify-audit does, word for word; tests compare them.
+// Callers: `Ledger` makes and stores lines, the daemon has the HSM token sign checkpoints, and `paytokenctl audit`
+// reads and verifies exports. Guarantees: a line has one spelling; its hash covers every byte of it and of all lines
+// before it; `ChainVerifier` gives the same verdicts as scripts/verify-audit, word for word, and tests compare them.
 //
-// Where to start: `AuditRecord` and `AuditEvent` (what is recorded), this file (lines and their chain), Checkpoint.swift (seals),
-// ChainVerifier.swift.
+// Where to start: `AuditRecord` and `AuditEvent` (contents), this file (lines and their chain), Checkpoint.swift
+// (seals), ChainVerifier.swift.
 
 internal import StrictJSON
 
 /// One record as it is stored and exported, byte for byte, without the line feed.
 ///
-/// A JSON object in compact form: `node`, `sequence`, `time`, `event`, `outcome`, then whichever of `caller` (`name`,
-/// `uid`, `gid`, `loginUid`, `pid`, `comm`), `merchant`, `publicKeyHash`, `transactionId`, `protection`, `token` there
-/// are, the event's own members, and last `hash`. Hash = SHA-256(previous ‖ body): previous = the 32 raw bytes of the
-/// same node's record before, zeros for sequence 1; body = the line's bytes before `,"hash":`.
+/// A JSON object in compact form: `node`, `sequence`, `time`, `event`, `outcome`; then those that apply of `caller`
+/// (`name`, `uid`, `gid`, `loginUid`, `pid`, `comm`), `merchant`, `publicKeyHash`, `transactionId`, `protection` and
+/// `token`; the event's own members; and last `hash`. Hash = SHA-256(previous ‖ body). `previous` is the hash of the
+/// same node's previous record as 32 raw bytes, zeros for sequence 1. `body` is the line's bytes before `,"hash":`.
 ///
-/// Lines are made by ``ChainHead/append(_:)`` only.
+/// Only ``ChainHead/append(_:)`` makes lines.
 public struct AuditLine: Sendable, Equatable {
-    /// A longer line is no record; none that is made here comes near.
+    /// The length beyond which a line is no record. Lines that are made here are much shorter.
     public static let maximumBytes = 16_384
 
     public let node: AuditNode
@@ -47,10 +47,10 @@ public struct AuditLine: Sendable, Equatable {
     }
 }
 
-/// Where a node's chain ends: what the next record is chained to and what a checkpoint seals.
+/// The end of a node's chain: the next record is chained to it, and a checkpoint seals it.
 ///
-/// A value: append to a copy, make the lines durable, then keep the copy. When the write fails, the old value still
-/// says where the chain really ends.
+/// A value: append to a copy, make the lines durable, then keep the copy. If the write fails, the old value is still
+/// the end of the stored chain.
 public struct ChainHead: Sendable, Equatable {
     public let node: AuditNode
     /// The last record's sequence; 0 before the first.
@@ -65,7 +65,8 @@ public struct ChainHead: Sendable, Equatable {
         hash = .zero
     }
 
-    /// Behind a record that is stored already. Nil when the sequence is negative, or 0 with another hash than zeros.
+    /// The end after a record that is already stored. Nil if the sequence is negative, or is 0 and the hash is not
+    /// zeros.
     public init?(node: AuditNode, sequence: Int, hash: AuditDigest) {
         guard sequence > 0 || (sequence == 0 && hash == .zero) else { return nil }
         self.node = node
@@ -73,7 +74,7 @@ public struct ChainHead: Sendable, Equatable {
         self.hash = hash
     }
 
-    /// Makes the next line and stands behind it.
+    /// Makes the next line, which becomes the chain's end.
     public mutating func append(_ record: AuditRecord) -> AuditLine {
         let line = AuditLine(record, node: node, sequence: sequence + 1, previous: hash)
         sequence = line.sequence
@@ -82,20 +83,20 @@ public struct ChainHead: Sendable, Equatable {
     }
 }
 
-/// What the chain needs of a record's line: whose it is, where it stands, what is hashed, and the hash.
+/// The parts of a record's line that the chain needs: node, sequence, the hashed bytes, and the hash.
 ///
-/// Nothing between is read: the hash covers it. So a verifier needs no JSON parser and understands records of newer
-/// versions too.
+/// Nothing else is parsed, because the hash covers it. So a verifier needs no JSON parser and understands records of
+/// newer versions too.
 struct RecordFrame {
     let node: AuditNode
     let sequence: Int
     /// The line's bytes before `,"hash":`.
     let body: ArraySlice<UInt8>
     let hash: AuditDigest
-    /// Where the time ends in the line.
+    /// The index in the line at which the time ends.
     private let timeEnd: Int
 
-    /// `,"hash":"` 64 digits `"}`
+    /// The length of `,"hash":"`, 64 digits and `"}`.
     private static let tailLength = 75
 
     private static let beforeHash = Array(",\"hash\":\"".utf8)
@@ -120,18 +121,18 @@ struct RecordFrame {
         self.hash = hash
     }
 
-    /// How a line goes on behind its time when it is of an event. Made once for those that are looked for.
+    /// The bytes that follow the time in a line of one event. Made once for each event that a reader searches for.
     struct EventMark {
         fileprivate let bytes: [UInt8]
 
         init(_ name: AuditEvent.Name) { bytes = Array("\",\"event\":\"\(name.rawValue)\"".utf8) }
     }
 
-    /// Whether it is a record of the event.
+    /// Returns true for a record of the event.
     func isEvent(_ mark: EventMark) -> Bool { body[timeEnd...].starts(with: mark.bytes) }
 }
 
-/// Reads a line's fixed parts from left to right. What it does not find, it leaves where it is.
+/// Reads a line's fixed parts from left to right. If a part is not there, it leaves the position unchanged.
 struct LineScanner {
     let line: [UInt8]
     private(set) var position = 0
@@ -154,7 +155,7 @@ struct LineScanner {
         return true
     }
 
-    /// Goes on at `position`, which is not past the end.
+    /// Continues at `position`, which is at most the end.
     mutating func skip(to position: Int) {
         self.position = position
     }
@@ -176,7 +177,7 @@ struct LineScanner {
     private static let beforeSequence = Array("\",\"sequence\":".utf8)
     private static let beforeTime = Array(",\"time\":\"".utf8)
 
-    /// How every record begins, up to its time.
+    /// Reads the beginning of a record, up to its time.
     mutating func recordUntilTime() -> (node: AuditNode, sequence: Int)? {
         guard take(Self.beforeNode), let node = node(), take(Self.beforeSequence), let sequence = sequence(),
             take(Self.beforeTime)
@@ -206,7 +207,7 @@ struct LineScanner {
         return digest
     }
 
-    /// What stands before the next quotation mark.
+    /// The characters before the next quotation mark.
     mutating func untilQuotationMark() -> String {
         let end = end(of: { $0 != UInt8(ascii: "\"") })
         defer { position = end }

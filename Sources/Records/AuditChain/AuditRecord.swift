@@ -2,16 +2,16 @@ internal import Encodings
 public import Refusals
 internal import StrictJSON
 
-/// What is recorded of one event: who did what to which key, when, and how it ended.
+/// The record of one event: who did what to which key, when, and with which outcome.
 ///
-/// It has no place for a request's content, an account number, a cryptogram, a PIN or a key: every member is a closed
-/// set of words, a digest, a number, a time, or text that ``AuditText`` and ``AuditReason`` have cleaned.
+/// It has no member for a request's content, an account number, a cryptogram, a PIN or a key. Every member is a word of
+/// a closed set, a digest, a number, a time, or text that ``AuditText`` and ``AuditReason`` have cleaned.
 public struct AuditRecord: Sendable, Equatable {
-    /// When the event happened, by the daemon's clock.
+    /// The time of the event, by the daemon's clock.
     public var time: AuditTime
     public var event: AuditEvent
     public var outcome: AuditOutcome
-    /// nil where the daemon itself acted.
+    /// Nil if the daemon itself acted.
     public var caller: AuditCaller?
     /// The merchant identifier.
     public var merchant: AuditText?
@@ -20,11 +20,11 @@ public struct AuditRecord: Sendable, Equatable {
     /// 32 bytes, written in hexadecimal.
     public var transactionId: AuditDigest?
     public var protection: AuditProtection?
-    /// The token's name in the configuration.
+    /// The HSM token's name in the configuration.
     public var hsmToken: AuditText?
-    /// True if no HSM token can have used the key, where ``AuditOutcome/leavesUseOpen``.
+    /// True if the outcome ``AuditOutcome/leavesUseOpen``, but no HSM token can have used the key.
     public var hsmWasNotReached: Bool
-    /// By which the caller's own logs can be found; informational, since it is the caller's word.
+    /// The trace by which the caller's own logs can be found. It comes from the caller and proves nothing.
     public var trace: AuditTrace?
 
     public init(
@@ -47,10 +47,10 @@ public struct AuditRecord: Sendable, Equatable {
     }
 }
 
-/// How an event ended.
+/// The outcome of an event.
 public enum AuditOutcome: Sendable, Equatable {
     case ok
-    /// The same caller had the same transaction again.
+    /// A repeat: the same caller had the same transaction again.
     case repeated
     case refused(RefusalCode)
 
@@ -63,8 +63,8 @@ public enum AuditOutcome: Sendable, Equatable {
         }
     }
 
-    /// True for refusals that can follow a use of the key although the record names no HSM token: the token gave no answer, or
-    /// one that was of no use.
+    /// True for refusals that can follow a use of the key although the record names no HSM token: it gave no answer, or
+    /// an unusable one.
     public var leavesUseOpen: Bool {
         switch self {
         case .refused(.decryptionFailed), .refused(.hsmUnavailable), .refused(.internalError),
@@ -86,7 +86,7 @@ public enum AuditOutcome: Sendable, Equatable {
     }
 }
 
-/// The tier by which a key was used: what left the token.
+/// The tier in which a key was used, which says what left the HSM token.
 public enum AuditProtection: String, Sendable, CaseIterable {
     case a = "A"
     case b = "B"
@@ -110,17 +110,17 @@ public struct AuditTrace: Sendable, Equatable {
     }
 }
 
-/// Who asked. `uid` and `gid` are what the kernel fixed at connect; `loginUID`, `pid` and `comm` are informational:
-/// they were looked up later and a process can change or outlive them.
+/// The caller of a request. The kernel fixed `uid` and `gid` at connect. `loginUID`, `pid` and `comm` are for
+/// information: they were read later, and a process can change or outlive them.
 public struct AuditCaller: Sendable, Equatable {
     /// The access rule's name, or the uid; nil for a peer that no rule matched.
     public var name: AuditText?
     public var uid: UInt32
     public var gid: UInt32?
-    /// The login uid (proc(5), /proc/pid/loginuid) where one is set.
+    /// The login uid (proc(5), /proc/pid/loginuid), if one is set.
     public var loginUID: UInt32?
     public var pid: Int32?
-    /// The process's own name for itself (proc(5), /proc/pid/comm).
+    /// The name that the process gives itself (proc(5), /proc/pid/comm).
     public var comm: AuditText?
 
     public init(
@@ -138,7 +138,7 @@ public struct AuditCaller: Sendable, Equatable {
 extension AuditRecord {
     static let notReached = "not_reached"
 
-    /// Writes the members from `time` to the event's own, in the order of the public contract. What is absent is left
+    /// Writes the members from `time` to the event's own, in the order of the public contract. Absent members are left
     /// out, never null.
     func write(into writer: inout JSONWriter) {
         writer.member("time", time.text)
@@ -154,7 +154,8 @@ extension AuditRecord {
         writer.member("token", hsmToken?.text)
         event.write(into: &writer)
         writer.member("hsm", hsmWasNotReached ? Self.notReached : nil)
-        // Last, among the members that not every reader knows: a reader of an older version shows them as the event's own.
+        // Last, with the members that not every reader knows: a reader of an older version shows them as the event's
+        // own.
         writer.member("traceId", trace?.traceId)
         writer.member("parentId", trace?.parentId)
     }

@@ -6,7 +6,7 @@ public import Foundation
 public struct AuditDigest: Hashable, Sendable {
     public static let size = 32
 
-    /// 32 zero bytes: what stands for the record before a chain's first.
+    /// 32 zero bytes, in place of a hash before a chain's first record.
     public static let zero = AuditDigest(exactly: [UInt8](repeating: 0, count: size))
 
     /// 32 bytes.
@@ -59,19 +59,19 @@ public struct AuditDigest: Hashable, Sendable {
     public var base64: String { Base64.encode(bytes) }
 }
 
-/// A node's name: whose chain a record belongs to. 1 to 64 ASCII letters, digits, dots, hyphens and underscores.
+/// The name of the node to whose chain a record belongs: 1 to 64 ASCII letters, digits, dots, hyphens and underscores.
 public struct AuditNode: Hashable, Sendable, Comparable {
     public static let maximumLength = 64
 
     public let name: String
 
-    /// Nil when `name` is empty, too long or has other characters.
+    /// Nil if `name` is empty, too long or has other characters.
     public init?(_ name: String) {
         guard (1...Self.maximumLength).contains(name.utf8.count), name.utf8.allSatisfy(Self.allows) else { return nil }
         self.name = name
     }
 
-    /// For the scanner, which has counted and checked the characters.
+    /// A name whose characters the scanner has counted and checked.
     init(scanned characters: ArraySlice<UInt8>) {
         name = String(decoding: characters, as: UTF8.self)
     }
@@ -85,26 +85,26 @@ public struct AuditNode: Hashable, Sendable, Comparable {
         }
     }
 
-    /// By their bytes.
+    /// Compares the bytes.
     public static func < (left: AuditNode, right: AuditNode) -> Bool {
         left.name.utf8.lexicographicallyPrecedes(right.name.utf8)
     }
 }
 
-/// A moment as records carry it: UTC in whole milliseconds, in the years 1 to 9999.
+/// A moment as records have it: UTC in whole milliseconds, in the years 1 to 9999.
 ///
-/// Milliseconds, because under load many records share a second and records of several nodes are read side by side.
-/// The order of records is their sequence, never their time: a clock may be set back.
+/// Milliseconds, because under load many records share a second, and because records of several nodes are compared.
+/// Records are ordered by sequence, never by time: a clock may be set back.
 public struct AuditTime: Sendable, Hashable, Comparable {
     /// 0001-01-01T00:00:00.000Z.
     public static let earliest = AuditTime(milliseconds: -62_135_596_800_000)
     /// 9999-12-31T23:59:59.999Z.
     public static let latest = AuditTime(milliseconds: 253_402_300_799_999)
 
-    /// Since 1970-01-01T00:00:00Z, without leap seconds.
+    /// Milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
     public let milliseconds: Int64
 
-    /// Taken as the nearest of ``earliest`` and ``latest`` when beyond them.
+    /// Clamped to ``earliest`` and ``latest``.
     public init(milliseconds: Int64) {
         self.milliseconds = min(max(milliseconds, -62_135_596_800_000), 253_402_300_799_999)
     }
@@ -115,21 +115,21 @@ public struct AuditTime: Sendable, Hashable, Comparable {
         self.init(milliseconds: Int64(exactly: min(max(milliseconds, -1e15), 1e15)) ?? 0)
     }
 
-    /// Nil unless `text` is exactly what ``text`` writes, the only spelling in records and checkpoints.
+    /// Nil unless `text` is exactly what ``text`` returns, the only spelling in records and checkpoints.
     public init?(stored text: String) {
         guard let time = AuditTime(rfc3339: text), time.text == text else { return nil }
         self = time
     }
 
-    /// Of a record's line, as far as its beginning says; nil for every other line.
+    /// The time in a record's line, read from its beginning alone; nil for every other line.
     public init?(ofRecord line: [UInt8]) {
         var scanner = LineScanner(line)
         guard scanner.recordUntilTime() != nil else { return nil }
         self.init(stored: scanner.untilQuotationMark())
     }
 
-    /// What a person or a script may write: RFC 3339 §5.6 with any fraction and offset, in upper case; what is finer
-    /// than a millisecond is cut off. Leap seconds are not taken. Nil for anything else.
+    /// Reads a time as people and scripts write it: RFC 3339 §5.6 with any fraction and offset, in upper case. Digits
+    /// beyond milliseconds are cut off. Nil for leap seconds and for anything else.
     public init?(rfc3339 text: String) {
         guard let moment = RFC3339.moment(text), !text.hasPrefix("0000") else { return nil }
         self.init(milliseconds: Int64(moment.secondsSince1970 * 1000 + moment.nanoseconds / 1_000_000))
@@ -137,11 +137,11 @@ public struct AuditTime: Sendable, Hashable, Comparable {
 
     public var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1000) }
 
-    /// In the name of a file, to the second: `2026-01-31T120002Z`, without colons, which some programs that copy files take
-    /// for a host's name.
+    /// The time for a file name, to the second: `2026-01-31T120002Z`. Without colons, because some programs that copy
+    /// files take what comes before a colon for a host name.
     public var fileNameText: String { text.prefix(19).replacing(":", with: "") + "Z" }
 
-    /// Of ``text``, in characters.
+    /// The length of ``text`` in characters.
     static let length = 24
 
     /// RFC 3339 with three digits of fraction and Z, always 24 characters: `2026-01-31T12:00:00.000Z`.
@@ -152,26 +152,26 @@ public struct AuditTime: Sendable, Hashable, Comparable {
 
 /// A name in a record: at most 255 printable Unicode scalars without a run of 12 digits.
 ///
-/// Names come from configuration, certificates and, as `comm` does, from untrusted processes; whatever they hold, a record shows
-/// it safely in a terminal and carries no account number.
+/// Names come from the configuration, from certificates and, as `comm` does, from untrusted processes. A record can
+/// show any of them safely in a terminal, and none contains an account number.
 public struct AuditText: Sendable, Hashable {
     public static let maximumLength = 255
 
     public let text: String
 
-    /// Takes any text: unprintable scalars become U+FFFD, the digits of a run of 12 or more `*`, and what is too long
-    /// is cut and ends in `…`.
+    /// Takes any text. Unprintable scalars become U+FFFD, the digits of a run of 12 or more become `*`, and a text that
+    /// is too long is cut and ends in `…`.
     public init(_ text: String) {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)
     }
 
-    /// What a record holds already.
+    /// A text from a stored record, which was cleaned before.
     init(stored text: String) {
         self.text = text
     }
 }
 
-/// Why a person did something: at most 200 printable Unicode scalars without a run of 12 digits.
+/// A person's reason for an operation: at most 200 printable Unicode scalars without a run of 12 digits.
 public struct AuditReason: Sendable, Hashable {
     public static let maximumLength = 200
 
@@ -183,7 +183,7 @@ public struct AuditReason: Sendable, Hashable {
     }
 }
 
-/// What an approval is called: 4 to 16 bytes, random, written in lower-case hexadecimal.
+/// The name of an approval: 4 to 16 random bytes, written in lower-case hexadecimal.
 public struct ApprovalIdentifier: Sendable, Hashable {
     public let bytes: [UInt8]
 
@@ -199,7 +199,7 @@ public struct ApprovalIdentifier: Sendable, Hashable {
         return ApprovalIdentifier(random: (0..<8).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
     }
 
-    /// Nil unless `text` is what ``hex`` writes.
+    /// Nil unless `text` is what ``hex`` returns.
     public init?(hex text: String) {
         guard let bytes = Hexadecimal.decode(lowerCase: text) else { return nil }
         self.init(bytes: bytes)
@@ -212,21 +212,21 @@ public struct ApprovalIdentifier: Sendable, Hashable {
     public var hex: String { Hexadecimal.encode(bytes) }
 }
 
-/// What people and processes wrote, made fit for a record: no control characters, nothing that turns the direction of
-/// writing, no account number.
+/// Cleans texts of people and processes for a record: no control characters, no change of the writing direction, no
+/// account number.
 enum PrintableText {
     /// Account numbers have 12 digits at least (ISO/IEC 7812-1 allows fewer, no payment network issues them).
     static let shortestMaskedRun = 12
 
-    /// As much of a text as is looked at. What lies beyond cannot reach the result, and a run of digits that reaches
-    /// into the result is seen whole.
+    /// The number of scalars that are read. Later ones cannot affect the result, and a run of digits that reaches into
+    /// the result is read completely.
     private static let lookAhead = 4096
 
-    /// Replaces each digit of a run of 12 or more by `*` and each unprintable scalar by U+FFFD, then cuts at `limit`
-    /// Unicode scalars, with `…` as the last. Doing it again changes nothing.
+    /// Replaces each digit of a run of 12 or more by `*` and each unprintable scalar by U+FFFD. Then cuts at `limit`
+    /// Unicode scalars, with `…` as the last. A second call changes nothing.
     ///
-    /// Spaces, dashes, combining marks and unprintable scalars between digits do not end a run: account numbers are
-    /// written in groups. Digits of every script are digits.
+    /// Spaces, dashes, combining marks and unprintable scalars between digits do not end a run, because account numbers
+    /// are written in groups. Digits of every script count.
     static func clean(_ text: String, limit: Int) -> String {
         guard !isCleanASCII(text, limit: limit) else { return text }
         var scalars: [Unicode.Scalar] = []
@@ -247,7 +247,7 @@ enum PrintableText {
             case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator:
                 scalars.append("\u{FFFD}")
             default:
-                // U+FFFD stands where something unprintable stood, perhaps between digits.
+                // U+FFFD replaces an unprintable scalar, which may have been between digits.
                 if scalar != "\u{FFFD}" { endRun() }
                 scalars.append(scalar)
             }
@@ -263,8 +263,8 @@ enum PrintableText {
         return String(cleaned)
     }
 
-    /// Whether nothing is to be done: printable ASCII that fits, with fewer digits than a run has. Names and identifiers
-    /// are, and each release has some.
+    /// Returns true for printable ASCII that fits, with fewer digits than a run has: nothing needs cleaning. Most names
+    /// and identifiers are such texts, and each release has some.
     private static func isCleanASCII(_ text: String, limit: Int) -> Bool {
         var count = 0
         var digits = 0

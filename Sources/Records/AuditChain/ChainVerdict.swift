@@ -1,21 +1,21 @@
-/// What a verification found.
+/// The result of a verification.
 public enum ChainVerdict: Sendable, Equatable, CustomStringConvertible {
-    /// Every chain is whole and ends in a signed checkpoint. The range says where each begins: an export that begins
-    /// after a signed checkpoint says nothing about the records before.
+    /// Every chain is whole and ends in a signed checkpoint. Each range says where its chain begins: an export that
+    /// begins after a signed checkpoint proves nothing of the records before.
     case intact([ChainRange])
-    /// Nothing is wrong as far as checkpoints reach, but a chain goes on behind its last one, or there is no line.
+    /// Nothing is wrong up to the last checkpoints, but a chain continues after its last one, or there is no line.
     case unsealed([ChainRange])
-    /// A selection: it begins with a ``FilteredExport/firstLine(_:node:through:)``, and has gaps. So many records can be
-    /// read, and nothing says that they are as they were written, or all that there were.
+    /// A selection with gaps, which begins with ``FilteredExport/firstLine(_:node:through:)``. `records` can be read,
+    /// but nothing proves that they are unchanged or complete.
     case filtered(records: Int)
     case broken(ChainBreak)
 
-    /// 0 for intact, else 1: of a selection nothing is proved.
+    /// 0 for intact, otherwise 1: a selection proves nothing.
     public var exitStatus: Int32 {
         if case .intact = self { 0 } else { 1 }
     }
 
-    /// One line a node, by their names, or one for what is broken; the same as `scripts/verify-audit` prints.
+    /// One line for each node, sorted by name, or one line for a fault. `scripts/verify-audit` prints the same.
     public var description: String {
         switch self {
         case .broken(let fault): fault.description
@@ -36,22 +36,22 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     public let start: Int
     /// The last record's sequence.
     public let last: Int
-    /// The sequence of the last checkpoint; `start` when there is none behind it.
+    /// The sequence of the last checkpoint; `start` if none follows.
     public let sealed: Int
-    /// When the last checkpoint was made; nil when there is none at all.
+    /// The time of the last checkpoint; nil if there is none.
     public let sealedAt: AuditTime?
-    /// The keyIds of those that signed its checkpoints.
+    /// The keyIds of the keys that signed its checkpoints.
     public let signers: Set<AuditDigest>
 
-    /// How many records there are.
+    /// The number of records.
     public var records: Int { last - start }
-    /// How many of them stand behind the last checkpoint.
+    /// The number of records after the last checkpoint.
     public var unsealed: Int { last - sealed }
 
     /// `records 1 to 5000`
     var extent: String { records > 0 ? "records \(start + 1) to \(last)" : "no record after \(start)" }
 
-    /// Whether its end is signed.
+    /// True if a checkpoint signs its end.
     public var isSealed: Bool { unsealed == 0 && sealedAt != nil }
 
     /// `intact: node a, records 1 to 5000, sealed at 2026-01-31T12:00:00.000Z`
@@ -63,37 +63,37 @@ public struct ChainRange: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// What is wrong with a line or a chain. The sentences are the same as those of `scripts/verify-audit`.
+/// A fault of a line or a chain. `scripts/verify-audit` prints the same sentences.
 public enum ChainFault: Sendable, Equatable {
     /// The last line has no line feed.
     case incompleteLine
     case lineTooLong
-    /// Neither a record nor a checkpoint, as far as the chain needs to read them.
+    /// Neither a record nor a checkpoint, by the parts that the chain needs.
     case malformed(lastGood: ChainPosition?)
     case tooManyNodes
     /// The node's first line is a record other than 1.
     case noBeginning
-    /// Records `from` to `to` should stand before it.
+    /// Records `from` to `to` are missing before it.
     case missing(from: Int, to: Int)
-    /// It should stand before the node's last record so far.
+    /// Its place is before the node's last record so far.
     case outOfOrder(after: Int)
     /// The record's hash is not SHA-256(previous ‖ body).
     case changed
-    /// The checkpoint's keyId is no given key's.
+    /// The checkpoint's keyId is not that of a given key.
     case anotherKey
     case wrongSignature
-    /// The checkpoint is signed, but for another record of this sequence.
+    /// The checkpoint is signed, but seals another record of this sequence.
     case sealsAnother(sealedBefore: Int)
-    /// The record of a head's sequence has another hash.
+    /// The record with the head's sequence has another hash.
     case differsFromHead
     case endsBeforeHead(last: Int)
     case beginsAfterHead(first: Int)
     case headOfNoNode
-    /// It stands among the lines of this node, and is another's.
+    /// It is among the lines of this node, and belongs to another.
     case ofAnotherNode(than: AuditNode)
-    /// There is no line of a node that must be there.
+    /// A node that must be there has no line.
     case noLines
-    /// Another node's record of this sequence pins a key, and no key that it pinned before vouches for that one.
+    /// Another node's record of this sequence trusts a key that no earlier trusted key vouches for.
     case unvouchedPin(node: AuditNode, sequence: Int)
 }
 
@@ -111,11 +111,11 @@ public struct ChainPosition: Sendable, Equatable, CustomStringConvertible {
     public var description: String { "node \(node.name), \(kind.rawValue) \(sequence)" }
 }
 
-/// The first thing that is wrong, and where.
+/// The first fault, with its place.
 public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The line's number in the export, from 1; nil for a head that was given beside it.
+    /// The line's number in the export, from 1; nil for a given head.
     public let line: Int?
-    /// nil where the line could not be read.
+    /// Nil if the line could not be read.
     public let position: ChainPosition?
     public let fault: ChainFault
 
@@ -128,7 +128,7 @@ public struct ChainBreak: Error, Sendable, Equatable, CustomStringConvertible {
     /// One line: `broken: line 18, node a, record 18: …`.
     public var description: String { "broken: \(place): \(sentence)" }
 
-    /// For one who reads a ledger, whose lines have no numbers: `node a, record 18: …`.
+    /// The sentence for readers of a ledger, whose lines have no numbers: `node a, record 18: …`.
     public var finding: String { "\(position?.description ?? "a line behind the last good one"): \(sentence)" }
 
     /// `line 18, node a, record 18`

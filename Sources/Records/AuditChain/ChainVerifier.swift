@@ -1,60 +1,59 @@
-/// Verifies an export, or the ledger itself, line by line: finds every changed, removed, inserted or reordered record
-/// up to the last checkpoint. Memory does not grow with the number of lines.
+/// Verifies an export, or the ledger itself, line by line. It finds every changed, removed, inserted or reordered
+/// record up to the last checkpoint. Memory does not grow with the number of lines.
 ///
-/// An export holds lines of one node or of several, in any interleaving; each node's are verified as its own chain.
-/// A node's lines begin with record 1, or with the signed checkpoint of the record before its first one. From there
-/// every record follows the one before it, and every checkpoint stands behind the record that it seals, before the
-/// next one of its node. So another node's lines among a chain's are found: they begin nowhere, or nothing of that
-/// node's seals them.
+/// An export has the lines of one node or of several, in any order between nodes; each node's lines are verified as one
+/// chain. A node's lines begin with record 1, or with the signed checkpoint of the record before its first one. From
+/// there every record follows the previous one, and every checkpoint comes after the record that it seals and before
+/// the node's next record. So another node's lines among a chain's are found: they have no beginning, or no checkpoint
+/// of that node seals them.
 ///
-/// An export that begins with a filter's line is a selection: its lines are read and its checkpoints' signatures checked,
-/// and the verdict is that it proves nothing.
+/// An export that begins with a filter's line is a selection: its lines are read, the signatures of its checkpoints are
+/// checked, and the verdict says that it proves nothing.
 ///
-/// A ledger whose ``RecordArchive`` was taken out begins behind it, and says so: its first checkpoint is that of the archive's last
-/// record, and a sealed record behind it names that archive. Archives and what begins behind them are one chain when they are given
-/// one after the other: the checkpoint with which one ends and the next one begins stands there twice.
+/// A ledger whose oldest records were archived (``RecordArchive``) says so: it begins with the checkpoint of the
+/// archive's last record, and a later sealed record names that archive. Archives and the remaining record, given one
+/// after the other, are one chain; the checkpoint that ends one part and begins the next is then there twice.
 ///
-/// The first fault ends the verification; what follows it is not looked at. Not found, and found with a head that was
-/// kept elsewhere: the end of a chain cut off behind a checkpoint, or an older ledger in its place.
+/// The first fault ends the verification; later lines are not read. Only a head that was kept elsewhere shows that a
+/// chain was cut off after a checkpoint, or that an older ledger was put in its place.
 public struct ChainVerifier: Sendable {
-    /// More nodes than these are refused, to bound the memory.
+    /// The limit of nodes, which bounds the memory.
     public static let maximumNodes = 1024
 
-    /// How many lines were taken, and how many of them were records; for showing progress.
+    /// The number of lines read, and of records among them; for showing progress.
     public private(set) var lines = 0
     public private(set) var records = 0
-    /// What is wrong, as soon as it is found.
+    /// The first fault, as soon as it is found.
     public private(set) var fault: ChainBreak?
 
-    /// What the records pin that a checkpoint seals, where it is asked for.
+    /// The keys that sealed records trust; filled on request.
     public private(set) var pins = KeyPins()
 
-    /// Nil: nothing says whose signatures are right, so none is checked.
+    /// Nil if no key is known: then no signature is checked.
     private let keys: CheckpointKeys?
     private let heads: [SignedCheckpoint]
     private let readsPins: Bool
     private let beginning: ChainBeginning
-    /// What the records say of archives, as far as a checkpoint seals it: of each node the last ones, at most
-    /// ``maximumArchives``.
+    /// The archives that sealed records name: the last ones of each node, at most ``maximumArchives``.
     public private(set) var archives: [AuditNode: [RecordArchive]] = [:]
-    /// Of one node; more than a monthly archive for a lifetime.
+    /// The limit for one node; more than one archive a month for a lifetime.
     static let maximumArchives = 1024
     private var unsealedArchives: [AuditNode: [RecordArchive]] = [:]
-    /// Chains that begin with a checkpoint, and that no archive accounts for yet.
+    /// Chains that begin with a checkpoint, and that no archive explains yet.
     private var unexplained: [AuditNode: ChainBreak] = [:]
-    /// Pins that no checkpoint seals yet.
+    /// Trusted keys whose records no checkpoint seals yet.
     private var unsealedPins: [(sequence: Int, pin: KeyPin)] = []
     private var chains: [AuditNode: ChainState] = [:]
     private var lastGood: ChainPosition?
-    /// The export is a selection, as its first line says.
+    /// True if the export is a selection, as its first line says.
     var isFiltered = false
     private var splitter = LineSplitter()
 
     /// - Parameters:
-    ///   - keys: the public keys that may have signed; nil where none is known: the hashes are followed, and no signature is checked.
-    ///   - heads: checkpoints that were kept elsewhere; the export must hold their records and more.
-    ///   - readsPins: whether ``pins`` is filled.
-    ///   - beginning: where each chain has to begin.
+    ///   - keys: the public keys that may have signed. If nil, the hashes are followed and no signature is checked.
+    ///   - heads: checkpoints that were kept elsewhere; the export must contain their records and more.
+    ///   - readsPins: true to fill ``pins``.
+    ///   - beginning: the required beginning of each chain.
     public init(
         keys: CheckpointKeys?, heads: [SignedCheckpoint] = [], readsPins: Bool = false,
         beginning: ChainBeginning = .anywhere
@@ -68,7 +67,7 @@ public struct ChainVerifier: Sendable {
         }
     }
 
-    /// How many bytes are kept between two calls, beside the keys, heads and pins.
+    /// The number of bytes that are kept between two calls, without the keys, heads and trusted keys.
     var retainedBytes: Int { splitter.retainedBytes + chains.count * (MemoryLayout<ChainState>.size + 160) }
 
     /// Takes the next bytes of an export, in pieces of any size.
@@ -83,7 +82,7 @@ public struct ChainVerifier: Sendable {
         consume(line: line, number: lines + 1)
     }
 
-    /// - Parameter number: the line's in its export.
+    /// - Parameter number: the line's number in its export.
     mutating func consume(line: [UInt8], number: Int) {
         guard fault == nil else { return }
         lines = number
@@ -94,7 +93,7 @@ public struct ChainVerifier: Sendable {
         }
     }
 
-    /// What was found, when there are no more lines.
+    /// The result, after the last line.
     public func verdict() -> ChainVerdict {
         if let fault { return .broken(fault) }
         if splitter.holdsPart { return .broken(ChainBreak(line: lines + 1, fault: .incompleteLine)) }
@@ -120,7 +119,7 @@ public struct ChainVerifier: Sendable {
 
     private mutating func check(_ line: [UInt8]) throws(ChainBreak) {
         guard line.count <= AuditLine.maximumBytes else { throw ChainBreak(line: lines, fault: .lineTooLong) }
-        // Of an export of several nodes each one's part begins so.
+        // In an export of several nodes each node's part begins with such a line.
         if lines == 1 || isFiltered, FilteredExport.isFirstLine(line) {
             isFiltered = true
             return
@@ -217,19 +216,19 @@ public struct ChainVerifier: Sendable {
     }
 }
 
-/// Where a chain has to begin.
+/// The required beginning of a chain.
 public enum ChainBeginning: Sendable, Equatable {
-    /// With record 1, or with the signed checkpoint before its first record: a part of it is enough.
+    /// Record 1, or the signed checkpoint before the first record: a part of the chain is enough.
     case anywhere
-    /// With record 1, or behind an archive that a sealed record of the same chain names. A chain whose beginning somebody removed
-    /// has no such record.
+    /// Record 1, or the end of an archive that a sealed record of the same chain names. A chain whose beginning an
+    /// attacker removed has no such record.
     case behindArchive
-    /// With record 1.
+    /// Record 1.
     case record1
 }
 
 extension ChainPosition {
-    /// Of a record's or a checkpoint's line; nil for any other.
+    /// The position of a record's or a checkpoint's line; nil for any other line.
     init?(line: [UInt8]) {
         if let frame = RecordFrame(line) {
             self.init(node: frame.node, kind: .record, sequence: frame.sequence)
@@ -245,7 +244,7 @@ extension ChainPosition {
     }
 }
 
-/// Where one node's chain stands.
+/// The state of one node's chain.
 private struct ChainState: Sendable {
     /// The sequence before the first record, and its hash.
     let start: Int
@@ -254,16 +253,16 @@ private struct ChainState: Sendable {
     var hash: AuditDigest
     var sealed: Int
     var sealedAt: AuditTime?
-    /// As many as there are keys at most, where signatures are checked.
+    /// At most as many as there are keys, if signatures are checked.
     var signers: Set<AuditDigest> = []
 
-    /// A record comes next after the last one.
+    /// The fault of a record that does not follow the last one; nil for none.
     func fault(ofRecord sequence: Int) -> ChainFault? {
         if sequence > last + 1 { return .missing(from: last + 1, to: sequence - 1) }
         return sequence <= last ? .outOfOrder(after: last) : nil
     }
 
-    /// A checkpoint seals the last record.
+    /// The fault of a checkpoint that does not seal the last record; nil for none.
     func fault(ofCheckpoint sequence: Int) -> ChainFault? {
         if sequence > last { return .missing(from: last + 1, to: sequence) }
         return sequence < last ? .outOfOrder(after: last) : nil

@@ -3,16 +3,16 @@ internal import Encodings
 internal import Foundation
 internal import StrictJSON
 
-/// What is signed: that a node's chain had this hash at this sequence.
+/// The signed statement that a node's chain had this hash at this sequence.
 public struct Checkpoint: Sendable, Equatable {
     public let node: AuditNode
-    /// The sequence of the record that it seals, and with it all before.
+    /// The sequence of the record that it seals, together with all records before.
     public let sequence: Int
     /// That record's hash.
     public let hash: AuditDigest
-    /// When it was made.
+    /// The time at which it was made.
     public let time: AuditTime
-    /// Which key signs it: SHA-256 of the public key's SubjectPublicKeyInfo in DER.
+    /// The key that signs it: SHA-256 of the public key's SubjectPublicKeyInfo in DER.
     public let keyId: AuditDigest
 
     init(node: AuditNode, sequence: Int, hash: AuditDigest, time: AuditTime, keyId: AuditDigest) {
@@ -23,7 +23,7 @@ public struct Checkpoint: Sendable, Equatable {
         self.keyId = keyId
     }
 
-    /// What the signature covers: the bytes of the value of `checkpoint`, as they stand in the line.
+    /// The signed bytes: those of the value of `checkpoint`, as they are in the line.
     public var signedBytes: [UInt8] {
         JSONWriter.object(capacity: 320) { json in
             json.member("node", node.name)
@@ -34,9 +34,9 @@ public struct Checkpoint: Sendable, Equatable {
         }
     }
 
-    /// Has it signed.
+    /// Returns the checkpoint with a signature.
     ///
-    /// - Parameter sign: makes an ECDSA signature on P-256 over the SHA-256 of the bytes it is given.
+    /// - Parameter sign: makes an ECDSA signature on P-256 over the SHA-256 of the bytes that it receives.
     public func signed<Failure: Error>(
         by sign: (_ message: [UInt8]) async throws(Failure) -> CheckpointSignature
     ) async throws(Failure) -> SignedCheckpoint {
@@ -45,7 +45,7 @@ public struct Checkpoint: Sendable, Equatable {
 }
 
 extension ChainHead {
-    /// A checkpoint of the chain up to here; nil before the first record, when there is nothing to seal.
+    /// A checkpoint of the chain's end; nil before the first record, when there is nothing to seal.
     public func checkpoint(at time: AuditTime, keyId: AuditDigest) -> Checkpoint? {
         guard sequence > 0 else { return nil }
         return Checkpoint(node: node, sequence: sequence, hash: hash, time: time, keyId: keyId)
@@ -74,8 +74,8 @@ public struct SignedCheckpoint: Sendable, Equatable {
         return line
     }
 
-    /// Reads a line, with no other spelling than ``line`` has: what is signed is then what is read. The signature is
-    /// not verified.
+    /// Reads a line, in no other spelling than that of ``line``, so that the bytes that are read are those that were
+    /// signed. It does not verify the signature.
     public init?(line: [UInt8]) {
         var scanner = LineScanner(line)
         guard scanner.take("{\"checkpoint\":{\"node\":\""), let node = scanner.node(),
@@ -91,9 +91,9 @@ public struct SignedCheckpoint: Sendable, Equatable {
         self.signature = signature
     }
 
-    /// Reads a file of checkpoints that somebody kept, one a line; the last may lack its line feed.
+    /// Reads a file of kept checkpoints, one a line; the last line may lack its line feed.
     ///
-    /// Nil when there is none, more than 1,024, or anything else between.
+    /// Nil if there is none, if there are more than 1,024, or if there is anything else in the file.
     public static func list(parsing file: [UInt8]) -> [SignedCheckpoint]? {
         var lines = file.split(separator: 0x0A, omittingEmptySubsequences: false)
         if lines.last?.isEmpty == true { lines.removeLast() }
@@ -108,7 +108,7 @@ public struct CheckpointSignature: Sendable, Equatable {
     /// 8 to 72 bytes.
     public let der: [UInt8]
 
-    /// What PKCS#11's C_Sign gives for CKM_ECDSA (PKCS#11 v3.0 §2.3.1): r ‖ s, 32 bytes each. Nil for another size.
+    /// The result of PKCS#11's C_Sign with CKM_ECDSA (PKCS#11 v3.0 §2.3.1): r ‖ s, 32 bytes each. Nil for another size.
     public init?(rawRepresentation: [UInt8]) {
         guard rawRepresentation.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: rawRepresentation)
@@ -116,7 +116,7 @@ public struct CheckpointSignature: Sendable, Equatable {
         der = Array(signature.derRepresentation)
     }
 
-    /// Nil for a size that no signature on P-256 has. Whether it is one shows when it is verified.
+    /// Nil for a size that no signature on P-256 has. Only the verification shows that it is a signature.
     public init?(der: [UInt8]) {
         guard (8...72).contains(der.count) else { return nil }
         self.der = der

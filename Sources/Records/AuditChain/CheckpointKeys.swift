@@ -9,20 +9,20 @@ public struct CheckpointKey: Sendable {
     public let keyId: AuditDigest
     private let key: P256.Signing.PublicKey
 
-    /// An uncompressed point (SEC 1 §2.3.3, 65 bytes) as PKCS#11's CKA_EC_POINT has inside. Nil when it is none on the
+    /// An uncompressed point (SEC 1 §2.3.3, 65 bytes) as PKCS#11's CKA_EC_POINT contains. Nil if it is not on the
     /// curve.
     public init?(point: [UInt8]) {
         guard let key = try? P256.Signing.PublicKey(x963Representation: point) else { return nil }
         self.init(key)
     }
 
-    /// One PEM block `PUBLIC KEY` (RFC 7468 §13). Nil when it holds anything but a point on P-256.
+    /// One PEM block `PUBLIC KEY` (RFC 7468 §13). Nil if it contains anything but a point on P-256.
     public init?(pem: String) {
         guard let key = try? P256.Signing.PublicKey(pemRepresentation: pem) else { return nil }
         self.init(key)
     }
 
-    /// DER (RFC 5280 §4.1.2.7). Nil when it is anything but a point on P-256 in its one spelling.
+    /// DER (RFC 5280 §4.1.2.7). Nil if it is anything but a point on P-256 in its one spelling.
     public init?(subjectPublicKeyInfo: [UInt8]) {
         guard let key = try? P256.Signing.PublicKey(derRepresentation: subjectPublicKeyInfo) else { return nil }
         self.init(key)
@@ -40,12 +40,12 @@ public struct CheckpointKey: Sendable {
     /// One PEM block with a line feed at its end, as `audit public-key` prints it.
     public var pem: String { key.pemRepresentation + "\n" }
 
-    /// Whether the checkpoint names this key and its signature is this key's.
+    /// Returns true if the checkpoint names this key and this key signed it.
     public func verifies(_ signed: SignedCheckpoint) -> Bool {
         signed.checkpoint.keyId == keyId && verifies(signed.signature, of: signed.checkpoint.signedBytes)
     }
 
-    /// Whether the signature over the SHA-256 of `message` is this key's.
+    /// Returns true if this key made the signature over the SHA-256 of `message`.
     public func verifies(_ signature: CheckpointSignature, of message: [UInt8]) -> Bool {
         guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: signature.der) else { return false }
         return key.isValidSignature(signature, for: Data(message))
@@ -57,13 +57,13 @@ extension CheckpointKey: Hashable {
 
     public func hash(into hasher: inout Hasher) { hasher.combine(keyId) }
 
-    /// As records have it: `keyId`, and `publicKey`, the base64 of ``subjectPublicKeyInfo``.
+    /// Writes the members as records have them: `keyId`, and `publicKey`, the base64 of ``subjectPublicKeyInfo``.
     func write(into writer: inout JSONWriter) {
         writer.member("keyId", keyId.hex)
         writer.member("publicKey", Base64.encode(subjectPublicKeyInfo))
     }
 
-    /// Nil unless both members are there and the keyId is the key's.
+    /// Nil unless both members are there and the keyId is that of the key.
     public init?(recorded object: JSONObject) {
         guard let text = object["publicKey"]?.stringValue, let der = Base64.decode(text, padding: .required),
             let key = CheckpointKey(subjectPublicKeyInfo: der), key.keyId.hex == object["keyId"]?.stringValue
@@ -72,7 +72,7 @@ extension CheckpointKey: Hashable {
     }
 }
 
-/// The keys that an auditor takes as the daemons': several after a change of key, or when nodes have their own.
+/// The public keys that an auditor trusts: several after a change of key, or if each node has its own.
 public struct CheckpointKeys: Sendable {
     private let keys: [AuditDigest: CheckpointKey]
 
@@ -80,7 +80,7 @@ public struct CheckpointKeys: Sendable {
         self.keys = Dictionary(keys.map { ($0.keyId, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// All blocks `PUBLIC KEY` of a PEM text; text around them is ignored. Nil when there is none, or when one holds
+    /// All blocks `PUBLIC KEY` of a PEM text; text around them is ignored. Nil if there is none, or if one contains
     /// anything but a point on P-256.
     public init?(pem text: String) {
         let (begin, end) = ("-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----")
@@ -98,7 +98,7 @@ public struct CheckpointKeys: Sendable {
 
     public subscript(keyId: AuditDigest) -> CheckpointKey? { keys[keyId] }
 
-    /// These and those.
+    /// The union of both sets of keys.
     public func joined(by others: CheckpointKeys) -> CheckpointKeys {
         CheckpointKeys(Array(keys.values) + Array(others.keys.values))
     }

@@ -1,11 +1,9 @@
-/// When the next checkpoint is due: when 1,000 records are not sealed, or the oldest of them is 60 seconds old,
-/// whichever is first. An idle chain makes none.
+/// The schedule of checkpoints: the next one is due when 1,000 records are not sealed, or when the oldest of them is 60
+/// seconds old. An idle chain makes none.
 ///
-/// It reads no clock: every call is told the time, on a clock that does not go back.
+/// It reads no clock: each call gives it the time, from a clock that does not go back.
 public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Instant.Duration == Duration {
-    /// 1,000 records.
     public static var maximumRecords: Int { 1000 }
-    /// 60 seconds.
     public static var maximumAge: Duration { .seconds(60) }
 
     private var recorded: Int
@@ -14,14 +12,14 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
 
     /// - Parameters:
     ///   - recorded: the chain's last sequence, 0 before the first record.
-    ///   - sealed: the sequence of its last checkpoint, 0 when there is none.
+    ///   - sealed: the sequence of its last checkpoint, 0 if there is none.
     public init(recorded: Int = 0, sealed: Int = 0, at now: Instant) {
         self.recorded = recorded
         self.sealed = min(sealed, recorded)
         oldest = recorded > sealed ? now : nil
     }
 
-    /// How many records no checkpoint seals.
+    /// The number of records that no checkpoint seals.
     public var unsealed: Int { recorded - sealed }
 
     /// Records up to this sequence are durable.
@@ -33,7 +31,8 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
 
     /// A checkpoint of this sequence is durable.
     ///
-    /// - Parameter cut: when its sequence was taken from the chain. Records that came while it was signed are newer.
+    /// - Parameter cut: the time at which its sequence was taken from the chain. Records that came during the signature
+    ///   are newer.
     public mutating func sealed(upTo sequence: Int, cut: Instant) {
         sealed = max(sealed, min(sequence, recorded))
         oldest = unsealed > 0 ? cut : nil
@@ -44,7 +43,7 @@ public struct CheckpointSchedule<Instant: InstantProtocol>: Sendable where Insta
         return unsealed >= Self.maximumRecords || oldest.duration(to: now) >= Self.maximumAge
     }
 
-    /// When it becomes due without further records; nil when all is sealed.
+    /// The time at which the next one becomes due without further records; nil if all records are sealed.
     public var deadline: Instant? {
         oldest.map { $0.advanced(by: Self.maximumAge) }
     }

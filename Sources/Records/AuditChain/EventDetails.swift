@@ -1,14 +1,14 @@
 public import Refusals
 
-/// Refusals of one uid within one minute that are not recorded one by one: before its requests were read whole, and floods of what
-/// can be made without Apple's signature.
+/// Refusals of one uid within one minute that are not recorded one by one: those before its requests had been read
+/// completely, and floods of requests that need no signature of Apple's.
 public struct RefusalSummary: Sendable, Equatable {
-    /// When the minute began.
+    /// The beginning of the minute.
     public let since: AuditTime
-    /// How often each code was given; each at least once.
+    /// The number of refusals with each code, at least 1.
     public let counts: [RefusalCode: Int]
 
-    /// Nil when nothing was counted. Counts below one are left out.
+    /// Nil if nothing was counted. Counts below one are left out.
     public init?(since: AuditTime, counts: [RefusalCode: Int]) {
         let counts = counts.filter { $0.value > 0 }
         guard !counts.isEmpty else { return nil }
@@ -16,12 +16,12 @@ public struct RefusalSummary: Sendable, Equatable {
         self.counts = counts
     }
 
-    /// All refusals together.
+    /// The number of all refusals.
     public var total: Int {
         counts.values.reduce(0) { $0.addingReportingOverflow($1).overflow ? .max : $0 + $1 }
     }
 
-    /// The code that was given most often, of equals the first by name: the outcome of the summary's record.
+    /// The outcome of the summary's record: the code with the highest count, the first by name among equals.
     public var outcome: AuditOutcome {
         let leading = counts.max { left, right in
             left.value == right.value ? left.key.rawValue > right.key.rawValue : left.value < right.value
@@ -31,7 +31,7 @@ public struct RefusalSummary: Sendable, Equatable {
 }
 
 extension AuditRecord {
-    /// The record of a flood.
+    /// The record of a summary.
     public init(time: AuditTime, refusals: RefusalSummary, caller: AuditCaller?) {
         self.init(time: time, event: .refusals(refusals), outcome: refusals.outcome, caller: caller)
     }
@@ -64,7 +64,7 @@ public struct KeyStateChange: Sendable, Equatable {
     }
 }
 
-/// What needs a second person.
+/// An operation that needs a second person.
 public enum ApprovalOperation: String, Sendable, CaseIterable {
     case keyDestroy = "key_destroy"
     case keyResume = "key_resume"
@@ -97,7 +97,7 @@ public struct ApprovalRequest: Sendable, Equatable {
     }
 }
 
-/// How an approval ended.
+/// The end of an approval.
 public enum ApprovalDecision: String, Sendable, CaseIterable {
     case approve
     case reject
@@ -105,26 +105,26 @@ public enum ApprovalDecision: String, Sendable, CaseIterable {
     case expire
 }
 
-/// In which form records left.
+/// The format of an export.
 public enum AuditExportFormat: String, Sendable, CaseIterable {
     case jsonl
     case csv
 }
 
-/// What a live verification found.
+/// The verdict of a live verification.
 public enum AuditVerificationVerdict: String, Sendable, CaseIterable {
     case intact
     case unsealed
     case broken
 }
 
-/// An older ledger taken into service.
+/// The acceptance of an older ledger.
 public struct LedgerRestore: Sendable, Equatable {
-    /// The last sequence of the ledger that is taken.
+    /// The last sequence of the accepted ledger.
     public var ledgerSequence: Int
-    /// The sequence of the checkpoint that the token remembered; nil when it remembered none.
+    /// The sequence of the checkpoint that the HSM token remembered; nil if it remembered none.
     public var hsmTokenSequence: Int?
-    /// Payment tokens that were signed before this are refused from then on, where no claim is found.
+    /// The fence: from then on a payment token that was signed before this time, and has no claim, is refused.
     public var servedFrom: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?
@@ -141,13 +141,14 @@ public struct LedgerRestore: Sendable, Equatable {
     }
 }
 
-/// A clock that was taken for right against what the ledger says of the time.
+/// A person's confirmation of the clock, although the ledger contradicts it.
 public struct LedgerClockAcceptance: Sendable, Equatable {
-    /// The newest record until then, by a clock that was ahead; nil when the clock was not behind it.
+    /// The newest record until then, by a clock that was ahead; nil if the clock was not behind it.
     public var newestRecord: AuditTime?
-    /// Tokens signed before this were refused until then, since a clock that was ahead had claims pruned; nil when none were.
+    /// Until then, payment tokens that were signed before this time were refused, because a clock that was ahead had
+    /// claims pruned; nil if it had none pruned.
     public var forgottenBefore: AuditTime?
-    /// What replaces it; nil when it stays.
+    /// The time that replaces it; nil if it stays.
     public var servedFrom: AuditTime?
     public var reason: AuditReason?
     public var approval: ApprovalIdentifier?

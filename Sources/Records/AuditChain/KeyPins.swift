@@ -2,14 +2,14 @@ internal import StrictJSON
 
 /// The keys that seal another node's record, as a node has written them into its own: event `audit_key_pinned`.
 ///
-/// At first sight the node takes whatever keys the ledger gives. Later ones it takes by the word of a key that it had pinned: the
-/// other node's ``AuditEvent/auditKeyPrepare(from:to:)``, which that key has sealed.
+/// When the node first sees the other one, it trusts the keys that the ledger gives. A later key needs a trusted key
+/// that vouches for it: the other node's ``AuditEvent/auditKeyPrepare(from:to:)``, which that key has sealed.
 public struct KeyPin: Sendable, Equatable {
-    /// A pinned key's word for another one.
+    /// The statement of a trusted key for another one.
     public struct Endorsement: Sendable, Equatable {
-        /// The key that had been pinned.
+        /// The trusted key.
         public let keyId: AuditDigest
-        /// The record of the other node that it has sealed.
+        /// The other node's record that it has sealed.
         public let sequence: Int
 
         public init(keyId: AuditDigest, sequence: Int) {
@@ -18,17 +18,17 @@ public struct KeyPin: Sendable, Equatable {
         }
     }
 
-    /// No pin has more, so that its record is a line.
+    /// The limit, so that the record fits into a line.
     public static let maximumKeys = 32
 
-    /// Whose keys they are.
+    /// The node that the keys belong to.
     public let node: AuditNode
-    /// 1 to ``maximumKeys``, the oldest first; one where there is a endorsement.
+    /// 1 to ``maximumKeys``, the oldest first; exactly one if there is a endorsement.
     public let keys: [CheckpointKey]
     /// Nil at first sight.
     public let endorsement: Endorsement?
 
-    /// At first sight. Of more than ``maximumKeys`` the newest are taken; nil for none.
+    /// The keys at first sight. Of more than ``maximumKeys`` it takes the newest; nil for none.
     public init?(firstSight keys: [CheckpointKey], of node: AuditNode) {
         guard !keys.isEmpty else { return nil }
         self.node = node
@@ -42,9 +42,9 @@ public struct KeyPin: Sendable, Equatable {
         self.endorsement = endorsement
     }
 
-    /// Reads a record's line; nil for every other event, and for a pin that no daemon has written.
+    /// Reads a record's line; nil for every other event, and for a record that no daemon has written.
     public init?(line: [UInt8]) {
-        // Most lines are no pins, and need not be read as JSON.
+        // Most lines are of other events, and need not be parsed as JSON.
         guard RecordFrame(line)?.isEvent(Self.mark) == true, let entry = try? AuditEntry(line: line),
             let node = entry.details["ofNode"]?.stringValue.flatMap(AuditNode.init),
             let objects = entry.details["keys"]?.arrayValue, (1...Self.maximumKeys).contains(objects.count)
@@ -73,28 +73,29 @@ public struct KeyPin: Sendable, Equatable {
     }
 }
 
-/// What one node's record pins, read in the order of its records.
+/// The keys that one node's record trusts, read in the order of its records.
 ///
-/// A second first sight of the same node is none: somebody had hidden the first one from the daemon that wrote it.
+/// A second first sight of the same node is a fault: an attacker had hidden the first one from the daemon that wrote
+/// it.
 public struct KeyPins: Sendable, Equatable {
-    /// More keys of one node are not believed.
+    /// The limit for one node; further keys are not trusted.
     static let maximumKeys = 256
 
-    /// By node, the oldest first.
+    /// The keys by node, the oldest first.
     public private(set) var keys: [AuditNode: [CheckpointKey]] = [:]
-    /// Nodes of which something was pinned that nothing vouches for, with the first such record.
+    /// The nodes with a key that no trusted key vouches for, each with the first such record.
     public private(set) var unvouched: [AuditNode: ChainBreak] = [:]
 
     public init() {}
 
     /// - Parameters:
-    ///   - pinning: whose record it is.
-    ///   - isWhole: whether the records before were read from the first one on; in a part of a chain an earlier pin may be missing.
+    ///   - pinning: the node whose record it is.
+    ///   - isWhole: true if the records were read from the first one on. In a part of a chain an earlier key may be
+    /// missing.
     public mutating func add(_ pin: KeyPin, recordedAt sequence: Int, by pinning: AuditNode, isWhole: Bool = true) {
         let known = keys[pin.node] ?? []
         let isVouched =
-            pin.endorsement.map { endorsement in !isWhole || known.contains { $0.keyId == endorsement.keyId } }
-            ?? known.isEmpty
+            pin.endorsement.map { endorsement in !isWhole || known.contains { $0.keyId == endorsement.keyId } } ?? known.isEmpty
         let isBounded =
             known.count + pin.keys.count <= Self.maximumKeys
             && (!known.isEmpty || keys.count < ChainVerifier.maximumNodes)

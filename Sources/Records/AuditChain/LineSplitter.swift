@@ -1,17 +1,17 @@
-/// Cuts an export, which comes in pieces of any size, into lines.
+/// Cuts an export, which arrives in pieces of any size, into lines.
 public struct LineSplitter: Sendable {
     public init() {}
 
-    /// The beginning of a line whose line feed has not come yet.
+    /// The beginning of a line whose line feed has not arrived yet.
     private var pending: [UInt8] = []
 
     /// True while the last line lacks its line feed.
     public var holdsPart: Bool { !pending.isEmpty }
-    /// True once a line was longer than any is; nothing after it is a line.
+    /// True once a line was longer than any record; later bytes are no lines.
     public private(set) var isOverlong = false
     var retainedBytes: Int { pending.capacity }
 
-    /// Takes the next bytes, and returns the lines that are whole now, without their line feeds.
+    /// Takes the next bytes, and returns the lines that are now complete, without their line feeds.
     public mutating func take(_ bytes: ArraySlice<UInt8>) -> [[UInt8]] {
         var parts = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
         let rest = parts.removeLast()

@@ -1,10 +1,10 @@
-/// On whose word a node's checkpoints are believed.
+/// The source of the keys that a node's checkpoints are verified with.
 public enum KeySource: Sendable, Equatable, CustomStringConvertible {
-    /// The auditor's.
+    /// Given by the auditor.
     case given
-    /// This node's own record, which was verified itself.
+    /// Trusted by this node's own record, which was verified itself.
     case pinned(by: AuditNode)
-    /// The daemon's that was asked, for its own record.
+    /// The own keys of the daemon that was asked, for its own record.
     case own
 
     public var description: String {
@@ -16,38 +16,38 @@ public enum KeySource: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Which keys are believed for which node.
+/// The keys that are trusted for each node.
 public struct TrustedKeys: Sendable {
-    /// Given for all nodes; nil: none.
+    /// The keys that are given for all nodes; nil for none.
     private let given: CheckpointKeys?
-    /// Given for one node: nothing else counts for it.
+    /// The keys that are given for one node: no other key counts for it.
     private var givenFor: [AuditNode: CheckpointKeys] = [:]
     private var own: (node: AuditNode, keys: CheckpointKeys)?
     private var pins: (node: AuditNode, KeyPins)?
 
-    /// - Parameter given: by the auditor, for every node.
+    /// - Parameter given: the auditor's keys for all nodes.
     public init(given: CheckpointKeys? = nil) {
         self.given = given
     }
 
-    /// The auditor says that these are the node's, and no others.
+    /// Trusts these keys, and no others, for the node: the auditor gave them.
     public mutating func give(_ keys: CheckpointKeys, for node: AuditNode) {
         givenFor[node] = givenFor[node]?.joined(by: keys) ?? keys
     }
 
-    /// The daemon says that these are its own.
+    /// Trusts these keys as the daemon's own.
     public mutating func believe(own keys: CheckpointKeys, of node: AuditNode) { own = (node, keys) }
 
-    /// What a node's record pins, as far as it was verified.
+    /// Trusts the keys that a node's verified record trusts.
     public mutating func believe(_ pins: KeyPins, of node: AuditNode) { self.pins = (node, pins) }
 
-    /// The nodes that the record pins keys of.
+    /// The nodes whose keys the record trusts.
     public var pinnedNodes: Set<AuditNode> { Set(pins?.1.keys.keys ?? [:].keys) }
 
-    /// The nodes that a key of their own is given for.
+    /// The nodes for which the auditor gave a key of their own.
     public var boundNodes: Set<AuditNode> { Set(givenFor.keys) }
 
-    /// All that may have signed the node's checkpoints; nil where none is known.
+    /// All keys that may have signed the node's checkpoints; nil if none is known.
     public func keys(of node: AuditNode) -> CheckpointKeys? {
         if let bound = givenFor[node] { return bound }
         let pinned = pins?.1.keys[node].map(CheckpointKeys.init)
@@ -56,7 +56,7 @@ public struct TrustedKeys: Sendable {
         return stated?.joined(by: pinned) ?? pinned
     }
 
-    /// Where the keys come from that signed; nil where none did.
+    /// The source of the keys that signed; nil if none did.
     func source(of signers: Set<AuditDigest>, node: AuditNode) -> KeySource? {
         guard !signers.isEmpty, keys(of: node) != nil else { return nil }
         if let known = givenFor[node] ?? given, signers.allSatisfy({ known[$0] != nil }) { return .given }
@@ -64,22 +64,23 @@ public struct TrustedKeys: Sendable {
         return pins.map { .pinned(by: $0.node) }
     }
 
-    /// The pins' fault, where they are what is believed of the node.
+    /// The fault of the record that trusts this node's keys, if these keys are the ones that count.
     func pinFault(of node: AuditNode) -> ChainBreak? {
         guard givenFor[node] == nil else { return nil }
         return pins?.1.unvouched[node]
     }
 }
 
-/// Verifies the records of several nodes, each by itself: a fault of one chain leaves the others' verdicts as they are.
+/// Verifies the records of several nodes separately: a fault of one chain does not affect the others' verdicts.
 ///
-/// Lines come in any interleaving. Memory grows with the number of nodes, which is bounded, and not with that of lines.
+/// Lines may come in any order between nodes. Memory grows with the number of nodes, which is bounded, and not with
+/// that of lines.
 public struct NodesVerifier: Sendable {
-    /// What is done with lines of other nodes than the one that is wanted.
+    /// The treatment of lines of other nodes than the wanted one.
     public enum OtherNodesPolicy: Sendable {
-        /// They stand in the same export, and are somebody else's question.
+        /// They belong in the export, and are not verified.
         case skipped
-        /// They have no business among the lines of one node.
+        /// They do not belong among the lines of one node.
         case refused
     }
 
@@ -92,24 +93,24 @@ public struct NodesVerifier: Sendable {
     private var splitter = LineSplitter()
     private var isFiltered = false
     private var lastGood: ChainPosition?
-    /// A line that is no node's.
+    /// The fault of a line that belongs to no node.
     private var fault: ChainBreak?
 
     public private(set) var lines = 0
     public var records: Int { chains.values.reduce(0) { $0 + $1.records } }
 
-    /// What the nodes' records say of their archives, as far as their checkpoints seal it.
+    /// The archives that the nodes' sealed records name.
     public var archives: [AuditNode: [RecordArchive]] {
         chains.reduce(into: [:]) { archives, chain in archives[chain.key] = chain.value.archives[chain.key] }
     }
 
-    /// What the wanted node's record pins, as far as its checkpoints seal it.
+    /// The keys that the wanted node's sealed records trust.
     public var pins: KeyPins { wanted.flatMap { chains[$0.node]?.pins } ?? KeyPins() }
 
     /// - Parameters:
-    ///   - node: the only one that is verified; nil for all that there are lines of.
-    ///   - readsPins: whether ``pins`` is filled.
-    ///   - beginning: where each chain has to begin.
+    ///   - node: the only node that is verified; nil for all that have lines.
+    ///   - readsPins: true to fill ``pins``.
+    ///   - beginning: the required beginning of each chain.
     public init(
         _ trusted: TrustedKeys, heads: [SignedCheckpoint] = [], only node: AuditNode? = nil,
         others: OtherNodesPolicy = .skipped, readsPins: Bool = false,
@@ -122,7 +123,7 @@ public struct NodesVerifier: Sendable {
         wanted = node.map { ($0, others) }
     }
 
-    /// Whether no further line can change the verdict.
+    /// True if no further line can change the verdict.
     public var isOver: Bool {
         if fault != nil { return true }
         guard let wanted, wanted.others == .refused else { return false }
@@ -176,10 +177,10 @@ public struct NodesVerifier: Sendable {
         return verifier
     }
 
-    /// What was found, when there are no more lines.
+    /// The result, after the last line.
     ///
-    /// - Parameter expected: nodes that there must be lines of; where all nodes are verified, those too that are pinned or that
-    ///   a key of their own is given for.
+    /// - Parameter expected: nodes that must have lines. If all nodes are verified, so must those whose keys are
+    ///   trusted, and those for which a key of their own is given.
     public func verdict(expecting expected: Set<AuditNode> = []) -> NodesVerdict {
         var fault = fault
         if fault == nil, splitter.holdsPart { fault = ChainBreak(line: lines + 1, fault: .incompleteLine) }
@@ -220,19 +221,20 @@ public struct NodesVerifier: Sendable {
     }
 }
 
-/// What was found of one node's record.
+/// The result for one node's record.
 public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
     public enum Finding: Sendable, Equatable {
         case intact(ChainRange)
         case unsealed(ChainRange)
         case broken(ChainBreak)
-        /// Neither was a key given for it nor is one pinned. Its hashes follow from each other, which anybody can compute.
+        /// No key was given for it, and none is trusted. Its hashes follow from each other, but any program can compute
+        /// them.
         case unverified(ChainRange?)
     }
 
     public let node: AuditNode
     public let finding: Finding
-    /// On whose word its checkpoints are believed; nil where none was.
+    /// The source of the keys that its checkpoints were verified with; nil for none.
     public let source: KeySource?
 
     init(node: AuditNode, finding: Finding, source: KeySource? = nil) {
@@ -243,7 +245,7 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
 
     public var isIntact: Bool { if case .intact = finding { true } else { false } }
 
-    /// The span that the export has of it; nil where it is broken, or nothing was read.
+    /// The range that the export has of it; nil if it is broken, or if nothing was read.
     public var range: ChainRange? {
         switch finding {
         case .intact(let range), .unsealed(let range): range
@@ -265,13 +267,13 @@ public struct NodeVerdict: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// What was found of several nodes' records.
+/// The results for several nodes' records.
 public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
-    /// What is wrong with a line that is no node's; nothing behind it was looked at.
+    /// The fault of a line that belongs to no node; later lines were not read.
     public let fault: ChainBreak?
-    /// By their names.
+    /// Sorted by name.
     public let nodes: [NodeVerdict]
-    /// How many records a selection has, of which nothing is proved; nil for whole chains.
+    /// The number of records in a selection, of which nothing is proved; nil for whole chains.
     public let filteredRecords: Int?
 
     init(fault: ChainBreak?, nodes: [NodeVerdict], filteredRecords: Int? = nil) {
@@ -280,12 +282,12 @@ public struct NodesVerdict: Sendable, Equatable, CustomStringConvertible {
         self.filteredRecords = filteredRecords
     }
 
-    /// 0 when every node's record is intact, else 1.
+    /// 0 if every node's record is intact, otherwise 1.
     public var exitStatus: Int32 {
         fault == nil && filteredRecords == nil && !nodes.isEmpty && nodes.allSatisfy(\.isIntact) ? 0 : 1
     }
 
-    /// One line a node; the same as `scripts/verify-audit` prints.
+    /// One line for each node, as `scripts/verify-audit` prints it.
     public var description: String {
         var lines = fault.map { [$0.description] } ?? []
         if let filteredRecords {

@@ -1,16 +1,17 @@
 internal import StrictJSON
 
-/// A beginning of a node's record that stands in a file of its own, and no longer in the ledger: event `record_archive`.
+/// The archive of a node's oldest records in a file, which are no longer in the ledger: event `record_archive`.
 ///
-/// The file is an export of the records ``first`` to ``last``, byte for byte as they stood in the ledger. It begins with
-/// record 1, or with the checkpoint with which the file before it ends, and ends with the checkpoint of record ``last``; with that
-/// same checkpoint begins what the ledger exports from then on. So the files and an export, one after the other, are one chain.
+/// The file is an export of the records ``first`` to ``last``, with the same bytes as the ledger had. It begins with
+/// record 1, or with the checkpoint that ends the previous file, and ends with the checkpoint of record ``last``. The
+/// ledger's exports then begin with that same checkpoint. So the files and an export, one after the other, are one
+/// chain.
 public struct RecordArchive: Sendable, Equatable {
-    /// 1, or the record behind the file before.
+    /// 1, or the record after the previous file.
     public let first: Int
     /// At least ``first``.
     public let last: Int
-    /// Of record ``last``.
+    /// The hash of record ``last``.
     public let hash: AuditDigest
     /// The file's SHA-256.
     public let digest: AuditDigest
@@ -27,9 +28,9 @@ public struct RecordArchive: Sendable, Equatable {
         self.size = size
     }
 
-    /// Reads a record's line; nil for every other event, and for what no daemon has written.
+    /// Reads a record's line; nil for every other event, and for a record that no daemon has written.
     public init?(line: [UInt8]) {
-        // Most lines are of other events, and need not be read as JSON.
+        // Most lines are of other events, and need not be parsed as JSON.
         guard RecordFrame(line)?.isEvent(Self.mark) == true, let entry = try? AuditEntry(line: line) else { return nil }
         self.init(entry)
     }
@@ -48,7 +49,7 @@ public struct RecordArchive: Sendable, Equatable {
         self.init(first: first, last: last, hash: hash, digest: digest, size: size)
     }
 
-    /// `backend-1.1-204800.jsonl`: by it a directory shows which parts there are.
+    /// `backend-1.1-204800.jsonl`, so that a directory's listing shows which parts there are.
     public func fileName(of node: AuditNode) -> String { "\(node.name).\(first)-\(last).jsonl" }
 
     func write(into writer: inout JSONWriter) {
@@ -60,17 +61,17 @@ public struct RecordArchive: Sendable, Equatable {
     }
 }
 
-/// The states that keys had when the records before were archived: event `key_states`.
+/// The states of keys at the time when the records before were archived: event `key_states`.
 ///
-/// A key's state is a row that no hash covers. Who checks such rows reads the records that changed them; of those that are archived
-/// this says the outcome.
+/// A key's state is a row that no hash covers. A program that checks such rows reads the records that changed them; for
+/// archived records this event gives the result.
 public struct KeyStatesPart: Sendable, Equatable {
-    /// No record has more, so that it is a line.
+    /// The limit of one record, so that it fits into a line.
     public static let maximumKeys = 64
 
     public let states: [AuditDigest: AuditKeyState]
 
-    /// As many as are needed; none for no key.
+    /// As many parts as are needed; none if there is no key.
     public static func parts(of states: [(key: AuditDigest, state: AuditKeyState)]) -> [KeyStatesPart] {
         stride(from: 0, to: states.count, by: maximumKeys).map { start in
             KeyStatesPart(
@@ -84,7 +85,7 @@ public struct KeyStatesPart: Sendable, Equatable {
         self.states = states
     }
 
-    /// Nil for every other event, and for what no daemon has written.
+    /// Nil for every other event, and for a record that no daemon has written.
     public init?(_ entry: AuditEntry) {
         guard entry.event == AuditEvent.Name.keyStates.rawValue,
             let members = entry.details["keys"]?.objectValue?.members, members.count <= Self.maximumKeys

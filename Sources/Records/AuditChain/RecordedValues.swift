@@ -6,7 +6,8 @@ public struct ConfigurationValue: Sendable, Hashable {
 
     public let text: String
 
-    /// Takes any text, as ``AuditText`` does: without control characters and account numbers, and cut where it is too long.
+    /// Takes any text, as ``AuditText`` does: it removes control characters and account numbers, and cuts a text that
+    /// is too long.
     public init(_ text: String) {
         self.text = PrintableText.clean(text, limit: Self.maximumLength)
     }
@@ -15,7 +16,7 @@ public struct ConfigurationValue: Sendable, Hashable {
         text = String(number)
     }
 
-    /// In hexadecimal, whole: among the digits of a digest a run of 12 is chance, and no account number.
+    /// The complete digest in hexadecimal: a run of 12 digits in it is chance, and no account number.
     public init(_ digest: AuditDigest) {
         text = digest.hex
     }
@@ -24,8 +25,8 @@ public struct ConfigurationValue: Sendable, Hashable {
         self.text = text
     }
 
-    /// The elements of a list, with `, ` between them: as few values as hold them, in their order, and none of them is cut.
-    /// An empty list is one empty value.
+    /// The elements of a list, with `, ` between them, in as few values as possible, in their order, and without
+    /// cutting one. An empty list is one empty value.
     public static func list(_ elements: [ConfigurationValue]) -> [ConfigurationValue] {
         var texts = [elements.first?.text ?? ""]
         for element in elements.dropFirst() {
@@ -40,16 +41,16 @@ public struct ConfigurationValue: Sendable, Hashable {
     }
 }
 
-/// The configuration in force, as flat names and texts, which records can show and compare.
+/// The configuration in force, as flat names and texts that records can show and compare.
 public struct ConfigurationValues: Sendable, Equatable {
     struct Member: Sendable, Equatable {
         let name: String
         let value: ConfigurationValue
     }
 
-    /// By name, no name twice.
+    /// The values by name; each name is there once.
     private var values: [String: ConfigurationValue] = [:]
-    /// Those whose names could not be told from others' once they were fit for a record.
+    /// The number of values whose cleaned names equalled another's.
     private var indistinct = 0
 
     public init() {}
@@ -60,25 +61,25 @@ public struct ConfigurationValues: Sendable, Equatable {
         if values.updateValue(value, forKey: name) != nil { indistinct += 1 }
     }
 
-    /// A list. What does not fit into one value goes on under the name with `.2`, `.3` and so on behind it.
+    /// Sets a list. Elements that do not fit into one value go on under the name with `.2`, `.3` and so on appended.
     public mutating func set(_ name: String, list elements: [ConfigurationValue]) {
         for (place, value) in ConfigurationValue.list(elements).enumerated() {
             set(place == 0 ? name : "\(name).\(place + 1)", value)
         }
     }
 
-    /// Nil when nothing has this name.
+    /// Nil if no value has this name.
     public subscript(name: String) -> String? { values[name]?.text }
 
-    /// How many there are.
+    /// The number of values.
     public var count: Int { values.count }
 
-    /// The events that hold them, in the order in which they are to be recorded; at least one.
+    /// The events that contain them, in the order in which they must be recorded; at least one.
     public func events() -> [AuditEvent] {
         parts().map(AuditEvent.configurationValues)
     }
 
-    /// Sorted by the names' bytes, each part filled before the next one begins.
+    /// Sorted by the bytes of the names; each part is filled before the next one begins.
     func parts() -> [ConfigurationValuesPart] {
         let sorted = values.map { Member(name: $0.key, value: $0.value) }
             .sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
@@ -102,20 +103,20 @@ public struct ConfigurationValues: Sendable, Equatable {
     }
 }
 
-/// As many of the configuration's values as one record holds; ``ConfigurationValues/events()`` makes them.
+/// The values that one record contains; ``ConfigurationValues/events()`` makes them.
 public struct ConfigurationValuesPart: Sendable, Equatable {
-    /// What does not fit into this many records is left out, and the last part says how many values that are. They hold about
-    /// a thousand access rules.
+    /// The limit of records, enough for about a thousand access rules. Values that do not fit are left out, and the
+    /// last part has their number.
     public static let maximumParts = 32
-    /// Of the members of `values`. What the daemon itself records has no caller, so the line stays within 8 KiB, more than
-    /// which syslog's daemons cut unless they are told not to; with the longest caller and names it is still within
-    /// ``AuditLine/maximumBytes``.
+    /// The limit for the members of `values`. The daemon's own records have no caller, so the line stays within 8 KiB;
+    /// syslog's daemons cut longer lines unless they are configured not to. With the longest caller and names it is
+    /// still within ``AuditLine/maximumBytes``.
     static let maximumBytes = 7_680
 
     /// From 1.
     public let part: Int
     public let parts: Int
-    /// How many values stand in no part; in the last part only, elsewhere 0.
+    /// The number of values that are in no part; in the last part only, otherwise 0.
     public let omitted: Int
     let members: [ConfigurationValues.Member]
 
@@ -130,7 +131,7 @@ public struct ConfigurationValuesPart: Sendable, Equatable {
 }
 
 extension ConfigurationValues.Member {
-    /// In a line, with the comma before it.
+    /// The size in a line, with the comma before it.
     var byteCount: Int {
         var writer = JSONWriter(capacity: 128)
         writer.member(name, value.text)
