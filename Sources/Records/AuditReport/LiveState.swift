@@ -1,13 +1,13 @@
 public import AuditChain
 public import DaemonAPI
 
-/// What the asked daemon said when the report was made.
+/// The daemon's answers at the time when the report was made.
 public struct LiveState: Sendable {
     public var askedAt: AuditTime
     public var status: StatusAnswer
-    /// All keys that it lists; with what their tokens say of them, where that was asked and answered.
+    /// All keys that it lists, with the attributes that the HSM tokens gave when asked.
     public var keys: [KeySummary]
-    /// Why a key's attributes were not read, a sentence by its publicKeyHash in base64.
+    /// For each key whose attributes were not read, by publicKeyHash in base64, a sentence with the reason.
     public var attributeFaults: [String: String]
 
     public init(
@@ -20,9 +20,9 @@ public struct LiveState: Sendable {
     }
 }
 
-/// The keys of another ledger, say the test system's: no key may be in both.
+/// The keys of another ledger, such as the test system's: no key may be in both.
 public struct OtherLedger: Sendable {
-    /// Where the list came from, for the page.
+    /// The source of the list, for the page.
     public var name: String
     /// publicKeyHashes in Base64.
     public var keys: Set<String>
@@ -33,7 +33,7 @@ public struct OtherLedger: Sendable {
     }
 }
 
-/// What is needed to repeat the report's verdict, and what it was.
+/// The report's verdict, with everything that is needed to repeat it.
 public struct VerifiedExport: Sendable {
     /// The export's file name, without its directory.
     public var file: String
@@ -41,7 +41,7 @@ public struct VerifiedExport: Sendable {
     public var digest: AuditDigest
     /// The files of public keys as the verifiers take them, `NODE=FILE` or `FILE`, without directories.
     public var keyFiles: [String]
-    /// The node in whose record the other nodes' keys are pinned.
+    /// The node whose record says which keys of other nodes are trusted.
     public var pinning: AuditNode?
     /// The page's own file name.
     public var page: String
@@ -60,6 +60,6 @@ public struct VerifiedExport: Sendable {
         self.verdict = verdict
     }
 
-    /// Whether every record was proved.
+    /// True if every record was proved.
     public var isProved: Bool { verdict.exitStatus == 0 }
 }

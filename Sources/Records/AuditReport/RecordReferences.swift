@@ -1,6 +1,6 @@
 public import AuditChain
 
-/// One record's place.
+/// The place of one record.
 public struct RecordPlace: Sendable, Hashable, Comparable {
     public let node: AuditNode
     public let sequence: Int
@@ -15,10 +15,10 @@ public struct RecordPlace: Sendable, Hashable, Comparable {
     }
 }
 
-/// Which records a figure counts.
+/// The records that a figure counts.
 ///
-/// A figure of a million names their number, the first and the last of each node, and the first few one by one: with the figure's
-/// condition that is enough to find all of them in the export.
+/// For a figure of a million they give its number, the first and last record of each node, and the first few records
+/// one by one. With the figure's condition that is enough to find all of them in the export.
 public struct RecordReferences: Sendable, Equatable {
     public struct Part: Sendable, Equatable {
         public let node: AuditNode
@@ -27,9 +27,9 @@ public struct RecordReferences: Sendable, Equatable {
         public internal(set) var last: Int
     }
 
-    /// As a rule one a node, in the order in which they came.
+    /// Usually one for each node, in the order in which they came.
     public private(set) var parts: [Part] = []
-    /// The first ones.
+    /// The first records.
     public private(set) var beginning: [RecordPlace] = []
 
     private static let mostNamed = 8
@@ -50,7 +50,7 @@ public struct RecordReferences: Sendable, Equatable {
     }
 
     private mutating func add(_ part: Part) {
-        // Exports give one node after the other, so it is the last one but at their ends.
+        // Exports give one node after the other, so this is the last part, except where a node begins.
         guard let index = parts.lastIndex(where: { $0.node == part.node }) else { return parts.append(part) }
         parts[index].count += part.count
         parts[index].first = min(parts[index].first, part.first)

@@ -1,16 +1,17 @@
-// What an assessor gets of the key-usage record: one page, made from an export. What is counted, and how it is shown.
-// No database, no daemon, no HSM.
+// The assessor's page: counts the records of an export and shows the counts. No database, no daemon, no HSM.
 //
-// Who calls it: `paytokenctl audit report`, which makes and verifies the export and asks the daemon for what is there now. What it
-// guarantees: every figure is a count of records of the export, names them by node and sequence, and stands in the page's JSON too
-// (`ReportTotals`), which scripts/verify-audit --report compares with its own count. Documentation.docc/Assessing.md defines them.
+// Caller: `paytokenctl audit report`, which makes and verifies the export and asks the daemon for the present state.
+// Guarantees: every figure is a count of records of the export, names them by node and sequence, and is in the page's
+// JSON too (`ReportTotals`). scripts/verify-audit --report compares that JSON with its own count.
+// Documentation.docc/Assessing.md defines the figures.
 //
-// Where to start: this file (two readings of an export), Tally (what is counted), ReportTotals.swift (its JSON), Page (HTML).
+// Where to start: this file (the export is read twice), Tally (the counts), ReportTotals.swift (the JSON), Page (the
+// HTML).
 
 public import AuditChain
 
-/// Counts an export's records, read twice: what is late or superseded on one node is decided by another one's records, and an export
-/// has one node after the other.
+/// Counts an export's records. It reads the export twice, because records of one node decide what is late on another,
+/// and an export has one node after the other.
 ///
 /// Memory grows with the keys, callers, days and administrative acts, all of them bounded, and not with the records.
 public struct ReportBuilder: Sendable {
@@ -19,19 +20,19 @@ public struct ReportBuilder: Sendable {
     public private(set) var keys: [AuditDigest: KeyHistory] = [:]
     public private(set) var acts = AdministrativeActs()
     public private(set) var uses = KeyUseTally()
-    /// In the period, by event and outcome.
+    /// The records in the period, by event and outcome.
     public private(set) var events: [EventOutcome: RecordReferences] = [:]
     public private(set) var reconciliation: Reconciliation
-    /// Lines that are neither a record nor a checkpoint: none in an export that was verified.
+    /// Lines that are neither a record nor a checkpoint: none in a verified export.
     public private(set) var unreadable = 0
     /// Steps of keys beyond ``mostKeys``, which are counted and not kept.
     public private(set) var stepsOfMoreKeys = 0
     /// The nodes whose first line was read.
     private var begun: Set<[UInt8]> = []
-    /// Of the nodes whose part does not begin with record 1, the latest time of a first line: what is not here was recorded before.
-    /// Nil where all records may be here.
+    /// The latest first line of all nodes whose part does not begin with record 1: the missing records are older. Nil
+    /// if no records are missing.
     private var missingBefore: AuditTime?
-    /// The nodes whose keys a record pins, as ``begun`` has them: nodes of the same ledger.
+    /// The nodes of the same ledger, in the form of ``begun``: those whose keys a record trusts.
     private var pinned: Set<[UInt8]> = []
 
     public struct EventOutcome: Sendable, Hashable, Comparable {
@@ -53,15 +54,15 @@ public struct ReportBuilder: Sendable {
     private static let pin = AuditEvent.Name.auditKeyPinned.rawValue
     private static let uses: Set<String> = Set([AuditEvent.Name.decrypt, .tlsSignature].map(\.rawValue))
 
-    /// - Parameter tokenUses: what tokens say of their keys' uses; no two of them of the same uses.
+    /// - Parameter tokenUses: the HSM tokens' logs of their keys' uses; no two of them cover the same uses.
     public init(period: ReportPeriod, tokenUses: [TokenUseLog] = []) {
         self.period = period
         reconciliation = Reconciliation(tokenUses)
     }
 
-    /// The first reading: keys' lives.
+    /// The first reading, for the keys' histories.
     ///
-    /// - Parameter line: of the export, without its line feed.
+    /// - Parameter line: a line of the export, without its line feed.
     public mutating func survey(line: [UInt8]) {
         let name = Self.event(of: line)
         noteBeginning(line, isCheckpoint: name.isEmpty)
@@ -87,7 +88,7 @@ public struct ReportBuilder: Sendable {
     }
 
     private mutating func noteBeginning(_ line: [UInt8], isCheckpoint: Bool) {
-        // Up to the end of the node's name, a checkpoint's without what stands before it.
+        // The line up to the end of the node's name, without what precedes it in a checkpoint.
         let start = isCheckpoint ? Self.checkpoint.count : 0
         guard line.count > start, begun.insert(Array(line[start...].prefix { $0 != UInt8(ascii: ",") })).inserted else {
             return
@@ -101,15 +102,15 @@ public struct ReportBuilder: Sendable {
         if let beginning { missingBefore = max(missingBefore ?? beginning, beginning) }
     }
 
-    /// Behind which time a key's releases are late ones; nil for one that was never deactivated.
+    /// The time after which a key's releases are late; nil if it was never deactivated.
     func lateAfter(_ key: AuditDigest) -> AuditTime? {
         guard let event = keys[key]?.superseded else { return nil }
-        // A node that is not here may have the change at any time before the statement.
+        // A node that is missing from the export may have the change at any time before the statement.
         guard event.isStatement, let missingBefore, pinned.isSubset(of: begun) else { return event.time }
         return min(event.time, missingBefore)
     }
 
-    /// The second reading: everything else.
+    /// The second reading, for everything else.
     public mutating func count(line: [UInt8]) {
         guard !Self.event(of: line).isEmpty else {
             if !line.starts(with: Self.checkpoint) {
@@ -140,9 +141,10 @@ public struct ReportBuilder: Sendable {
     private static let checkpoint = Array("{\"checkpoint\":".utf8)
     private static let member = Array(",\"event\":\"".utf8)
 
-    /// The event of a record's line, without reading the whole line; empty where it is none.
+    /// The event of a record's line, without parsing the whole line; empty if it is no record.
     ///
-    /// Before it stand node, sequence and time, whose values have no quotes: the first such member is the event's.
+    /// Only node, sequence and time come before it, and their values have no quotation marks. So the first such member
+    /// is the event's.
     static func event(of line: [UInt8]) -> String {
         guard line.first == UInt8(ascii: "{"), !line.starts(with: checkpoint) else { return "" }
         let end = min(line.count, 256)

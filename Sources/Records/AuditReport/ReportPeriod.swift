@@ -1,12 +1,12 @@
 public import AuditChain
 import Foundation
 
-/// The time that a report is about, from `since` up to and without `until`.
+/// The period of a report, from `since` on and before `until`.
 public struct ReportPeriod: Sendable, Equatable {
     public let since: AuditTime
     public let until: AuditTime
 
-    /// Nil where it would be empty.
+    /// Nil if it would be empty.
     public init?(since: AuditTime, until: AuditTime) {
         guard since < until else { return nil }
         self.since = since
@@ -15,7 +15,7 @@ public struct ReportPeriod: Sendable, Equatable {
 
     public func contains(_ time: AuditTime) -> Bool { time >= since && time < until }
 
-    /// The steps of its charts: the shortest with at most 62 of them.
+    /// The steps of its charts: the shortest unit with at most 62 steps.
     var steps: [ReportStep] {
         for unit in [Calendar.Component.day, .weekOfYear, .month, .year] {
             var steps: [ReportStep] = []
@@ -32,7 +32,7 @@ public struct ReportPeriod: Sendable, Equatable {
 
     private static let mostSteps = 62
 
-    /// Weeks begin on Monday, as in ISO 8601; days, months and years are UTC's.
+    /// Weeks begin on Monday, as in ISO 8601; days, months and years are in UTC.
     private static let calendar: Calendar = {
         var calendar = Calendar(identifier: .iso8601)
         calendar.timeZone = .gmt
@@ -52,7 +52,7 @@ struct ReportStep: Sendable, Equatable {
     /// Its first day, `2026-01-31`.
     var text: String { String(start.text.prefix(10)) }
 
-    /// The same of a day since 1970.
+    /// The same for a day since 1970.
     static func text(ofDay day: Int) -> String {
         String(AuditTime(milliseconds: Int64(day) * 86_400_000).text.prefix(10))
     }

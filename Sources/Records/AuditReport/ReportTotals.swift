@@ -3,13 +3,14 @@ import StrictJSON
 
 /// The page's figures for programs: scripts/verify-audit --report counts each of them again from the export.
 ///
-/// A JSON object: `format` (1), `since`, `until` (RFC 3339, milliseconds; `until` is not in the period), and, of the records whose time
-/// is in the period, `events` (by event and outcome), `uses` (one a key and caller: `released`, `repeated`, `signed`, `afterSuperseded`,
-/// `refused` by code), `floods` (the sums of `refusals`), `steps` (per chart step: its first day, uses, refusals), `approvals` (by their
-/// end), `system`; and of all records `nodes` (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`,
-/// `compromised`, `destroyed`: `[node, sequence]`, and `state`). Keys are their publicKeyHash in Base64. Empty counts are left out.
-/// With logs of tokens, `tokenUses` has one a log: `since`, `until`, `node` and `token` where the log names them, and `keys` (`key`,
-/// `counted` by the token, `least` and `most` by the record).
+/// A JSON object. `format` is 1; `since` and `until` are RFC 3339 with milliseconds, and `until` is not in the period.
+/// Of the records in the period: `events` (by event and outcome), `uses` (one for each key and caller: `released`,
+/// `repeated`, `signed`, `afterSuperseded`, `refused` by code), `floods` (the sums of `refusals`), `steps` (one for
+/// each chart step: its first day, uses, refusals), `approvals` (by their end) and `system`. Of all records: `nodes`
+/// (`first`, `last`, `records`) and `keys` (`arrival`, `activation`, `superseded`, `compromised`, `destroyed`: `[node,
+/// sequence]`, and `state`). Keys are their publicKeyHash in Base64. Empty counts are left out. With logs of HSM
+/// tokens, `tokenUses` has one for each log: `since`, `until`, `node` and `token` if the log names them, and `keys`
+/// (`key`, `counted` by the HSM token, `least` and `most` by the record).
 struct ReportTotals {
     let builder: ReportBuilder
 
@@ -103,7 +104,7 @@ struct ReportTotals {
 }
 
 extension JSONWriter {
-    /// Counts in the order of their names; those that are 0 are left out.
+    /// Writes counts sorted by name, without those that are 0.
     fileprivate mutating func member(_ name: String, _ counts: [String: Int]) {
         member(name) { json in
             for (name, count) in counts.sorted(by: { $0.key < $1.key }) where count != 0 { json.member(name, count) }
@@ -112,7 +113,7 @@ extension JSONWriter {
 }
 
 extension KeyHistory {
-    /// For an order: what came before the export's records stands first.
+    /// The time for sorting: keys that came before the export's records are first.
     fileprivate var firstSeen: AuditTime {
         guard let first = events.first else { return .latest }
         return first.isStatement ? .earliest : first.time
@@ -120,14 +121,14 @@ extension KeyHistory {
 }
 
 extension ReportBuilder {
-    /// By key and caller.
+    /// The uses, sorted by key and caller.
     var sortedUses: [(pair: KeyUseTally.Pair, use: KeyUseTally.Use)] {
         uses.uses.map { ($0.key, $0.value) }.sorted { left, right in
             (left.0.key?.base64 ?? "", left.0.caller ?? "") < (right.0.key?.base64 ?? "", right.0.caller ?? "")
         }
     }
 
-    /// In the order in which they came into the ledger.
+    /// The keys, in the order in which they came into the ledger.
     var sortedKeys: [KeyHistory] {
         keys.values.sorted { left, right in
             let (first, second) = (left.firstSeen, right.firstSeen)
@@ -135,7 +136,7 @@ extension ReportBuilder {
         }
     }
 
-    /// Of the approvals that were asked for in the period.
+    /// The ends of the approvals that were requested in the period.
     var endsOfApprovals: [String: Int] {
         acts.approvals.values.reduce(into: [:]) { ends, approval in
             if let request = approval.request, period.contains(request.time) { ends[approval.end, default: 0] += 1 }
@@ -148,7 +149,7 @@ extension ReportBuilder {
         }
     }
 
-    /// What the days of a step have together.
+    /// The sum over the days of a step.
     static func sum(_ days: some Collection<[Int: Int]>, _ step: ReportStep) -> Int {
         let range = KeyUseTally.index(step.start, 86_400_000)..<KeyUseTally.index(step.end, 86_400_000)
         return days.reduce(0) { sum, days in

@@ -1,18 +1,18 @@
 import AuditChain
 import Foundation
 
-/// The access rules that the record says were in force last on a node (`configuration_values`).
+/// The access rules that were last in force on a node, by its record (`configuration_values`).
 struct AccessRules: Hashable {
     struct Rule: Hashable {
         let place: Int
-        /// The caller's name in records; nil where the rule has none.
+        /// The caller's name in records; nil if the rule has none.
         let name: String?
-        /// Whom it matches, in words.
+        /// The peers that it matches, in words.
         let peers: String
         let roles: [String]
         let merchants: String
 
-        /// What those whom it matches do without anybody else.
+        /// The operations that one of its peers may do alone.
         func alone(people: Int) -> String {
             var acts: [String] = []
             if roles.contains("decrypt") { acts.append("open payment tokens of these merchants") }
@@ -34,7 +34,7 @@ struct AccessRules: Hashable {
     }
 
     let rules: [Rule]
-    /// How many persons `approvals.people` asks for; nil where it is not recorded.
+    /// The value of `approvals.people`; nil if it is not recorded.
     let people: Int?
 
     init(_ values: [String: String]) {
@@ -57,7 +57,7 @@ struct AccessRules: Hashable {
         }
     }
 
-    /// A list that goes on under its name with `.2` and so on.
+    /// Reads a list that continues under its name with `.2` and so on.
     private static func list(_ name: String, _ members: [String: String]) -> String {
         var texts = [members[name]].compactMap(\.self)
         var place = 2

@@ -1,8 +1,8 @@
 import Encodings
 
-/// Bars over the period's steps as SVG, without a script or a font from elsewhere.
+/// Bars over the period's steps as SVG, without a script or an external font.
 struct Chart {
-    /// Its title, and what a screen reader says.
+    /// The title, which is also the text for screen readers.
     let title: String
     let steps: [ReportStep]
     let values: [Int]
@@ -24,7 +24,7 @@ struct Chart {
             let height = Double(value) / Double(most) * (Self.base - 10)
             let x = left + Double(index) * pitch
             if value > 0 {
-                // What is there is seen, however small it is beside the rest.
+                // A bar remains visible even if it is tiny compared with the others.
                 let shown = max(height, 1)
                 svg +=
                     "<rect x=\"\(Self.text(x + pitch * 0.1))\" y=\"\(Self.text(Self.base - shown))\" "
@@ -39,13 +39,13 @@ struct Chart {
         return svg + "</svg></figure>\n"
     }
 
-    /// At most six steps, so that their days do not touch each other.
+    /// At most six steps, so that their dates do not overlap.
     private var labelled: [Int] {
         guard steps.count > 6 else { return Array(steps.indices) }
         let stride = (steps.count + 5) / 6
         return Swift.stride(from: stride / 2, to: steps.count, by: stride).map { $0 }
     }
 
-    /// With one digit behind the point, which is finer than a screen.
+    /// One decimal digit, which is finer than a screen.
     private static func text(_ value: Double) -> String { String((value * 10).rounded() / 10) }
 }

@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// Where each figure's records are.
+/// The list of the records that each figure counts.
 struct FiguresSection {
     let figures: [PageWriter.Figure]
     let export: VerifiedExport

@@ -2,10 +2,10 @@ import AuditChain
 import DaemonAPI
 import Encodings
 
-/// What the tokens say of the private keys now, and where that is not what the record says of them.
+/// The HSM tokens' attributes of the private keys, and their differences from the record.
 struct KeyAttributesTable {
     let live: LiveState
-    /// What the record knows of each key, by its publicKeyHash in base64.
+    /// The record's history of each key, by publicKeyHash in base64.
     let histories: [String: KeyHistory]
     let mostRows: Int
 
@@ -39,7 +39,7 @@ struct KeyAttributesTable {
                     "\(warned.count.grouped) of \(described.grouped) private keys in tokens are not as they "
                         + "have to be, or not as the record says.") + "</strong> They stand first.</div>\n")
         }
-        // A token that is away has no warnings.
+        // An HSM token that is away has no warnings.
         let shown = warned + away + rows.filter { $0.attributes.values != nil && $0.warnings.isEmpty }
         page.table(
             [
@@ -87,13 +87,13 @@ struct KeyAttributesTable {
 
     private static func word(_ flag: Bool?) -> String { flag.map { $0 ? "yes" : "no" } ?? "–" }
 
-    /// What falls short by itself, and what differs from the record.
+    /// The key's shortcomings and its differences from the record.
     ///
-    /// - Parameter arrival: how the key came, by the record; nil where the export does not tell.
+    /// - Parameter arrival: the key's arrival by the record; nil if the export does not tell.
     static func warnings(_ attributes: KeyAttributes, _ key: KeySummary, arrival: KeyHistory.Step?) -> [String] {
         guard let values = attributes.values else { return [] }
         var warnings = values.shortcomings
-        // A token that shows no key tells nothing that could differ.
+        // An HSM token that shows no key has no attributes that could differ.
         guard values != KeyAttributes.Values(shortcomings: values.shortcomings) else { return warnings }
         switch arrival {
         case .generated where values.local != true:

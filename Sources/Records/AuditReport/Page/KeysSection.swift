@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// The inventory of keys: what each is, where it came from, and what became of it.
+/// The inventory of keys: each key's properties, origin and life.
 struct KeysSection {
     let builder: ReportBuilder
     let live: LiveState?
@@ -64,7 +64,7 @@ struct KeysSection {
         ]
     }
 
-    /// Of what is stated again and again, the first, and only where it says more than the steps before it.
+    /// Of repeated statements only the first, and only if it says more than the steps before it.
     private static func shown(_ key: KeyHistory) -> [KeyHistory.Event] {
         key.events.filter { event in
             !event.isStatement || key.arrival == nil && event == key.statement
@@ -80,7 +80,7 @@ struct KeysSection {
         ]
     }
 
-    /// By what was done with it, where no daemon was asked.
+    /// The key's use by its operations, for a page without a daemon's answers.
     private func use(of key: AuditDigest) -> String {
         let uses = builder.uses.uses.filter { $0.key.key == key }.values
         if uses.contains(where: { !$0.signed.isEmpty }) { return "identity" }
@@ -135,7 +135,7 @@ struct KeysSection {
             })
     }
 
-    /// Where the record and the daemon do not say the same.
+    /// Writes the differences between the record and the daemon.
     private func writeDifferences(
         _ keys: [KeyHistory], _ summaries: [String: KeySummary], to page: inout PageWriter
     ) {

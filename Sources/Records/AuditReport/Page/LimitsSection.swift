@@ -1,8 +1,8 @@
-/// What an assessor must not take from the page.
+/// The conclusions that the page does not support.
 struct LimitsSection {
     let hasLive: Bool
     let isProved: Bool
-    /// Whether a token's own count was compared.
+    /// True if an HSM token's own count was compared.
     let isReconciled: Bool
 
     func write(to page: inout PageWriter) {

@@ -1,6 +1,6 @@
 import AuditChain
 
-/// HTML as it grows. Text from records and answers is escaped here and nowhere else.
+/// Builds the HTML. It is the only place that escapes text from records and answers.
 struct PageWriter {
     private(set) var html = ""
     /// The figures that the appendix explains, in the order of their numbers.
@@ -8,19 +8,19 @@ struct PageWriter {
 
     struct Figure {
         let references: RecordReferences
-        /// Which records of those in the period these are, in words.
+        /// The records of the period that the figure counts, in words.
         let condition: String
     }
 
-    /// What stands in a table's cell.
+    /// The content of a table's cell.
     enum Cell {
         case text(String)
         case code(String)
-        /// A key's beginning, in one line.
+        /// The beginning of a key, on one line.
         case key(AuditDigest?)
-        /// A node's or caller's name, in one line.
+        /// A node's or caller's name, on one line.
         case name(String)
-        /// To the second, in one line.
+        /// A time to the second, on one line.
         case time(AuditTime?)
         case count(Int)
         case figure(RecordReferences, String)
@@ -41,7 +41,7 @@ struct PageWriter {
             case ">": escaped += "&gt;"
             case "\"": escaped += "&quot;"
             case "'": escaped += "&#39;"
-            // Directions and other invisible characters could show a name as another one.
+            // Direction marks and other invisible characters could make one name look like another.
             case _ where scalar.properties.generalCategory == .format || scalar.properties.generalCategory == .control:
                 escaped += "\u{FFFD}"
             default: escaped.unicodeScalars.append(scalar)
@@ -88,10 +88,10 @@ struct PageWriter {
         html += "</tbody></table>\n"
     }
 
-    /// A table of at most `most` rows, and a note of how many more there are.
+    /// Writes a table of at most `most` rows, and a note with the number of further ones.
     ///
     /// - Parameters:
-    ///   - omitted: those that were counted and not kept.
+    ///   - omitted: the number of items that were counted and not kept.
     ///   - what: the rows' name in the note.
     mutating func table<Row>(
         _ head: [String], _ rows: [Row], most: Int, omitted: Int = 0, _ what: String, in place: String = "the export",
@@ -102,7 +102,7 @@ struct PageWriter {
         if more > 0 { note("\(more.grouped) more \(what) are in \(place).") }
     }
 
-    /// Two columns, the first the name.
+    /// Writes a table of two columns, the first with the names.
     mutating func pairs(_ rows: [(String, Cell)]) {
         html += "<table class=\"pairs\"><tbody>\n"
         for (name, cell) in rows {
@@ -128,7 +128,7 @@ struct PageWriter {
         }
     }
 
-    /// The count, which leads to its records.
+    /// The count, as a link to its records.
     private mutating func figure(_ references: RecordReferences, _ condition: String) -> String {
         guard !references.isEmpty else { return "0" }
         if references.count == 1, let place = references.beginning.first {
@@ -146,6 +146,6 @@ extension AuditTime {
 }
 
 extension AuditDigest {
-    /// Enough to tell keys apart on a page; the whole one is in the inventory.
+    /// Enough to tell keys apart on a page; the inventory has the complete hash.
     var short: String { String(base64.prefix(8)) + "…" }
 }

@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// What people did, with their reasons and their second persons.
+/// The operations of people, with their reasons and second persons.
 struct PeopleSection {
     let builder: ReportBuilder
 
@@ -26,7 +26,7 @@ struct PeopleSection {
         page.requirements(Requirement.ofPeople)
     }
 
-    /// What the rules in force last permit.
+    /// Writes what the rules that were last in force permit.
     private func writeRules(to page: inout PageWriter) {
         page.subheading("Who can do what alone, by the rules last in force")
         let nodes = builder.system.values.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }
@@ -35,7 +35,7 @@ struct PeopleSection {
                 "Access rules are not in these records: their versions did not write configuration_values. What was done alone "
                     + "stands below.")
         }
-        // Hosts of one ledger have the same rules as a rule.
+        // Hosts of one ledger usually have the same rules.
         let groups = Dictionary(grouping: nodes.map { ($0.key, AccessRules($0.value)) }, by: \.1).map { access, nodes in
             (access, nodes.map(\.0.name).sorted().joined(separator: ", "))
         }.sorted { $0.1 < $1.1 }
@@ -61,7 +61,7 @@ struct PeopleSection {
             "The first rule that matches decides. Who is a member of a group the system says, and not the record.")
     }
 
-    /// What needed two, and what one did alone: from what was done, not from what the rules permit.
+    /// Writes which operations had two persons and which one, by the acts themselves and not by the rules.
     private func writeSeparation(to page: inout PageWriter) {
         page.subheading("Who did what, alone or with a second person")
         page.table(
@@ -118,7 +118,7 @@ struct PeopleSection {
         }
     }
 
-    /// A digest's beginning is enough to tell it from others.
+    /// The beginning of a digest, which is enough to tell it from others.
     private static func short(_ what: String) -> String {
         AuditDigest(hex: what) == nil ? what : String(what.prefix(12)) + "…"
     }

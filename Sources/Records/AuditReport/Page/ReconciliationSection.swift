@@ -1,7 +1,7 @@
 import AuditChain
 import Encodings
 
-/// What the tokens themselves counted, beside the record: a part of *Use*.
+/// The HSM tokens' own counts, compared with the record: a part of *Use*.
 struct ReconciliationSection {
     let builder: ReportBuilder
 

@@ -5,7 +5,7 @@ import StrictJSON
 public struct ReportPage {
     let builder: ReportBuilder
     let export: VerifiedExport
-    /// Nil where the report is made from a file alone.
+    /// Nil if the report is made from a file alone.
     let live: LiveState?
     let others: [OtherLedger]
     let madeAt: AuditTime

@@ -1,7 +1,8 @@
-/// A requirement that a part of the page is evidence for, in this project's words, and what of it the page says nothing about.
+/// A requirement for which a part of the page is evidence, in this project's words, and what of it the page leaves
+/// open.
 ///
-/// PCI DSS 4.0.1 (June 2024). 3.6 and 3.7 are about keys that protect stored account data; whether keys that open payment tokens on
-/// their way count as such the assessor decides.
+/// PCI DSS 4.0.1 (June 2024). 3.6 and 3.7 are about keys that protect stored account data; the assessor decides whether
+/// keys that open payment tokens in transit count as such.
 struct Requirement {
     let number: String
     let shows: String
@@ -114,7 +115,7 @@ struct Requirement {
 }
 
 extension PageWriter {
-    /// Beside a part: what it is evidence for.
+    /// Writes the requirements for which a part is evidence.
     mutating func requirements(_ requirements: [Requirement]) {
         raw("<aside><h3>Evidence for</h3>\n")
         table(

@@ -1,6 +1,6 @@
 import AuditChain
 
-/// Every setting that was in force last, node by node (`configuration_values`).
+/// Every setting that was last in force, by node (`configuration_values`).
 struct SettingsSection {
     let builder: ReportBuilder
 

@@ -2,7 +2,7 @@ import AuditChain
 import DaemonAPI
 import Encodings
 
-/// What the system is, and what it was in the period.
+/// The system now, and during the period.
 struct SystemSection {
     let builder: ReportBuilder
     let live: LiveState?

@@ -1,6 +1,6 @@
 public import AuditChain
 
-/// What people did: every administrative act, and who looked at the record.
+/// The operations of people: every administrative act, and every reading of the record.
 public struct AdministrativeActs: Sendable {
     /// One act, done or refused.
     public struct Act: Sendable, Equatable {
@@ -18,17 +18,18 @@ public struct AdministrativeActs: Sendable {
         public let approval: String?
     }
 
-    /// A request for a second person, and what became of it.
+    /// A request for a second person, and its end.
     public struct Approval: Sendable, Equatable {
         public let identifier: String
         public internal(set) var request: Act?
-        /// Those that counted: `approve`, `reject` or `withdraw` with the outcome `ok`, or the daemon's `expire`.
+        /// The decisions that counted: `approve`, `reject` or `withdraw` with the outcome `ok`, or the daemon's
+        /// `expire`.
         public internal(set) var decisions: [Act] = []
 
-        /// The last decision's word; `open` before there is one.
+        /// The last decision, or `open`.
         public var end: String { decisions.last?.what ?? "open" }
 
-        /// Who asked, and who decided what.
+        /// The requester, and each person with the decision.
         public var sentence: String {
             let asked = "asked for by \(request?.by ?? "–")"
             guard let decision = decisions.last else { return asked + ", not decided yet" }
@@ -55,15 +56,15 @@ public struct AdministrativeActs: Sendable {
     }
 
     public private(set) var acts: [Act] = []
-    /// Acts beyond ``mostActs`` are counted and not kept one by one.
+    /// The number of acts beyond ``mostActs``, which are counted and not kept one by one.
     public private(set) var omitted = 0
-    /// By name. Every act counts, whether it is kept in ``acts`` or not.
+    /// The people by name. Every act counts, even if it is not kept in ``acts``.
     public private(set) var people: [String: Person] = [:]
-    /// Of all times, since a request may stand before the period and its decision within.
+    /// The approvals of all times, because a request may precede the period in which it is decided.
     public private(set) var approvals: [String: Approval] = [:]
-    /// Requests of the period beyond ``mostApprovals``, which are counted and not kept.
+    /// The number of requests in the period beyond ``mostApprovals``, which are counted and not kept.
     public private(set) var omittedApprovals = 0
-    /// Who read the record, by caller and event.
+    /// The readings of the record, by caller and event.
     public private(set) var readings: [Reading: RecordReferences] = [:]
 
     public struct Reading: Sendable, Hashable, Comparable {
@@ -91,7 +92,7 @@ public struct AdministrativeActs: Sendable {
         }
         guard Self.administrative.contains(name) else { return }
         let act = Act(entry)
-        // A request that lapsed is recorded by the daemon with the code that its approval would have got.
+        // The daemon records the expiry of a request with the code that the approval would have received.
         let isLapse = name == .approvalDecision && act.what == ApprovalDecision.expire.rawValue && entry.caller == nil
         if entry.outcome == AuditOutcome.ok.text || isLapse, let identifier = act.approval {
             take(act, name, identifier, inPeriod: inPeriod)
@@ -101,7 +102,7 @@ public struct AdministrativeActs: Sendable {
         if acts.count < Self.mostActs { acts.append(act) } else { omitted += 1 }
     }
 
-    /// What a record's approval was; nil for a record without one.
+    /// A sentence on a record's approval; nil for a record without one.
     func sentence(ofApproval identifier: String?) -> String? {
         let missing = omittedApprovals > 0 ? "not in this report" : "not in this export"
         return identifier.map { approvals[$0]?.sentence ?? "request \($0), \(missing)" }
@@ -119,7 +120,7 @@ public struct AdministrativeActs: Sendable {
         people[act.by ?? "the daemon"] = person
     }
 
-    /// Returns true for an act that needs a second person where the rules ask for one.
+    /// Returns true for an act that needs a second person if the rules require one.
     private static func needsTwo(_ name: AuditEvent.Name, _ state: String?) -> Bool {
         switch name {
         case .keyImport, .keyAdopt, .auditKeyChange, .ledgerAcceptRestore, .ledgerAcceptClock: true

@@ -1,13 +1,13 @@
 public import AuditChain
 
-/// What a caller did that it had not done before. It is a hint for a question, and no finding.
+/// Unusual uses of a caller. They are reasons to ask, not evidence.
 public enum CallerAnomaly {
     /// An hour with far more uses than in any hour of the four weeks before it.
     public struct BusyHour: Sendable, Equatable {
         public let caller: String
         public let hour: AuditTime
         public let uses: Int
-        /// The most in one hour of the four weeks before.
+        /// The highest number in one hour of the four weeks before.
         public let most: Int
     }
 
@@ -19,7 +19,7 @@ public enum CallerAnomaly {
     }
 
     static let weeks = 4
-    /// So many times the busiest hour before, and at least so many uses.
+    /// An hour is busy with more than `factor` times the uses of the busiest hour before, and at least `least` uses.
     static let (factor, least) = (3, 20)
 
     static func busyHours(_ uses: KeyUseTally) -> [BusyHour] {
@@ -27,7 +27,7 @@ public enum CallerAnomaly {
         for (caller, hours) in uses.hoursOfCallers.sorted(by: { $0.key < $1.key }) {
             let sorted = hours.sorted { $0.key < $1.key }
             guard let beginning = sorted.first?.key else { continue }
-            // The window's counts with the largest first, which only a larger one or its age takes from there.
+            // The counts in the window that no later count exceeds, the largest first.
             var window: [(hour: Int, uses: Int)] = []
             let span = weeks * 7 * 24
             for (hour, count) in sorted {
@@ -45,7 +45,7 @@ public enum CallerAnomaly {
         return found
     }
 
-    /// Uses at a time of the day at which there were none on any day of the four weeks before.
+    /// Uses at an hour of the day without any use on the days of the four weeks before.
     public struct UnusualHour: Sendable, Equatable {
         public let caller: String
         public let hour: AuditTime

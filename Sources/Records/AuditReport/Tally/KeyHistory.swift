@@ -1,6 +1,6 @@
 public import AuditChain
 
-/// What the record says of one key's life, in the order of time.
+/// The history of one key by the record, in the order of time.
 public struct KeyHistory: Sendable, Equatable {
     public enum Step: Sendable, Equatable {
         case generated
@@ -10,16 +10,16 @@ public struct KeyHistory: Sendable, Equatable {
         case certificate
         case state(String)
         case objectsDestroyed
-        /// No step, but the state that it had: said when the records that brought it there left the ledger for an archive.
+        /// No step: the state that the key had when the records that led to it were archived.
         case stated(String)
     }
 
-    /// One step that was taken, not one that was refused.
+    /// A step that was taken, not one that was refused.
     public struct Event: Sendable, Equatable {
         public let step: Step
         public let time: AuditTime
         public let place: RecordPlace
-        /// Who asked; nil where the daemon acted.
+        /// The requester; nil if the daemon acted.
         public let by: String?
         public let approval: String?
         public let reason: String?
@@ -28,19 +28,20 @@ public struct KeyHistory: Sendable, Equatable {
     public let key: AuditDigest
     public internal(set) var merchant: String?
     public internal(set) var events: [Event] = []
-    /// Signing requests and certificates beyond ``mostEvents``, which are counted and not kept. All other steps are kept.
+    /// The number of certificate requests and certificates beyond ``mostEvents``, which are counted and not kept. All
+    /// other steps are kept.
     public internal(set) var omitted = 0
 
     static let mostEvents = 200
 
     init(key: AuditDigest) { self.key = key }
 
-    /// How it came into the ledger.
+    /// The step by which it came into the ledger.
     public var arrival: Event? {
         events.first { [.generated, .imported, .adopted].contains($0.step) }
     }
 
-    /// From when it served: with its certificate, or with its adoption. Nil where that was before the export's records.
+    /// The step from which it served: its certificate or its adoption. Nil if that came before the export's records.
     public var activation: Event? {
         let isGenerated =
             if let arrival { arrival.step == .generated } else { statement?.step == .stated("pre-activation") }
@@ -51,17 +52,18 @@ public struct KeyHistory: Sendable, Equatable {
 
     public func first(_ state: String) -> Event? { events.first { $0.step == .state(state) } }
 
-    /// The first that is stated of it; nil where all its records may be here.
+    /// The first stated state; nil if the export may have all records of the key.
     public var statement: Event? {
         events.first(where: \.isStatement)
     }
 
-    /// From when its releases are late ones: its first deactivation, or the first statement that it was deactivated before.
+    /// The step from which its releases are late: its first deactivation, or the first statement that it was
+    /// deactivated before.
     public var superseded: Event? {
         events.first { $0.step == .state("deactivated") || $0.step == .stated("deactivated") }
     }
 
-    /// Its state by the record alone.
+    /// The state by the record alone.
     public var state: String {
         let said = events.reversed().lazy.compactMap { event in
             switch event.step {
@@ -78,18 +80,18 @@ public struct KeyHistory: Sendable, Equatable {
             omitted += 1
             return
         }
-        // Nodes are read one after the other, and their records belong between each other by time.
+        // Nodes are read one after the other; their records are merged by time.
         let place = events.lastIndex { $0.time <= event.time }.map { $0 + 1 } ?? 0
         events.insert(event, at: place)
         if event.isStatement { leaveOutStatements() }
     }
 
-    /// Returns true for a step that decides nothing: a signing request, or a certificate after the first one.
+    /// Returns true for a step that changes nothing: a certificate request, or a certificate after the first one.
     private func isMinor(_ event: Event) -> Bool {
         event.step == .requestMade || event.step == .certificate && events.contains { $0.step == .certificate }
     }
 
-    /// A state is stated with each archive: of all statements, those that anything goes by.
+    /// Removes the statements that no figure depends on. Each archive states the states again.
     private mutating func leaveOutStatements() {
         let (first, last) = (statement, events.last(where: \.isStatement))
         let deactivated = events.first { $0.step == .stated("deactivated") }
@@ -102,7 +104,7 @@ extension KeyHistory.Event {
         if case .stated = step { true } else { false }
     }
 
-    /// Nil for a record that is no step of a key's life, or of one that was refused.
+    /// Nil if the record is no step of a key's history, or if the step was refused.
     init?(_ entry: AuditEntry) {
         guard entry.outcome == AuditOutcome.ok.text, entry.publicKeyHash != nil else { return nil }
         switch AuditEvent.Name(rawValue: entry.event) {
@@ -124,7 +126,7 @@ extension KeyHistory.Event {
         reason = entry.details["reason"]?.stringValue
     }
 
-    /// What a `key_states` record says of one key.
+    /// The state that a `key_states` record gives for one key.
     init(_ entry: AuditEntry, states state: AuditKeyState) {
         step = .stated(state.rawValue)
         time = entry.time

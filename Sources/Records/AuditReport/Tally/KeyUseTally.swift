@@ -1,8 +1,8 @@
 public import AuditChain
 
-/// What was done with the keys, by whom and when. Requests for payment data and signatures for merchant sessions.
+/// The uses of the keys, by caller and time: requests for payment data and signatures for merchant sessions.
 public struct KeyUseTally: Sendable {
-    /// A key and a caller; a key that is not known, and a caller that no rule matched, are nil.
+    /// A key and a caller; nil for an unknown key, and for a caller that no rule matched.
     public struct Pair: Sendable, Hashable {
         public let key: AuditDigest?
         public let caller: String?
@@ -13,9 +13,9 @@ public struct KeyUseTally: Sendable {
         public var released = RecordReferences()
         public var repeated = RecordReferences()
         public var signed = RecordReferences()
-        /// By their code.
+        /// The refusals by code.
         public var refused: [String: RecordReferences] = [:]
-        /// Of what was released or repeated: by a key that was deactivated then.
+        /// The releases and repeats with a key that had been deactivated before.
         public var afterSuperseded = RecordReferences()
         public var firstUse: AuditTime?
         public var lastUse: AuditTime?
@@ -24,20 +24,20 @@ public struct KeyUseTally: Sendable {
     }
 
     public private(set) var uses: [Pair: Use] = [:]
-    /// Refusals that records of `refusals` count in summary: by their code.
+    /// The refusals that records of `refusals` count in summary, by code.
     public private(set) var floods: [String: Int] = [:]
-    /// Released, repeated and signed on each day since 1970, by key, and by caller.
+    /// The releases, repeats and signatures on each day since 1970, by key and by caller.
     private(set) var daysOfKeys: [AuditDigest: [Int: Int]] = [:]
     private(set) var daysOfCallers: [String: [Int: Int]] = [:]
     private(set) var daysOfRefusals: [Int: Int] = [:]
-    /// In each hour since 1970, by caller: for the habit.
+    /// The same in each hour since 1970, by caller, for ``CallerAnomaly``.
     private(set) var hoursOfCallers: [String: [Int: Int]] = [:]
-    /// Pairs beyond ``mostPairs`` are counted under a pair without a key and a caller.
+    /// True if there are pairs beyond ``mostPairs``, which are counted under a pair without a key and a caller.
     public private(set) var isCut = false
 
     static let mostPairs = 20_000
     static let mostCharted = 2_000
-    /// Uses by a caller beyond ``mostCharted``, or of a key beyond it, of which neither days nor hours are kept.
+    /// The number of uses by a caller or of a key beyond ``mostCharted``, whose days and hours are not kept.
     public private(set) var notCharted = 0
 
     mutating func take(_ entry: AuditEntry, superseded: AuditTime?) {

@@ -1,12 +1,12 @@
 public import AuditChain
 
-/// What the record says of the hosts: which versions ran, with which configuration, and what happened to ledger and clock.
+/// The history of the hosts by the record: versions, configurations, and what happened to ledger and clock.
 public struct SystemHistory: Sendable {
     public struct Moment: Sendable, Equatable {
         public let time: AuditTime
         public let place: RecordPlace
         public let text: String
-        /// Who did it; nil where the daemon did.
+        /// The person who did it; nil for the daemon.
         public let by: String?
         public let approval: String?
     }
@@ -19,15 +19,15 @@ public struct SystemHistory: Sendable {
         public internal(set) var inPeriod = 0
         public internal(set) var starts = RecordReferences()
         public internal(set) var stops = RecordReferences()
-        /// Starts that do not follow a stop: the process ended without one.
+        /// Starts that follow no stop: the process had ended without one.
         public internal(set) var startsWithoutStop = RecordReferences()
         /// Each version's first start.
         public internal(set) var versions: [Moment] = []
-        /// Each load of another file than before, as its SHA-256.
+        /// Each load of a changed file, as the file's SHA-256.
         public internal(set) var configurations: [Moment] = []
-        /// Versions and loads beyond ``mostMoments``, which are counted and not kept.
+        /// The number of versions and loads beyond ``mostMoments``, which are counted and not kept.
         public internal(set) var omitted = 0
-        /// Records whose time is more than a second before the record before them.
+        /// Records whose time is more than a second before that of the previous record.
         public internal(set) var stepsBack = RecordReferences()
         fileprivate var previous: AuditTime?
         fileprivate var hasStopped = true
@@ -35,7 +35,7 @@ public struct SystemHistory: Sendable {
         fileprivate var incoming: [String: String] = [:]
     }
 
-    /// One setting of one node that came, went or changed.
+    /// A setting of one node that was added, removed or changed.
     public struct ConfigurationChange: Sendable, Equatable {
         public let node: AuditNode
         public let time: AuditTime
@@ -51,7 +51,7 @@ public struct SystemHistory: Sendable {
     public private(set) var acceptedClocks: [Moment] = []
     /// Keys that sign checkpoints, taken into service in the period.
     public private(set) var auditKeyChanges: [Moment] = []
-    /// Beginnings of records that were archived, in the period.
+    /// Archives that were made in the period.
     public private(set) var archives: [Moment] = []
     public private(set) var omittedArchives = 0
     public private(set) var dropped = RecordReferences()
@@ -59,7 +59,7 @@ public struct SystemHistory: Sendable {
     public private(set) var prunedCount = 0
     public private(set) var changes: [ConfigurationChange] = []
     public private(set) var omittedChanges = 0
-    /// What was in force last, by node.
+    /// The settings that were last in force, by node.
     public var values: [AuditNode: [String: String]] { nodes.mapValues(\.values) }
 
     private static let (mostMoments, mostChanges) = (500, 5_000)
@@ -122,7 +122,7 @@ public struct SystemHistory: Sendable {
 
     // MARK: Configuration
 
-    /// A load is recorded in parts; what has changed is known with the last of them.
+    /// Takes one part of a load's values. The changes are known with the last part.
     private mutating func take(values entry: AuditEntry, of node: inout Node, inPeriod: Bool) {
         if entry.details["part"]?.numberValue?.int == 1 { node.incoming = [:] }
         for member in entry.details["values"]?.objectValue?.members ?? [] where node.incoming.count < 10_000 {
@@ -147,7 +147,7 @@ public struct SystemHistory: Sendable {
         node.incoming = [:]
     }
 
-    /// Keeps a text that differs from the last one that is kept.
+    /// Keeps a text if it differs from the last one that is kept.
     private static func note(_ text: String, _ entry: AuditEntry, in moments: inout [Moment], _ omitted: inout Int) {
         guard moments.last?.text != text else { return }
         guard moments.count < mostMoments else {

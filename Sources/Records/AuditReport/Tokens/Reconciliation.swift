@@ -1,20 +1,21 @@
 public import AuditChain
 
-/// What tokens say of their keys' uses, beside what the record says of them.
+/// The HSM tokens' counts of their keys' uses, compared with the record.
 ///
-/// Of each record it is known whether its key was used in a token for certain, or perhaps: a call that ended without an answer may
-/// have been carried out. So the record gives a least and a most. What a token counts beyond the most passed this program by.
+/// Each record says whether an HSM token used the key for certain, or perhaps: a call that ended without an answer may
+/// have been carried out. So the record gives a least and a most. Uses beyond the most did not pass through this
+/// program.
 public struct Reconciliation: Sendable {
-    /// Of one key.
+    /// The least and the most uses of one key.
     public struct Uses: Sendable, Equatable {
         public var least = 0
         public var most = 0
     }
 
     public let logs: [TokenUseLog]
-    /// Of each log, by key, what the record has for it.
+    /// For each log, by key, the uses that the record explains.
     public private(set) var recorded: [[AuditDigest: Uses]]
-    /// The same of days, the most.
+    /// The same for each day, the most.
     private(set) var days: [[AuditDigest: [Int: Int]]]
 
     init(_ logs: [TokenUseLog]) {
@@ -23,14 +24,14 @@ public struct Reconciliation: Sendable {
         days = recorded.map { _ in [:] }
     }
 
-    /// A key whose numbers differ, or not.
+    /// A key with both numbers, which may be equal.
     public struct Comparison: Sendable, Equatable {
         public let key: AuditDigest
         public let counted: Int
         public let recorded: Uses
-        /// Uses that no record can have caused.
+        /// The uses that no record can have caused.
         public var unexplained: Int { max(0, counted - recorded.most) }
-        /// Uses that the token did not count.
+        /// The recorded uses that the HSM token did not count.
         public var missing: Int { max(0, recorded.least - counted) }
     }
 
@@ -44,7 +45,7 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    /// Of all logs together.
+    /// The sum over all logs.
     public var unexplained: Int {
         logs.indices.reduce(0) { $0 + comparisons(of: $1).reduce(0) { $0 + $1.unexplained } }
     }
@@ -59,7 +60,8 @@ public struct Reconciliation: Sendable {
         add(key, least, most, node: entry.node, token: entry.hsmToken, at: entry.time)
     }
 
-    /// A checkpoint is a signature with the audit key, whose keyId is the hash of its public key like any other's.
+    /// Counts a checkpoint: it is a signature with the audit key, whose keyId is a hash of the public key like any
+    /// publicKeyHash.
     mutating func take(_ checkpoint: Checkpoint) {
         add(checkpoint.keyId, 1, 1, node: checkpoint.node, token: nil, at: checkpoint.time)
     }
@@ -75,17 +77,17 @@ public struct Reconciliation: Sendable {
         }
     }
 
-    /// Nil for what uses no key in a token.
+    /// Nil for a record that uses no key in an HSM token.
     private static func uses(of entry: AuditEntry) -> (least: Int, most: Int)? {
         let isDone = entry.outcome == AuditOutcome.ok.text
         switch AuditEvent.Name(rawValue: entry.event) {
         case .decrypt, .tlsSignature:
-            // The record names the token once that has answered.
+            // The record names the HSM token once it has answered.
             if entry.hsmToken != nil { return (1, 1) }
             return entry.leavesUseOpen ? (0, 1) : nil
-        // The record names the token before that is asked: without one a refusal used none.
+        // The record names the HSM token before it is asked: a refusal without a name used none.
         case .csrCreate where isDone || entry.hsmToken != nil: return (isDone ? 1 : 0, 1)
-        // The worker has the token use it twice with a peer of its own, and compares.
+        // The worker has the HSM token use the key twice with a peer of its own, and compares.
         case .keyGenerate where isDone || entry.hsmToken != nil, .keyImport where isDone || entry.hsmToken != nil,
             .keyAdopt where isDone:
             return (0, 2)

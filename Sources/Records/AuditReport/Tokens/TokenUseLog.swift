@@ -1,18 +1,19 @@
 public import AuditChain
 import StrictJSON
 
-/// How often a token says that its keys were used: what a small command printed of the token's own counter or log.
+/// An HSM token's own count of its keys' uses, as a small command printed it from a counter or log.
 ///
-/// JSON lines, each an object with just these members, in any order; *Assessing* explains them:
+/// JSON lines, each an object with exactly these members, in any order; *Assessing* explains them:
 ///
 ///     {"format":"paytokend-token-uses","version":1,"kind":"log","since":"2025-11-01T00:00:00Z","until":"2026-11-01T00:00:00Z",
 ///      "node":"backend-1","token":"primary","serial":"495adced91b068a0"}
 ///     {"time":"2026-01-31T12:00:00Z","publicKeyHash":"…44 characters of Base64…","operation":"derive"}
 ///     {"end":1}
 ///
-/// `node`, `token` and `serial` may be missing. With `"kind":"counter"` the lines between are `{"publicKeyHash":…,"uses":123}`: how often
-/// each key was used from `since` on and before `until`. The last line says how many there were between, so that an output
-/// that was cut off is found. Memory grows with the keys and the days, both of them bounded, and not with the lines.
+/// `node`, `token` and `serial` may be missing. With `"kind":"counter"` the lines between are
+/// `{"publicKeyHash":…,"uses":123}`: each key's uses from `since` on and before `until`. The last line says how many
+/// lines are between, so that an output that was cut off is found. Memory grows with the keys and the days, both of
+/// them bounded, and not with the lines.
 public struct TokenUseLog: Sendable, Equatable {
     public enum Kind: String, Sendable {
         case log
@@ -20,16 +21,16 @@ public struct TokenUseLog: Sendable, Equatable {
     }
 
     public let kind: Kind
-    /// Whose uses these are: the node's, or all nodes' that use the token.
+    /// The node whose uses these are; nil for all nodes that use the HSM token.
     public let node: AuditNode?
-    /// As records name it; nil: whichever.
+    /// The HSM token's name in records; nil for any.
     public let token: String?
-    /// The token's CK_TOKEN_INFO.serialNumber.
+    /// The HSM token's CK_TOKEN_INFO.serialNumber.
     public let serial: String?
-    /// It is whole from `since` on and before `until`.
+    /// The beginning of the time for which it is complete; the end is `until`, exclusive.
     public let since: AuditTime
     public let until: AuditTime
-    /// By key, and of a log by day since 1970.
+    /// The uses by key, and for a log by day since 1970.
     public private(set) var uses: [AuditDigest: Int] = [:]
     public private(set) var days: [AuditDigest: [Int: Int]] = [:]
     private var lines = 0
@@ -103,15 +104,16 @@ public struct TokenUseLog: Sendable, Equatable {
         }
     }
 
-    /// - Throws: `unended` where the last line is missing: the output was cut off.
+    /// - Throws: `unended` if the last line is missing: the output was cut off.
     public func finish() throws(TokenUseLogError) {
         guard isEnded else { throw .unended }
     }
 
-    /// Returns true if it has the uses of a record; nil if not, and false if the record's time is so near to `since` or `until` that
-    /// the token's clock may have it on the other side.
+    /// Returns true if the log covers a record's uses, and nil if it does not. Returns false if the record's time is so
+    /// near to `since` or `until` that the HSM token's clock may place the use on the other side.
     ///
-    /// - Parameter names: the record's tokens. An import into several names them with commas between; no token's name has one.
+    /// - Parameter names: the record's HSM tokens. An import into several names them with commas between; no HSM
+    ///   token's name contains a comma.
     func covers(node: AuditNode, token names: String?, at time: AuditTime) -> Bool? {
         guard self.node == nil || self.node == node else { return nil }
         if let token, let names, !names.split(separator: ",").contains(token[...]) { return nil }
@@ -120,10 +122,10 @@ public struct TokenUseLog: Sendable, Equatable {
         return time >= since + Self.margin && time < until - Self.margin
     }
 
-    /// A record's time is when its request began, or thereabouts; in milliseconds.
+    /// Milliseconds. A record's time is approximately that of the request's beginning.
     static let margin: Int64 = 10_000
 
-    /// Whether both could have the same use.
+    /// Returns true if both logs could contain the same use.
     public func overlaps(_ other: TokenUseLog) -> Bool {
         (node == nil || other.node == nil || node == other.node)
             && (token == nil || other.token == nil || token == other.token)
@@ -146,7 +148,7 @@ public struct TokenUseLog: Sendable, Equatable {
     }
 }
 
-/// Why what a command printed of a token's uses is not believed.
+/// The reason why a log of an HSM token's uses is refused.
 public enum TokenUseLogError: Error, Sendable, Equatable, CustomStringConvertible {
     case format
     case notJSON(line: Int)
