@@ -2,17 +2,17 @@ package import DaemonAPI
 import Encodings
 package import SecretMemory
 
-/// How a command ends when it does not succeed: what standard error gets, and the exit status.
+/// The end of a command that does not succeed: the text for standard error, and the exit status.
 package struct CommandFailure: CommandEnding, Equatable {
     package let status: ExitStatus
-    /// Nothing where the output has said it all.
+    /// Nil if the output has said everything.
     package let message: String?
     /// Further lines below the message.
     package let more: [String]
 
     package var failure: CommandFailure { self }
 
-    /// - Parameter hint: the commands that help, shown below all else.
+    /// - Parameter hint: the commands that help, shown last.
     package init(_ status: ExitStatus, _ message: String?, more: [String] = [], hint: String? = nil) {
         self.status = status
         self.message = message
@@ -21,7 +21,7 @@ package struct CommandFailure: CommandEnding, Equatable {
 
     /// `code: message (details)`, as the daemon gave them, and the commands that help.
     ///
-    /// - Parameter target: the request's.
+    /// - Parameter target: the target of the request.
     package init(refusal: RefusalAnswer, httpStatus: Int, to target: String) {
         let details = refusal.details.map { " (\($0))" } ?? ""
         self.init(
@@ -31,7 +31,7 @@ package struct CommandFailure: CommandEnding, Equatable {
 
     /// A change that waits for a second person.
     ///
-    /// - Parameter note: what else the person who asked should know.
+    /// - Parameter note: further information for the requester.
     package init(_ pending: PendingAnswer, note: String? = nil) {
         self.init(
             .tryAgainLater,
@@ -39,13 +39,13 @@ package struct CommandFailure: CommandEnding, Equatable {
                 + pending.approval, more: note.map { [$0] } ?? [])
     }
 
-    /// - Parameter program: whose socket it is.
+    /// - Parameter program: the program that owns the socket.
     package init(_ error: UnixSocketClientError, of program: String) {
         self.init(error.exitStatus, error.sentence(of: program))
     }
 }
 
-/// An error that says how the command ends, where no command catches it.
+/// An error that determines how the command ends, if no command catches it.
 package protocol CommandEnding: Error {
     var failure: CommandFailure { get }
 }

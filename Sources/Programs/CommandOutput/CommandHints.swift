@@ -1,8 +1,8 @@
-/// The commands that help after a refusal. The daemon and the gateway say what is wrong, and what helps in words of their
-/// APIs; which command line does that is known here alone.
+/// The commands that help after a refusal. The daemon and the gateway say what is wrong in the words of their APIs;
+/// only this table knows which command line helps.
 package enum CommandHints {
-    /// The first row that fits counts: the code, what the request's path or the reason's component begins with, the details where
-    /// they matter, and the commands.
+    /// The first matching row counts: the code, the beginning of the request's path or of the reason's component, the
+    /// details if they matter, and the commands.
     private static let rows: [(code: String, place: String, details: String?, commands: String)] = [
         ("key_not_found", "/v1/rotations", nil, "paytokenctl key list, paytokenctl help key generate"),
         ("key_not_found", "/v1/", nil, "paytokenctl key list"),
@@ -23,7 +23,7 @@ package enum CommandHints {
     ]
 
     /// - Parameter place: the request's path, or the component of a reason.
-    /// - Returns: nil where no command helps.
+    /// - Returns: nil if no command helps.
     package static func commands(after code: String, details: String? = nil, at place: String) -> String? {
         rows.first { row in
             row.code == code && place.hasPrefix(row.place) && (row.details == nil || row.details == details)

@@ -2,12 +2,12 @@ package import DaemonAPI
 import Encodings
 import Foundation
 
-/// Which socket a command uses: one of the daemon's two, or the gateway's for administration.
+/// The socket that a command uses: one of the daemon's two, or the gateway's for administration.
 package struct DaemonSocket: Sendable {
-    /// Nil: the environment does not say.
+    /// Nil if no environment variable names the socket.
     let variable: String?
     package let defaultPath: String
-    /// Whose it is.
+    /// The program that owns the socket.
     package let program: String
 
     package static let payments = DaemonSocket(
@@ -17,8 +17,8 @@ package struct DaemonSocket: Sendable {
     package static let gatewayAdmin = DaemonSocket(
         variable: nil, defaultPath: "/run/paytoken-gateway/admin.sock", program: "paytoken-gateway")
 
-    /// The option, then the environment, then the default. An empty variable counts as none, as the shell's
-    /// `VARIABLE= command` means it.
+    /// The option, then the environment, then the default. An empty variable counts as unset, as in the shell's
+    /// `VARIABLE= command`.
     package func path(option: String?, environment: [String: String]) -> String {
         if let option { return option }
         if let variable, let path = environment[variable], !path.isEmpty { return path }
@@ -26,7 +26,7 @@ package struct DaemonSocket: Sendable {
     }
 }
 
-/// Asks the daemon, and turns every way of not getting an answer into what the command ends with.
+/// Sends requests to the daemon, and turns every way of not getting an answer into a ``CommandFailure``.
 package struct DaemonConnection: Sendable {
     package var client: UnixSocketClient
     private let program: String
@@ -48,11 +48,11 @@ package struct DaemonConnection: Sendable {
         throw failure(answer.refusal, answer.status, to: request.target)
     }
 
-    /// Asks for what may be long, or have no end.
+    /// Sends a request whose answer may be long or endless.
     ///
     /// - Parameters:
-    ///   - deadline: how long the daemon may take to begin its answer.
-    ///   - idle: how long it may then be silent; nil for ever.
+    ///   - deadline: the time within which the daemon must begin its answer.
+    ///   - idle: the longest silence after that; nil for no limit.
     package func stream(
         _ request: ClientRequest, deadline: Duration = .seconds(30), idle: Duration? = .seconds(60)
     ) async throws -> StreamedAnswer {
@@ -66,7 +66,7 @@ package struct DaemonConnection: Sendable {
         throw failure(answer.refusal, answer.status, to: request.target)
     }
 
-    /// - Parameter note: what else the person who asked should know, when it waits for a second person.
+    /// - Parameter note: further information for the requester, if the change waits for a second person.
     package func send<Answer: Decodable>(
         _ request: ClientRequest, for type: Answer.Type, whenPending note: (PendingAnswer) -> String? = { _ in nil }
     ) async throws -> (answer: Answer, bytes: [UInt8]) {
@@ -95,7 +95,7 @@ package struct DaemonConnection: Sendable {
         refusal.map { CommandFailure(refusal: $0, httpStatus: status, to: target) } ?? notOurs(status)
     }
 
-    /// For an answer that is not understood.
+    /// The failure for an answer that this program does not understand.
     package func notOurs(_ status: Int) -> CommandFailure {
         CommandFailure(
             .unreachable,
@@ -105,7 +105,7 @@ package struct DaemonConnection: Sendable {
 }
 
 extension StreamedAnswer {
-    /// Takes the body piece by piece, as fast as `take` takes them, until it is whole or `take` wants no more.
+    /// Gives the body to `take` piece by piece, at its speed, until the body ends or `take` returns false.
     package func forEachPiece(
         _ take: (_ piece: [UInt8]) throws -> Bool
     ) async throws {
@@ -124,7 +124,7 @@ extension StreamedAnswer {
 
 /// A request's query, RFC 3986 §3.4.
 package enum QueryText {
-    /// `?name=value&…`, or nothing when there is none.
+    /// `?name=value&…`, or an empty string without members.
     package static func of(_ members: [(name: String, value: String)]) -> String {
         let text = members.map { "\($0.name)=\(PercentEncoding.encoded($0.value))" }.joined(separator: "&")
         return text.isEmpty ? "" : "?" + text

@@ -2,9 +2,9 @@ import ArgumentParser
 package import PostgreSQLClient
 
 extension PostgreSQLURL {
-    /// Reads a URL that is an argument. What is wrong is said without the URL, which may hold a password.
+    /// Reads a URL that is an argument. Messages do not repeat the URL, which may contain a password.
     ///
-    /// - Parameter options: how to give a password instead.
+    /// - Parameter options: the other ways to give a password.
     package init(argument: String, insteadOfPassword options: String) throws {
         do {
             try self.init(argument)

@@ -1,4 +1,4 @@
-/// The columns that text takes in a terminal, as wcwidth(3) counts them.
+/// The number of a terminal's columns that a text takes, as wcwidth(3) counts them.
 enum DisplayWidth {
     static func of(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + of($1) } }
 
@@ -15,7 +15,7 @@ enum DisplayWidth {
         return isWide(scalar) ? 2 : 1
     }
 
-    /// True of East Asian Width W and F (UAX #11), whole blocks at a time.
+    /// Returns true for East Asian Width W and F (UAX #11), whole blocks at a time.
     private static func isWide(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x1100...0x115F, 0x2329...0x232A, 0x2E80...0x303E, 0x3040...0xA4CF, 0xA960...0xA97F, 0xAC00...0xD7A3,

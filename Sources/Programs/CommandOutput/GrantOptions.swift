@@ -1,6 +1,6 @@
 package import ArgumentParser
 
-/// The role as which a program logs in to its database, and what the database's owner gives it.
+/// The role with which a program logs in to its database, and the rights that the database's owner gives it.
 package struct GrantOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The program's role, which exists; it gets the least it needs.", valueName: "role"))
     package var grant: String?
@@ -19,13 +19,13 @@ package struct GrantOptions: ParsableArguments {
         }
         guard let connections else { return }
         guard grant != nil else { throw ValidationError("--connections is for the role that --grant names.") }
-        // The most that max_connections takes.
+        // The largest value of max_connections.
         guard (1...262_143).contains(connections) else {
             throw ValidationError("--connections must be from 1 to 262143.")
         }
     }
 
-    /// The role's rights, for a table; nil where no role is named.
+    /// The role's rights, for a table; nil if no role is named.
     package var description: String? {
         grant.map { role in connections.map { "\(role), with at most \($0) connections" } ?? role }
     }

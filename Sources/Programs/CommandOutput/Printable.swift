@@ -1,5 +1,5 @@
-/// Text from elsewhere, made safe for a terminal: what would move the cursor, change colours, hide or reorder text is
-/// written as its code point.
+/// Foreign text made safe for a terminal: characters that would move the cursor, change colours, hide or reorder text
+/// are written as their code points.
 package enum Printable {
     package static func text(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isUnprintable) else { return text }
@@ -16,7 +16,7 @@ package enum Printable {
 
     private static func isUnprintable(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
-        // Format covers the marks that turn the direction of writing round.
+        // Format characters include those that reverse the writing direction.
         case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: true
         default: false
         }

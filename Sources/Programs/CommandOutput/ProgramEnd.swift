@@ -15,8 +15,8 @@ extension AsyncParsableCommand {
 
     /// Parses the process's arguments and runs the command that they name.
     ///
-    /// A wait opens descriptors, and where standard output is closed one of them would get its number: so this runs where its
-    /// caller does, and only a shell's completions wait while they are parsed.
+    /// A wait opens descriptors, and if standard output is closed one of them would get its number. So this runs on the
+    /// caller's actor, and only a shell's completions wait while they are parsed.
     nonisolated(nonsending) package static func runCommand() async throws {
         let isCompletion = CommandLine.arguments.dropFirst().first == "---completion"
         var command = isCompletion ? try await asyncParseAsRoot() : try parseAsRoot()
@@ -29,11 +29,11 @@ extension AsyncParsableCommand {
 }
 
 extension ParsableCommand {
-    /// Ends the process: with the failure that the error stands for, or with what ArgumentParser says, which is help, version,
-    /// wrong usage or an exit status. Any other error is a defect.
+    /// Ends the process with the failure that the error represents, or with ArgumentParser's text, which is help,
+    /// version, wrong usage or an exit status. Any other error is a defect.
     ///
-    /// A word that is no command is named, with the command that was probably meant. A text that cannot be written to
-    /// standard output is a failure, for which ArgumentParser's own `exit(withError:)` ends with 0.
+    /// An unknown command is named, with the command that was probably meant. A text that cannot be written to standard
+    /// output is a failure; ArgumentParser's own `exit(withError:)` would end with 0.
     package static func endProcess(_ error: any Error) -> Never {
         if let ending = error as? any CommandEnding { end(ending.failure) }
         let code = exitCode(for: error)
@@ -65,16 +65,16 @@ extension ParsableCommand {
     }
 }
 
-/// The first word of a command line that should be a command and is none.
+/// The first word of a command line that is in a command's place and is none.
 enum UnknownCommand {
-    /// Says which word it is, and which command was probably meant; nil where all words are commands.
+    /// A sentence that names the word and the command that was probably meant; nil if all words are commands.
     ///
     /// - Parameter arguments: without the program's name; `help` may come first.
     static func message(_ arguments: [String], root: any ParsableCommand.Type) -> String? {
         var path = name(root)
         var subcommands = root.configuration.subcommands
         for word in arguments.first == "help" ? arguments.dropFirst() : arguments[...] {
-            // The value of an option may follow it, and arguments follow the last command.
+            // An option's value may follow it, and arguments follow the last command.
             guard !word.hasPrefix("-"), !subcommands.isEmpty else { return nil }
             guard let next = subcommands.first(where: { name($0) == word }) else {
                 let names = subcommands.filter { $0.configuration.shouldDisplay }.map { name($0) }

@@ -11,7 +11,7 @@ package struct OutputOptions: ParsableArguments {
 
     package init() {}
 
-    /// Shows a result: for programs the daemon's own bytes, for people the text.
+    /// Shows a result: the daemon's bytes for programs, the text for people.
     package func show(_ json: [UInt8], _ text: @autoclosure () -> String) throws {
         switch output {
         case .json: try Console.output(json: json)
@@ -20,7 +20,7 @@ package struct OutputOptions: ParsableArguments {
     }
 }
 
-/// `--reason`, of every command whose reason is recorded.
+/// `--reason`, for every command whose reason is recorded.
 package struct ReasonOption: ParsableArguments {
     package static var help: ArgumentHelp {
         ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text")
@@ -40,7 +40,7 @@ package struct ReasonOption: ParsableArguments {
     }
 }
 
-/// `--wide`, of every list.
+/// `--wide`, for every list.
 package struct WideOption: ParsableArguments {
     @Flag(
         name: .customLong("wide"),

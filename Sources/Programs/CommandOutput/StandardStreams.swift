@@ -1,34 +1,35 @@
 package import DaemonAPI
 import Glibc
 
-/// Standard output, for results alone, and standard error, for all else. No colours: a terminal gets what a file gets.
+/// Standard output, for results alone, and standard error, for everything else. No colours: a terminal gets the same as
+/// a file.
 package enum Console {
-    /// Writes a result. A reader that has gone (`| head`) is no failure.
+    /// Writes a result. A reader that closed the pipe (`| head`) is no failure.
     package static func output(_ text: String) throws(CommandFailure) { _ = try write(Array(text.utf8)) }
 
-    /// Writes a list: in a terminal as wide as that is, else, or when all is wanted, in full.
+    /// Writes a list: fitted to the width of a terminal; in full elsewhere, or on request.
     package static func output(_ table: Table, _ width: WideOption) throws(CommandFailure) {
         let (text, remark) = table.shown(isWide: width.isWide)
         try output(text)
         if let remark { error(remark) }
     }
 
-    /// Writes a document that another program reads, with a newline at its end.
+    /// Writes a document for another program, with a newline at its end.
     package static func output(json bytes: [UInt8]) throws(CommandFailure) {
         _ = try write(bytes.last == UInt8(ascii: "\n") ? bytes : bytes + [UInt8(ascii: "\n")])
     }
 
-    /// Writes a part of a result that comes bit by bit. When the reader has gone, the command ends here, and well.
+    /// Writes a part of a long result. If the reader closed the pipe, the command ends here, successfully.
     package static func output(part bytes: [UInt8]) throws(CommandFailure) {
         guard try write(bytes) else { throw CommandFailure(.done, nil) }
     }
 
-    /// Writes a line to standard error; what would move a terminal's cursor is shown as its code point.
+    /// Writes a line to standard error; characters that would move a terminal's cursor are shown as their code points.
     package static func error(_ line: String) {
         try? Descriptor.write(Array((Printable.text(line) + "\n").utf8), to: STDERR_FILENO)
     }
 
-    /// - Returns: false when the reader has gone.
+    /// - Returns: false if the reader closed the pipe.
     private static func write(_ bytes: [UInt8]) throws(CommandFailure) -> Bool {
         do {
             try Descriptor.write(bytes, to: STDOUT_FILENO)
@@ -45,7 +46,7 @@ package enum Console {
 
 /// write(2) on an open descriptor.
 package enum Descriptor {
-    /// Writes all of it, however often the kernel takes only a part. Blocks.
+    /// Writes all bytes, in as many calls as the kernel needs. Blocks.
     package static func write(_ bytes: [UInt8], to descriptor: Int32) throws(DescriptorFailure) {
         var written = 0
         while written < bytes.count {
@@ -59,7 +60,7 @@ package enum Descriptor {
             }
             switch errno {
             case EINTR: continue
-            // Another process with the same terminal or pipe has made it non-blocking.
+            // Another process with the same terminal or pipe made it non-blocking.
             case EAGAIN: awaitRoom(descriptor)
             default: throw DescriptorFailure(number: errno)
             }
@@ -72,7 +73,7 @@ package enum Descriptor {
     }
 }
 
-/// The reason why a file could not be written or made.
+/// The reason why a file could not be written or created.
 package struct DescriptorFailure: Error, Equatable {
     /// errno.
     package let number: Int32
@@ -84,10 +85,11 @@ package struct DescriptorFailure: Error, Equatable {
     /// EPIPE: the other end of a pipe is closed.
     package var isReaderGone: Bool { number == EPIPE }
 
-    /// A full disk passes, and a command can ask again for what did not fit, a decryption with the same reference: so "try
-    /// again later". Anything else is a file that cannot be used. sysexits.h's EX_IOERR is not among the statuses.
+    /// A full disk is "try again later": it is temporary, and a command can ask again for what did not fit, a
+    /// decryption with the same reference. Anything else is an unusable file. sysexits.h's EX_IOERR is not among the
+    /// statuses.
     package var exitStatus: ExitStatus { [ENOSPC, EDQUOT].contains(number) ? .tryAgainLater : .unreadable }
 
-    /// As strerror(3) says it.
+    /// The text of strerror(3).
     package var reason: String { unsafe String(cString: strerror(number)) }
 }

@@ -1,7 +1,7 @@
-/// Plain text in columns that line up: two blanks between them, none at the end of a line.
+/// Plain text in aligned columns: two blanks between them, none at the end of a line.
 ///
-/// A list in a terminal that is too narrow for it gives way: cells are shortened where their columns allow it, then the
-/// columns that matter least are left out (``fitted(to:)``).
+/// In a terminal that is too narrow for a list, cells are shortened as far as their columns allow it; then the least
+/// important columns are left out (``fitted(to:)``).
 package struct Table {
     private var rows: [[String]] = []
     private let columns: [Column]
@@ -27,21 +27,21 @@ package struct Table {
 
     package var isEmpty: Bool { rows.count == (hasHeader ? 1 : 0) }
 
-    /// All of it, every line with a newline at its end.
+    /// The complete text, every line with a newline at its end.
     package var text: String { Self.text(rows.map { $0.map(Printable.text) }) }
 
     /// Lines of at most `width` columns of a terminal, as far as the table's columns allow that.
     ///
-    /// Cells are shortened first, those of the columns that matter least before others, and only as much as is needed. Where
-    /// that is not enough, the column that matters least goes, and the others are tried again at their full widths. The columns
-    /// that always stay are shortened when all others have gone, and then, where even that is not enough, to the least that
-    /// tells their values apart. Of names and values, the values continue on further lines.
+    /// Cells are shortened first, those of less important columns before others, and only as much as necessary. If that
+    /// is not enough, the least important column is left out, and the others are tried again at their full widths. The
+    /// columns that always stay are shortened after all others have been left out, and finally to the least that tells
+    /// their values apart. Of names and values, the values continue on further lines.
     ///
-    /// - Returns: the text, and the names of the columns that it does not have.
+    /// - Returns: the text, and the names of the columns that were left out.
     package func fitted(to width: Int) -> (text: String, omitted: [String]) {
         let safe = rows.map { $0.map(Printable.text) }
         guard hasHeader else { return (Self.text(Self.wrapped(safe, to: width)), []) }
-        // The least important first; of equal ones the last.
+        // The least important first; among equals the last.
         let leaving = columns.indices.filter { columns[$0].importance != nil }
             .sorted { (columns[$0].importance ?? 0, -$0) < (columns[$1].importance ?? 0, -$1) }
         for count in 0...leaving.count {
@@ -61,9 +61,9 @@ package struct Table {
         return (text, [])
     }
 
-    /// A list as it is shown on standard output: in a terminal as wide as that is, else, or when all is wanted, in full.
+    /// A list for standard output: fitted to the width of a terminal; in full elsewhere, or on request.
     ///
-    /// - Returns: the text, and a sentence about what it leaves out; nil where it leaves out nothing.
+    /// - Returns: the text, and a sentence about what is left out; nil if nothing is.
     package func shown(isWide: Bool) -> (text: String, remark: String?) {
         guard !isWide, let width = TerminalWidth.ofStandardOutput() else { return (text, nil) }
         let (text, omitted) = fitted(to: width)
@@ -90,7 +90,7 @@ package struct Table {
         return (rows, excess() <= 0)
     }
 
-    /// Values broken at blanks, to what the names leave of the width; never narrower than `leastValues`.
+    /// Values broken at blanks, to the width that the names leave; never narrower than `leastValues`.
     private static func wrapped(_ rows: [[String]], to width: Int) -> [[String]] {
         let leastValues = 24
         let room = max(leastValues, width - 2 - (widths(rows).first ?? 0))
@@ -108,7 +108,7 @@ package struct Table {
         }
     }
 
-    /// The end at which a text that is too long is cut.
+    /// The end at which a long text is cut.
     fileprivate enum Cut: CaseIterable {
         case end, beginning
 
@@ -138,7 +138,7 @@ package struct Table {
             var line = ""
             for (column, cell) in row.enumerated() {
                 line += cell
-                // The last cell that says anything ends the line.
+                // The last cell that is not empty ends the line.
                 guard row[(column + 1)...].contains(where: { !$0.isEmpty }) else { break }
                 line += String(repeating: " ", count: widths[column] - DisplayWidth.of(cell) + 2)
             }
@@ -149,19 +149,19 @@ package struct Table {
 }
 
 extension Table {
-    /// A column's name, and how it gives way.
+    /// A column's name, and the way in which it is shortened or left out.
     package struct Column: ExpressibleByStringLiteral {
         package enum Shortening: Sendable {
             /// Shown in full or not at all.
             case none
-            /// An identifier or a name: its beginning, with so many characters that no two values of the table look alike.
+            /// An identifier or a name: its beginning, with so many characters that all values of the table differ.
             case beginning
             /// Words: as many as fit.
             case words
         }
 
         let name: String
-        /// Columns with the lowest number go first; nil: this one stays.
+        /// Columns with the lowest number are left out first; nil for a column that stays.
         let importance: Int?
         let shortening: Shortening
 
@@ -173,13 +173,14 @@ extension Table {
 
         package init(stringLiteral name: String) { self.init(name) }
 
-        /// Columns of the terminal that are shown at least, the ellipsis among them.
+        /// The least number of a terminal's columns that are shown, including the ellipsis.
         private static let (leastBeginning, leastWords) = (9, 16)
 
-        /// The least width of the column with these values, and the place where they are then cut; nil: not narrower than it is.
+        /// The least width of the column with these values, and the end at which they are then cut; nil if it cannot be
+        /// narrower.
         ///
-        /// - Parameter most: when nothing else is left to leave out. Words then show as little as identifiers, and
-        ///   identifiers that begin alike, as those of one company do, show their ends.
+        /// - Parameter most: true if nothing else is left to leave out. Words are then cut as short as identifiers, and
+        ///   identifiers with a common beginning, such as those of one company, show their ends.
         fileprivate func least(of values: [String], most: Bool) -> (width: Int, cut: Table.Cut)? {
             switch shortening {
             case .none: return nil

@@ -1,13 +1,13 @@
 import Foundation
 import Glibc
 
-/// How many characters fit into a line of a terminal.
+/// The number of characters that fit into a line of a terminal.
 package enum TerminalWidth {
-    /// Of standard output; nil when that is no terminal, or nobody knows: then nothing is shortened, so that files and pipes
-    /// get all of it.
+    /// The width of standard output. Nil if it is no terminal, or if the width is unknown: then nothing is shortened,
+    /// so that files and pipes get the complete text.
     ///
-    /// - Parameter environment: COLUMNS, where it is exported, goes before what the terminal says (POSIX, Base Definitions
-    ///   8.3).
+    /// - Parameter environment: an exported COLUMNS takes precedence over the terminal's own width (POSIX, Base
+    ///   Definitions 8.3).
     package static func ofStandardOutput(
         environment: [String: String] = ProcessInfo.processInfo.environment
     ) -> Int? {

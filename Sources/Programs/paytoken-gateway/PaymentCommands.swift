@@ -5,7 +5,7 @@ import Encodings
 import GatewayAPI
 import Payments
 
-/// Payments, for people.
+/// The commands for payments.
 struct PaymentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "payment", abstract: "Shows payments, and resolves those whose fate is not known.",
@@ -26,7 +26,7 @@ struct PaymentCommand: AsyncParsableCommand {
             """, subcommands: [PaymentListCommand.self, PaymentShowCommand.self, PaymentResolveCommand.self])
 }
 
-/// What the commands share: the admin socket, and how a result is shown.
+/// The options that the commands share: the admin socket, and the output format.
 struct PaymentOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The gateway's admin socket.", valueName: "path"), completion: .file())
     var socket = DaemonSocket.gatewayAdmin.defaultPath
@@ -91,7 +91,7 @@ struct PaymentListCommand: AsyncParsableCommand {
             "RECEIVED", "STATE", "AMOUNT", Table.Column("CLIENT", importance: 4, shortening: .beginning),
             Table.Column("ORDER", importance: 3, shortening: .beginning),
             Table.Column("PROCESSOR", importance: 1, shortening: .beginning),
-            // `payment show` takes all of it; it is told in full where there is room, or with --wide.
+            // `payment show` needs the complete identifier; the list shows it if there is room, or with --wide.
             Table.Column("TRANSACTION", importance: 5, shortening: .beginning),
             Table.Column("REASON", importance: 2, shortening: .words),
         ])
@@ -147,7 +147,7 @@ struct PaymentShowCommand: AsyncParsableCommand {
             + (contradiction(of: payment) ?? "")
     }
 
-    /// The advice where the processor answered otherwise than the payment's status says.
+    /// Advice for a payment whose status contradicts the processor's answer.
     private static func contradiction(of payment: PaymentSummary) -> String? {
         let answer = payment.history?.last {
             $0.reason?.hasPrefix(PaymentChange.contradiction) == true && $0.state != payment.state

@@ -1,4 +1,4 @@
-// The gateway's executable: its command line. All that it does is in the target Gateway; begin with GatewayProgram there.
+// The gateway's executable: its command line. The target Gateway does the work; begin with GatewayProgram there.
 
 import ArgumentParser
 import CommandOutput
@@ -44,7 +44,7 @@ struct PaytokenGateway: AsyncParsableCommand {
     }
 }
 
-/// Without a subcommand.
+/// The default subcommand.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serve; what is done without a subcommand.", shouldDisplay: false)

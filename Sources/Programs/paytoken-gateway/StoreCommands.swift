@@ -6,7 +6,7 @@ import PostgreSQLClient
 import SecretMemory
 import StrictJSON
 
-/// Where payments are kept, for people.
+/// The commands for the store of payments.
 struct StoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store", abstract: "Makes the tables in which several gateways keep payments.",
@@ -73,7 +73,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let url = try Self.url(url)
-        // A wrong file ends the command with its own status.
+        // An unusable file ends the command with its own status.
         if let passwordFile { _ = try SecretBytes(contentsOfFile: passwordFile) }
         let outcome: PostgreSQLPaymentSchema.Outcome
         do throws(PaymentStoreOpeningError) {

@@ -2,7 +2,7 @@ import CommandOutput
 import KeyFiles
 import Ledger
 
-// How a command ends on what the parts that it uses throw.
+// The ends of a command for the errors that its parts throw.
 
 extension KeyFileError: CommandEnding {
     var failure: CommandFailure {
@@ -14,7 +14,7 @@ extension KeyFileError: CommandEnding {
     }
 }
 
-/// A server, a database or a file that does not serve for what its owner wants.
+/// A server, a database or a file that does not fit the command.
 extension LedgerOpeningError: CommandEnding {
     var failure: CommandFailure {
         switch self {

@@ -4,28 +4,28 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// What a shell offers when somebody presses the tab key: keys, merchants, approvals and tokens as the daemon knows
-/// them. Where it cannot be asked nothing is offered, and nothing is said.
+/// The candidates for a shell's tab key: keys, merchants, approvals and HSM tokens that the daemon knows. If the daemon
+/// does not answer there are none, and no message.
 extension CompletionKind {
-    /// A key, by the first 16 hex digits of its publicKeyHash.
+    /// A key, by the first 16 hexadecimal digits of its publicKeyHash.
     static let key = CompletionKind.custom { words, _, prefix in await Candidates(words).keys(prefix) }
     static let merchant = CompletionKind.custom { words, _, prefix in await Candidates(words).merchants(prefix) }
-    /// An approval that the command can do something with.
+    /// An approval on which the command can act.
     static let approval = CompletionKind.custom { words, _, prefix in await Candidates(words).approvals(prefix) }
     /// A node of the ledger, or `all`.
     static let node = CompletionKind.custom { words, _, prefix in await Candidates(words).nodes(prefix) }
-    /// A token's name in the configuration.
+    /// An HSM token's name in the configuration.
     static let hsmToken = CompletionKind.custom { words, _, prefix in await Candidates(words).hsmTokens(prefix) }
 }
 
-/// One question to the daemon, on behalf of a command line that is not finished.
+/// One request to the daemon, for an unfinished command line.
 private struct Candidates {
     private let words: [String]
     private let client: UnixSocketClient
 
-    /// More are of no use to anybody who looks for one.
+    /// The limit of candidates; more help no user.
     private static let most = 100
-    /// Keys by the thousand, for their merchants.
+    /// The limit of pages, of a thousand keys each, that are read for their merchants.
     private static let mostPages = 20
 
     init(_ words: [String]) {
@@ -39,7 +39,7 @@ private struct Candidates {
     func keys(_ prefix: String) async -> [String] {
         let prefix = prefix.lowercased()
         guard Hexadecimal.isLowerCase(prefix.utf8) else { return [] }
-        // The list is in the order of the hashes, and what begins with the prefix comes right after it.
+        // The list is sorted by hash, and the hashes that begin with the prefix come right after it.
         let query = [("limit", String(Self.most))] + (prefix.isEmpty ? [] : [("after", prefix)])
         let found = await items("/v1/keys" + QueryText.of(query), KeySummary.self)?.items ?? []
         return found.filter(suits).compactMap { key in
@@ -51,7 +51,7 @@ private struct Candidates {
         }
     }
 
-    /// Whether the command could do something with the key.
+    /// Returns true if the command can act on the key.
     private func suits(_ key: KeySummary) -> Bool {
         let verbs = Set(words.dropFirst().prefix(3))
         if verbs.contains("show") || verbs.contains("list") { return true }

@@ -1,17 +1,18 @@
-// The command line of the security team and of auditors. It asks the daemon over its Unix sockets, and touches a private key
-// only to seal it for the worker (key import); PKCS#11 is the worker's alone (token init runs it). Three commands open a ledger
-// without the daemon: ledger create and ledger move, with the account of a database's owner, which the daemon must not have, and
-// ledger restore, which puts a copy in the place of a stopped daemon's file.
+// The command line of the security team and of auditors. It sends requests to the daemon over its Unix sockets, and
+// touches a private key only to seal it for the worker (key import). Only the worker uses PKCS#11 (token init runs it).
+// Three commands open a ledger without the daemon: ledger create and ledger move, with the account of a database's
+// owner, which the daemon must not have, and ledger restore, which puts a copy in the place of a stopped daemon's file.
 //
-// Commands/     one type a command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has what
-//               they share: dry runs, asking for a change that may need a second person.
-// Connection/   the daemon's sockets, files that are read, signals; DaemonConnection is CommandOutput's
-// Metrics/      the server of `metrics serve`, the one command that stays
-// Output/       what people see: tables, masked payment data, new files, the sentences that say what to do next
+//     Commands/     one type for each command, named as it is typed: KeyImportCommand is `key import`. CommandOptions.swift has
+//                   the parts that they share: dry runs, requests for a change that may need a second person.
+//     Connection/   the daemon's sockets, input files, signals; DaemonConnection is in CommandOutput
+//     Metrics/      the server of `metrics serve`, the one command that keeps running
+//     Output/       what people see: tables, masked payment data, new files, sentences about the next step
 //
-// Guaranteed: results go to standard output and all else to standard error; every failure is a CommandFailure, or becomes one
-// at the end (CommandFailures.swift), with one of the exit statuses of DaemonAPI's ErrorTable; what others wrote is made safe for a terminal (Printable) before it is
-// shown; nothing is retried. Begin with `main` below, then read a command, KeyStateCommands.swift for one.
+// Guarantees: results go to standard output and everything else to standard error. Every failure is a CommandFailure,
+// or becomes one at the end (CommandFailures.swift), with one of the exit statuses of DaemonAPI's ErrorTable. Foreign
+// text is made safe for a terminal (Printable) before it is shown. No request is repeated. Begin with `main` below,
+// then read a command, such as KeyStateCommands.swift.
 
 import ArgumentParser
 import CommandOutput

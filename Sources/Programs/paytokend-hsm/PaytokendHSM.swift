@@ -4,8 +4,8 @@ import Glibc
 import HSMWorker
 import ProductVersion
 
-/// The worker's program: it hardens its own process and hands the socket to ``WorkerService``. As a subcommand it
-/// initialises an empty token, which paytokenctl asks it to do because only this program links PKCS#11.
+/// The worker's program. It hardens its own process and passes the socket to ``WorkerService``. A subcommand
+/// initialises an empty HSM token; paytokenctl runs it, because only this program links PKCS#11.
 @main
 struct PaytokendHSM: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,4 +1,4 @@
-// The daemon's executable: its command line. All that it does is in the target Daemon; begin with DaemonProgram there.
+// The daemon's executable: its command line. The target Daemon does the work; begin with DaemonProgram there.
 
 import ArgumentParser
 import CommandOutput

@@ -44,14 +44,14 @@ struct ApprovalListCommand: AsyncParsableCommand {
         }
     }
 
-    /// The rule's name and the account, and as whom somebody had logged in before becoming that.
+    /// The rule's name and the account, and the account of the original login if it differs.
     private static func requester(_ item: ApprovalSummary) -> String {
         let login = item.requesterLoginUid.map { ", login \($0)" } ?? ""
         return "\(item.requestedBy) (\(item.requester)\(login))"
     }
 }
 
-/// What every decision is told.
+/// The arguments of every decision.
 struct DecisionOptions: ParsableArguments {
     @Argument(help: ArgumentHelp("The approval, as approval list names it.", valueName: "id"), completion: .approval)
     var approval: String

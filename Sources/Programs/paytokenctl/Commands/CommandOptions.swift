@@ -3,17 +3,17 @@ import CommandOutput
 import DaemonAPI
 import Encodings
 
-// What commands share: how a result is shown, a dry run, a reason for the record, a key, and asking for a change.
+// The parts that commands share: output formats, dry runs, reasons, keys, and requests for a change.
 
-/// `--dry-run`, of every command that changes something.
+/// `--dry-run`, for every command that changes something.
 struct DryRunOption: ParsableArguments {
     @Flag(name: .customLong("dry-run"), help: "Checks everything and changes nothing.")
     var isDryRun = false
 
-    /// A path of the daemon's, asked to change nothing where that is wanted.
+    /// A path of the daemon's API, with `dry_run=true` in a dry run.
     func target(_ path: String) -> String { path + (isDryRun ? "?dry_run=true" : "") }
 
-    /// Says that it was one: `can`, a clause of what could be done.
+    /// Says that it was a dry run. `can` is a clause that says what could be done.
     func report(_ can: String) {
         if isDryRun { Console.error("Dry run: \(can). Nothing was changed.") }
     }
@@ -27,12 +27,12 @@ struct KeyArgument: ParsableArguments {
     var key: KeyReference
 }
 
-/// Of every command that looks at something on the admin socket.
+/// The options of every command that reads from the admin socket.
 struct ReadOptions: ParsableArguments {
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
-    /// Asks and shows the answer.
+    /// Sends the request and shows the answer.
     @discardableResult
     func show<Answer: Decodable>(
         _ request: ClientRequest, as type: Answer.Type, text: (Answer) -> String
@@ -43,18 +43,18 @@ struct ReadOptions: ParsableArguments {
     }
 }
 
-/// Of every command that changes something over the admin socket.
+/// The options of every command that changes something over the admin socket.
 struct ChangeOptions: ParsableArguments {
     @OptionGroup var dryRun: DryRunOption
     @OptionGroup var format: OutputOptions
     @OptionGroup var socket: AdminSocketOption
 
-    /// Asks for the change and shows the answer. Where it waits for a second person, the command ends with 75 and says what
-    /// that person types.
+    /// Requests the change and shows the answer. If it waits for a second person, the command ends with 75 and shows
+    /// the command that this person types.
     ///
     /// - Parameters:
-    ///   - possible: a clause of what could be done, said after a dry run; nil where the answer says it.
-    ///   - note: what else the person who asked should know of a change that waits.
+    ///   - possible: a clause that says what could be done, shown after a dry run; nil if the answer says it.
+    ///   - note: further information for the requester of a change that waits.
     @discardableResult
     func post<Answer: Decodable>(
         _ path: String, _ body: some Encodable, for type: Answer.Type, dryRunSays possible: String?,
@@ -69,7 +69,7 @@ struct ChangeOptions: ParsableArguments {
 }
 
 extension KeyReference {
-    /// KEY on the command line: what is wrong is said.
+    /// Parses KEY on the command line; the error says what is wrong.
     static func parse(_ argument: String) throws -> KeyReference {
         guard let key = KeyReference(argument) else {
             throw ValidationError(
@@ -79,13 +79,13 @@ extension KeyReference {
         return key
     }
 
-    /// The beginning of a publicKeyHash in hex, as people pass it around; `-` for what is no base64.
+    /// The beginning of a publicKeyHash in hexadecimal, as people quote it; `-` for invalid base64.
     static func short(base64: String) -> String {
         Base64.decode(base64).map { Hexadecimal.encode($0.prefix(4)) } ?? "-"
     }
 }
 
-/// A duration as the configuration writes it.
+/// A duration in the configuration's form.
 struct ShortDuration: ExpressibleByArgument, Equatable {
     let seconds: Double
 

@@ -58,7 +58,7 @@ struct DecryptCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Account numbers will be in this process's memory.
+        // This process's memory will contain account numbers.
         _ = paytokend_forbid_dumps()
         let paymentToken = try InputFile.readPaymentToken(file)
         let applicationData = try expectApplicationData.map { path in try InputFile.read(path) }
@@ -66,7 +66,7 @@ struct DecryptCommand: AsyncParsableCommand {
         let connection = socket.connection
         let answer = try await connection.send(.post("/v1/decrypt", body: body))
         guard let decrypted = DecryptAnswer.read(answer.body) else { throw connection.notOurs(answer.status) }
-        // Revealed, it is what the daemon wrote, to the byte.
+        // With --reveal the output is the daemon's answer, byte for byte.
         if reveal { return try format.show(answer.body, Self.text(decrypted.members)) }
         let masked = Self.masked(decrypted.members)
         try format.show(JSONValue.object(masked).compact, Self.text(masked))
@@ -74,7 +74,7 @@ struct DecryptCommand: AsyncParsableCommand {
 
     private static func text(_ answer: JSONObject) -> String { Table(pairs: Flattening.pairs(.object(answer))).text }
 
-    /// The answer with its payment data masked; the other members never contain what must not be seen.
+    /// The answer with its payment data masked; the other members contain nothing secret.
     private static func masked(_ answer: JSONObject) -> JSONObject {
         let members = answer.members.map { member in
             member.name == "paymentData"

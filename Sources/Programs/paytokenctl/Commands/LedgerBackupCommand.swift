@@ -45,7 +45,7 @@ struct LedgerBackupCommand: AsyncParsableCommand {
     private func copy() async throws -> (size: Int, digest: [UInt8]) {
         let file = try NewFile(file)
         let connection = socket.connection
-        // The daemon makes its copy first, which takes as long as the ledger is large.
+        // The daemon makes its copy first, which takes longer for a larger ledger.
         let answer = try await connection.stream(
             .post("/v1/ledger/backup", body: Array("{}".utf8)), deadline: .seconds(600))
         guard let expected = answer.header("Repr-Digest").flatMap(ReprDigest.sha256) else {
@@ -67,7 +67,7 @@ struct LedgerBackupCommand: AsyncParsableCommand {
 
 /// The header field Repr-Digest, RFC 9530 §3: a dictionary of algorithms and byte sequences (RFC 9651 §3.2).
 enum ReprDigest {
-    /// The 32 bytes of `sha-256=:…:`; nil when it is not there, or is not one.
+    /// The 32 bytes of `sha-256=:…:`; nil if it is missing or malformed.
     static func sha256(_ field: String) -> [UInt8]? {
         let members = field.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) }
         guard let member = members.last(where: { $0.hasPrefix("sha-256=:") }), member.hasSuffix(":"),

@@ -64,7 +64,7 @@ struct LedgerCreateCommand: AsyncParsableCommand {
             outcome.found == outcome.version ? "the schema is up to date" : "the schema can be made or upgraded")
     }
 
-    /// A dry run shows what is there, and beside it what would be.
+    /// Shows the outcome; a dry run shows the present state and the state that would result.
     private func show(_ outcome: PostgreSQLSchema.Outcome) throws {
         let (isDry, isUpToDate) = (dryRun.isDryRun, outcome.found == outcome.version)
         let status =

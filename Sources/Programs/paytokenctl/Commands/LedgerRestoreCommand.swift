@@ -73,7 +73,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
         if !dryRun.isDryRun { Console.error(NextStep.acceptRestore) }
     }
 
-    /// A former ledger that was set aside after a crash has its newest transactions in a log beside it.
+    /// The write-ahead log next to a former ledger: after a crash it has the newest transactions.
     private func log() throws -> FileHandle? {
         guard copy != "-" else { return nil }
         for (suffix, isPlayed) in [("-journal", false), ("-wal", true)] {

@@ -65,7 +65,7 @@ struct MetricsServeCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Before anything else, so that a signal that comes early ends the program in order as well.
+        // First, so that an early signal ends the program in order too.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)
         guard let address = NetworkAddress(listen),
             let place = try? SocketAddress(ipAddress: address.ip, port: address.port)

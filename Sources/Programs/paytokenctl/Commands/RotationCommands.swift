@@ -58,7 +58,7 @@ struct RotateStartCommand: AsyncParsableCommand {
             return
         }
         if !answer.created { Console.error("No key was made: this one waits for its certificate already.") }
-        // Standard output is the request's, or the JSON's.
+        // Otherwise standard output is for the certificate request or the JSON.
         if format.output == .table, file != nil {
             try Console.output(RotationText.one(answer.rotation))
         } else {
@@ -119,7 +119,7 @@ struct RotateStatusCommand: AsyncParsableCommand {
         let path = "/v1/rotations" + (merchant.map { "/" + PercentEncoding.encoded($0) } ?? "")
         let connection = socket.connection
         let answer = try await connection.send(.get(path))
-        // The elements as they came: what a newer daemon adds is passed on to programs.
+        // The elements as they arrived, so that members of a newer daemon are passed on to programs.
         guard let (list, elements) = ListAnswer<RotationStatus>.read(answer.body) else {
             throw connection.notOurs(answer.status)
         }

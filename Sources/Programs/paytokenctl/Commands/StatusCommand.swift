@@ -39,7 +39,7 @@ struct StatusCommand: AsyncParsableCommand {
         }
     }
 
-    /// - Parameter shown: a table as the terminal takes it.
+    /// - Parameter shown: fits a table to the terminal.
     static func text(_ status: StatusAnswer, shown: (Table) -> String) -> String {
         let ledger = [status.ledger.engine, status.ledger.condition, status.ledger.message].compactMap { $0 }
         let roots = status.trust.roots.map(\.subject).joined(separator: "; ")
@@ -95,7 +95,7 @@ struct StatusCommand: AsyncParsableCommand {
 }
 
 extension StatusCommand {
-    /// What identity keys sign with: `PSS,PKCS1`; `PSS*` where the worker pads.
+    /// The algorithms that identity keys sign with: `PSS,PKCS1`; `PSS*` if the worker pads.
     private static func tls(_ hsmToken: HSMTokenStatus) -> String {
         let names = (hsmToken.tlsAlgorithms ?? []).map { algorithm in
             switch algorithm {
@@ -107,7 +107,7 @@ extension StatusCommand {
         return names.isEmpty ? "-" : names.joined(separator: ",")
     }
 
-    /// How far this node's record reaches, by sequences; empty while the ledger does not say.
+    /// The end of this node's record, by sequences; empty while the ledger does not give it.
     private static func record(_ ledger: LedgerStatus) -> [(String, String)] {
         guard let last = ledger.lastSequence else { return [] }
         let sealed = ledger.sealedSequence.map { sequence in
@@ -118,7 +118,7 @@ extension StatusCommand {
         return [("Record", parts.compactMap(\.self).joined(separator: ", "))]
     }
 
-    /// Of a ledger on a server: where it is, and this daemon's hold on its name.
+    /// For a ledger on a server: its address, and this daemon's lease on its name.
     private static func database(_ ledger: LedgerStatus) -> [(String, String)] {
         var pairs: [(String, String)] = []
         if let server = ledger.server {
@@ -137,7 +137,7 @@ extension StatusCommand {
 }
 
 extension Printable {
-    /// One line with its newline, the rest made safe.
+    /// One line with its newline, made safe for a terminal.
     fileprivate static func line(_ text: String) -> String {
         Self.text(String(text.dropLast())) + "\n"
     }

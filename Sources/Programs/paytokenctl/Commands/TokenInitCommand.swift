@@ -68,7 +68,7 @@ struct TokenInitCommand: AsyncParsableCommand {
             return
         }
         var arguments = [
-            // The worker takes no library from wherever it happens to be started.
+            // The worker accepts only an absolute path.
             "token-init", "--module", URL(filePath: module).path(percentEncoded: false), "--label", label,
             "--so-pin-file", soPinFile, "--pin-file", pinFile,
         ]
@@ -93,11 +93,11 @@ struct TokenInitCommand: AsyncParsableCommand {
     }
 }
 
-/// The worker's executable, which alone links PKCS#11.
+/// The worker's executable; only this one links PKCS#11.
 enum WorkerProgram {
     static let name = "paytokend-hsm"
 
-    /// Beside this program's own executable, else where packages put programs that nobody calls by name.
+    /// Finds it next to this program's own executable, or where packages put internal programs.
     static func locate() throws -> String {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
             throw CommandFailure(.defect, "internal_error: /proc/self/exe cannot be read. Is /proc mounted?")
@@ -120,8 +120,7 @@ enum WorkerProgram {
         ].map { $0.path(percentEncoded: false) }
     }
 
-    /// What it wrote to standard output; its standard error is this program's. When it fails, its exit status is this
-    /// program's too.
+    /// Its standard output; its standard error is this program's. If it fails, this program ends with its exit status.
     static func run(_ program: String, _ arguments: [String]) throws -> [UInt8] {
         let process = Process()
         process.executableURL = URL(filePath: program)
@@ -134,7 +133,8 @@ enum WorkerProgram {
         } catch {
             throw CommandFailure(.unreadable, "\(program) could not be started.")
         }
-        // One line is expected. More than a pipe holds would stop the worker, so all is read before it is waited for.
+        // One line is expected. More than a pipe holds would stop the worker, so everything is read before the wait for
+        // its end.
         let bytes = Array(output.fileHandleForReading.readDataToEndOfFile())
         process.waitUntilExit()
         guard process.terminationReason == .exit else {

@@ -4,17 +4,17 @@ import DaemonAPI
 import Foundation
 import StrictJSON
 
-/// A file that was named on the command line; `-` is standard input.
+/// A file on the command line; `-` is standard input.
 enum InputFile {
-    /// More than any token has and any request may have by default: 1 MiB.
+    /// 1 MiB: more than any payment token has, and any request may have by default.
     static let maximumByteCount = 1 << 20
 
-    /// All of a file that is not larger than a limit.
+    /// The content of a file that is not larger than a limit.
     static func read(
         _ path: String, atMost maximumByteCount: Int = maximumByteCount
     ) throws -> [UInt8] {
         var bytes: [UInt8] = []
-        // A pipe gives what it has, so until there is no more, and never more than one byte too many.
+        // A pipe gives what it has at the moment, so this reads until its end, and at most one byte too many.
         try forEachBlock(of: path, byteCount: maximumByteCount + 1) { block in
             bytes += block
             return bytes.count <= maximumByteCount
@@ -29,8 +29,8 @@ enum InputFile {
     /// Reads a file of any size from its beginning to its end.
     ///
     /// - Parameters:
-    ///   - byteCount: how much is read at once at most.
-    ///   - take: takes the next bytes, and says whether it wants more.
+    ///   - byteCount: the largest number of bytes that is read at once.
+    ///   - take: takes the next bytes; returns false to stop.
     static func forEachBlock(
         of path: String, byteCount: Int = 1 << 18, _ take: (_ block: [UInt8]) throws -> Bool
     ) throws {
@@ -60,13 +60,13 @@ enum InputFile {
         }
     }
 
-    /// Reads a file of lines from its beginning to its end, and shows how far that is.
+    /// Reads a file of lines from its beginning to its end, and shows the progress.
     ///
     /// - Parameters:
-    ///   - progress: a sentence about how many bytes are read.
-    ///   - readBlock: gets the bytes of each block before its lines.
+    ///   - progress: makes a sentence about the number of bytes that were read.
+    ///   - readBlock: takes the bytes of each block before its lines.
     ///   - take: takes a line without its line feed.
-    /// - Returns: how it ended: a line that is longer than any record ends the reading.
+    /// - Returns: the end: a line that is longer than any record ends the reading.
     static func forEachLine(
         of path: String, progress: (_ read: Int) -> String, readBlock: ([UInt8]) -> Void = { _ in },
         take: (_ line: [UInt8]) throws -> Void
@@ -83,7 +83,7 @@ enum InputFile {
         return lines
     }
 
-    /// How many bytes there will be, where that can be known.
+    /// The number of bytes, if it is known.
     static func size(_ path: String) -> Int? {
         guard path != "-", let attributes = try? FileManager.default.attributesOfItem(atPath: path),
             attributes[.type] as? FileAttributeType == .typeRegular
@@ -91,7 +91,7 @@ enum InputFile {
         return attributes[.size] as? Int
     }
 
-    /// A payment token's bytes, one JSON document: checked here because they become part of a larger one.
+    /// A payment token's bytes, one JSON document. It is checked here because it becomes part of a larger document.
     static func readPaymentToken(_ path: String) throws -> [UInt8] {
         let bytes = try read(path)
         do {

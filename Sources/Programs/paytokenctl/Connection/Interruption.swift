@@ -3,27 +3,27 @@ import Foundation
 import Glibc
 import UnixSignals
 
-/// A person or a service manager has ended the command with a signal.
+/// The end of the command by a signal from a person or a service manager.
 struct Interrupted: Error {
     let signal: Int32
 
-    /// Ends the process as the signal would have done by itself, so that a shell sees that it was one.
+    /// Ends the process as the signal itself would, so that a shell recognises a signal.
     func endProcess() -> Never {
         _ = Glibc.signal(signal, SIG_DFL)
         raise(signal)
-        // Where the signal is blocked.
+        // Reached only if the signal is blocked.
         exit(128 + signal)
     }
 }
 
-/// What is to be done about SIGINT, SIGTERM and SIGHUP while something runs for long.
+/// The treatment of SIGINT, SIGTERM and SIGHUP during a long operation.
 enum Interruption {
-    /// Without SIGHUP when nohup(1) has it ignored: whoever waits for a signal takes it off that.
+    /// Without SIGHUP if nohup(1) has it ignored: waiting for the signal would undo that.
     private static var signals: [UnixSignal] {
         ignoresHangup ? [.sigint, .sigterm] : [.sigint, .sigterm, .sighup]
     }
 
-    /// From the mask of ignored signals, proc(5).
+    /// Read from the mask of ignored signals, proc(5).
     private static var ignoresHangup: Bool {
         guard let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),
             let line = status.split(separator: "\n").first(where: { $0.hasPrefix("SigIgn:") }),
@@ -32,7 +32,7 @@ enum Interruption {
         return mask & (1 << (UInt64(SIGHUP) - 1)) != 0
     }
 
-    /// Runs `work`; a signal cancels it, and is thrown as ``Interrupted`` once it has ended in whatever way but well.
+    /// Runs `work`. A signal cancels it, and is thrown as ``Interrupted`` after it has ended without success.
     static func cancelling<Result: Sendable>(
         _ work: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
@@ -57,13 +57,13 @@ enum Interruption {
         }
     }
 
-    /// Runs `work`; a signal ends the process at once, and well.
+    /// Runs `work`. A signal ends the process at once, successfully.
     static func ending<Result: Sendable>(
         _ work: @escaping @Sendable () async throws -> Result
     ) async throws -> Result {
         let arrivals = await UnixSignalsSequence(trapping: signals)
         let watch = Task {
-            // Also when the work waits for somebody to read what it writes.
+            // Also while the work waits for a reader of its output.
             for await _ in arrivals { exit(ExitStatus.done.rawValue) }
         }
         defer { watch.cancel() }

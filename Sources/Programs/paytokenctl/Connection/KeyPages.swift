@@ -3,12 +3,13 @@ import DaemonAPI
 import StrictJSON
 
 extension DaemonConnection {
-    /// Every page, each key typed and as it came: what a newer daemon adds is passed on to programs.
+    /// All keys of all pages, each decoded and as it arrived, so that members of a newer daemon are passed on to
+    /// programs.
     func allKeys() async throws -> (keys: [KeySummary], items: [JSONValue]) {
         var keys: [KeySummary] = []
         var items: [JSONValue] = []
         var next: String?
-        // As many pages as any real list has; a daemon that never ends one is broken.
+        // More pages than any real list has; a daemon with an endless list is broken.
         for _ in 0..<1000 {
             let query = QueryText.of([("limit", "1000")] + (next.map { [("after", $0)] } ?? []))
             let answer = try await send(.get("/v1/keys" + query))

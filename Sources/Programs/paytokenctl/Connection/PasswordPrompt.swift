@@ -3,17 +3,17 @@ import DaemonAPI
 import Glibc
 import SecretMemory
 
-/// A password that somebody types, as a file of this process's memory without a name: what reads secrets from files reads this one,
-/// and it ends with the process at the latest.
+/// A typed password as a nameless file in this process's memory. Code that reads secrets from files can read it, and it
+/// ends with the process at the latest.
 final class TypedPassword: Sendable {
-    /// For this process only.
+    /// A path that is valid in this process only.
     let path: String
     private let descriptor: Int32
 
-    /// The longest that is read, in bytes.
+    /// The longest password, in bytes.
     private static let maximumBytes = 256
 
-    /// Asks on the terminal, which does not show what is typed.
+    /// Asks on the terminal, which does not show the input.
     init(asking question: String) throws {
         let password = try Self.ask(question)
         descriptor = unsafe open("/dev/shm", Self.temporaryFile | O_RDWR | O_CLOEXEC, 0o600)
@@ -25,7 +25,7 @@ final class TypedPassword: Sendable {
         }
     }
 
-    /// O_TMPFILE (open(2)), which hides behind _GNU_SOURCE: a file without a name, here in memory.
+    /// O_TMPFILE (open(2)), which glibc declares under _GNU_SOURCE only: a file without a name, here in memory.
     private static let temporaryFile = O_DIRECTORY | 0o20_000_000
 
     deinit { close(descriptor) }
@@ -40,7 +40,7 @@ final class TypedPassword: Sendable {
         guard unsafe tcgetattr(terminal, &before) == 0 else {
             throw CommandFailure(.usage, "The terminal cannot be kept from showing the password: use --password-file.")
         }
-        // Ctrl-C comes as a byte, so that the terminal is left as it was.
+        // Ctrl-C arrives as a byte, so that the terminal's settings can be restored.
         var silent = before
         silent.c_lflag &= ~tcflag_t(ECHO | ISIG)
         guard unsafe tcsetattr(terminal, TCSADRAIN, &silent) == 0 else {

@@ -3,12 +3,12 @@ import DaemonAPI
 import Encodings
 
 extension StreamedAnswer {
-    /// Writes the body to a file, and shows how far that is.
+    /// Writes the body to a file, and shows the progress.
     ///
     /// - Parameters:
-    ///   - word: what is done with the bytes, such as `copied`.
-    ///   - take: gets each piece before it is written.
-    /// - Returns: how many bytes there were.
+    ///   - word: the verb of the progress line, such as `copied`.
+    ///   - take: takes each piece before it is written.
+    /// - Returns: the number of bytes.
     @discardableResult
     func copy(
         to file: NewFile, said word: String, _ take: (_ piece: [UInt8]) -> Void = { _ in }

@@ -5,11 +5,11 @@ import Foundation
 import Glibc
 import NIOCore
 
-/// The accounts whose process may listen on a socket: root, the account of this program, and the socket's owner, unless everyone can
-/// put a socket into its directory.
+/// The accounts whose process may listen on a socket: root, this program's account, and the socket's owner. The owner
+/// does not count if every account can create a socket in its directory.
 struct SocketOwner {
     private let path: String
-    /// nil: the socket is in a directory that every account can write, or cannot be examined.
+    /// Nil if every account can write to the socket's directory, or if it cannot be examined.
     private let uid: UInt32?
 
     init(of path: String) {
@@ -24,7 +24,7 @@ struct SocketOwner {
 
     func admits(_ peer: UInt32) -> Bool { peer == 0 || peer == geteuid() || peer == uid }
 
-    /// - Throws: `UnixSocketClientError.untrustedPeer`, or the reason why the kernel does not say who listens.
+    /// - Throws: `UnixSocketClientError.untrustedPeer`, or the reason why the kernel does not name the listener.
     func check(_ connection: any Channel) throws {
         let peer = try connection.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
             try PeerCredentials(connectedSocket: $0).uid
@@ -35,7 +35,8 @@ struct SocketOwner {
 }
 
 extension DaemonConnection {
-    /// The same daemon, which must be the socket's own (``SocketOwner``): for a request whose answer a private key is trusted to.
+    /// The same daemon, which must be the socket's own (``SocketOwner``). For requests whose answer a private key
+    /// depends on.
     var trusted: DaemonConnection {
         var trusted = self
         trusted.client.checkPeer = { [path = client.path] in try SocketOwner(of: path).check($0) }

@@ -2,7 +2,7 @@ import HTTPListener
 import NIOCore
 import NIOPosix
 
-/// The connections of whoever scrapes: few, bounded in time and size, and each request is for the metrics or refused.
+/// The connections of scrapers: few, bounded in time and size. Each request is for the metrics or is refused.
 struct MetricsConnections: ConnectionService {
     let scrape: SharedScrape
 
@@ -12,8 +12,9 @@ struct MetricsConnections: ConnectionService {
 
     func connectionsChanged(by difference: Int) {}
 
-    /// Prometheus needs one connection, or one for each of a pair. An answer may have megabytes. Every account of a host has its
-    /// address, so whoever holds connections would keep Prometheus out: the oldest gives way.
+    /// Prometheus needs one connection, or one for each of a pair. An answer may have megabytes. Every account of a
+    /// host has the same address, so an account with many connections could keep Prometheus out: the oldest connection
+    /// is closed.
     private static let connections = ConnectionLimits.Maximum(total: 16, perSource: 8, unidentified: 16)
     private static let limits = RequestLimits(idle: .seconds(30), request: .seconds(10))
 
@@ -29,7 +30,7 @@ struct MetricsConnections: ConnectionService {
     }
 }
 
-/// `GET /metrics` and `HEAD /metrics`; nothing else of a request is looked at, and nothing of it is passed on.
+/// `GET /metrics` and `HEAD /metrics`. Nothing else in a request is read or passed on.
 struct MetricsRequests: RequestHandler {
     let scrape: SharedScrape
 

@@ -2,7 +2,8 @@ import Logging
 import Synchronization
 import Telemetry
 
-/// Says once that the metrics cannot be had, and once that they can again; a scrape comes every few seconds.
+/// Logs once that the metrics are unavailable, and once that they are available again; a scrape comes every few
+/// seconds.
 final class ServingLog: Sendable {
     let logger: Logger
     private let output: StandardErrorLog

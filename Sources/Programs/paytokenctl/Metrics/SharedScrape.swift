@@ -3,8 +3,9 @@ import HTTPListener
 import Synchronization
 import Telemetry
 
-/// The metrics of the program behind a socket, asked for once at a time and once a second: all who ask while one question is under
-/// way, or within a second of its answer, get that. So however many scrape, and however often, they cost the program little.
+/// The metrics of the program behind a socket, requested once at a time and at most once a second. All scrapers that
+/// ask during a request, or within a second of its answer, get that answer. So many or frequent scrapes cost the
+/// program little.
 final class SharedScrape: Sendable {
     private let client: UnixSocketClient
     private let program: String
@@ -12,24 +13,24 @@ final class SharedScrape: Sendable {
     private let freshness: Duration
     private let current = Mutex<Scrape?>(nil)
 
-    /// One question, and its answer.
+    /// One request, and its answer.
     private struct Scrape {
         let task: Task<HTTPAnswer, Never>
-        /// Until when the metrics are given again; nil while they are being asked for.
+        /// The time until which the answer is used again; nil during the request.
         var end: ContinuousClock.Instant?
     }
 
-    /// Prometheus scrapes no more often than that as a rule. A refusal is not kept.
+    /// Prometheus usually scrapes less often than this. A refusal is not reused.
     static let freshness = Duration.seconds(1)
 
-    /// Prometheus waits ten seconds by default, and should hear why there is nothing.
+    /// Prometheus waits ten seconds by default, and should receive the reason before that.
     static let patience = Duration.seconds(8)
 
-    /// - Parameter program: whose socket it is, in messages.
+    /// - Parameter program: the socket's owner, for messages.
     init(
         socket: String, program: String, log: ServingLog, patience: Duration = patience, freshness: Duration = freshness
     ) {
-        // A hundred thousand keys take about forty megabytes.
+        // The metrics of a hundred thousand keys take about forty megabytes.
         client = UnixSocketClient(path: socket, maximumAnswerBytes: 64 << 20, deadline: patience)
         self.program = program
         self.log = log

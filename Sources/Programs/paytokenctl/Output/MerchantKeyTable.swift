@@ -3,7 +3,7 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// Merchant keys as people read them.
+/// Merchant keys as tables for people.
 enum MerchantKeyTable {
     static func one(_ key: KeySummary, now: Date = Date()) -> Table {
         var pairs = [
@@ -33,7 +33,7 @@ enum MerchantKeyTable {
         return Table(pairs: pairs)
     }
 
-    /// What one token says of the private key.
+    /// One HSM token's attributes of the private key.
     private static func lines(_ key: KeyAttributes) -> [(String, String)] {
         guard let values = key.values else { return [("In \(key.token)", "away: \(key.message ?? "no answer")")] }
         guard values != KeyAttributes.Values(shortcomings: values.shortcomings) else {
@@ -60,7 +60,7 @@ enum MerchantKeyTable {
         let areOfNodes = keys.contains { $0.nodes != nil }
         var table = Table(
             columns: [
-                // A hash stays whole: commands take no other part of its base64.
+                // A hash stays complete, because commands accept no part of its base64.
                 Table.Column("MERCHANT", shortening: .beginning), "PUBLICKEYHASH",
                 Table.Column("USE", importance: 6), Table.Column("TYPE", importance: 5),
                 Table.Column("STATE", shortening: .words), Table.Column("EXPIRES", importance: 8),
@@ -81,7 +81,7 @@ enum MerchantKeyTable {
         return table
     }
 
-    /// The state, with its end where it has one, and the condition where it keeps the key from being used.
+    /// The state, with its end if it has one, and the condition that keeps the key from being used.
     private static func state(_ key: KeySummary, _ now: Date, _ until: String) -> String {
         var text = key.state
         if key.state == "deactivated", let cutOff = key.cutOff, cutOff > now {

@@ -2,10 +2,10 @@ import CommandOutput
 import Foundation
 import Glibc
 
-/// A file that is there whole or not at all, and never in another one's place.
+/// A file that appears complete or not at all, and never replaces another one.
 ///
-/// It grows under its name with `.partial` behind it, readable by its owner only unless it is said otherwise. ``publish()`` gives it its name when
-/// all of it is on the disk. Whatever ends before that takes the partial file away.
+/// It grows under its name with `.partial` appended, by default readable by its owner only. ``publish()`` gives it its
+/// name once all of it is on the disk. If it ends before that, the partial file is removed.
 final class NewFile {
     let path: String
     private let partial: String
@@ -41,13 +41,13 @@ final class NewFile {
     /// Gives it its name once all of it is on the disk.
     func publish() throws {
         guard fsync(descriptor) == 0 else { throw Self.failure("\(partial) cannot be written", errno) }
-        // link(2), since rename(2) would replace a file that somebody has made meanwhile.
+        // link(2), because rename(2) would replace a file that was created meanwhile.
         if unsafe link(partial, path) == 0 {
             discard()
         } else if errno == EEXIST {
             throw Self.taken(path)
         } else if [EPERM, ENOSYS, EOPNOTSUPP].contains(errno), !Self.isThere(path) {
-            // File systems of memory sticks have no links.
+            // File systems of memory sticks have no hard links.
             guard unsafe rename(partial, path) == 0 else { throw Self.failure("\(path) cannot be made", errno) }
             discard()
         } else {
@@ -56,7 +56,7 @@ final class NewFile {
         syncDirectory()
     }
 
-    /// Takes away what is not published.
+    /// Removes the file unless it is published.
     func discard() {
         guard descriptor >= 0 else { return }
         close(descriptor)
@@ -64,7 +64,7 @@ final class NewFile {
         _ = unsafe unlink(partial)
     }
 
-    /// The new name is on the disk too. Where a directory cannot be synced, the file system does it by itself.
+    /// Syncs the new name to the disk. If a directory cannot be synced, its file system does that itself.
     private func syncDirectory() {
         let directory = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
         let descriptor = unsafe open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -73,7 +73,7 @@ final class NewFile {
         close(descriptor)
     }
 
-    /// A symbolic link counts, wherever it leads.
+    /// Returns true for a symbolic link too, wherever it points.
     private static func isThere(_ path: String) -> Bool {
         (try? FileManager.default.attributesOfItem(atPath: path)) != nil
     }

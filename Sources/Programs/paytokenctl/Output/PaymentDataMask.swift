@@ -1,13 +1,13 @@
 import StrictJSON
 
-/// Hides in a decrypted payment dictionary what pays: the account number but its last four digits, the cryptogram, and
-/// whatever looks like an account number where none is expected.
+/// Hides the parts of a decrypted payment dictionary with which a payment could be made: the account number except its
+/// last four digits, the cryptogram, and anything else that looks like an account number.
 ///
-/// It works on typed JSON, so that no spelling of a name or a string slips through it.
+/// It works on parsed JSON, so that no spelling of a name or a string evades it.
 enum PaymentDataMask {
-    /// Stands for what is hidden altogether; it does not tell the length.
+    /// The replacement for completely hidden values; it does not reveal their length.
     static let hidden = "********"
-    /// A run of this many digits can be an account number (ISO/IEC 7812-1: up to 19; none in use is shorter).
+    /// The shortest run of digits that can be an account number (ISO/IEC 7812-1: up to 19; none in use is shorter).
     static let accountNumberDigits = 12
 
     /// - Parameter paymentData: the whole decrypted dictionary.
@@ -25,7 +25,7 @@ enum PaymentDataMask {
         switch name {
         case "applicationPrimaryAccountNumber": return lastFour(value)
         case "onlinePaymentCryptogram", "emvData", "encryptedPINData", "authenticationData": return concealed(value)
-        // Twelve digits of its own: an identifier of the device's maker.
+        // It has twelve digits of its own: an identifier of the device's maker.
         case "deviceManufacturerIdentifier":
             if case .string(let text) = value, text.utf8.count <= accountNumberDigits { return value }
             return masked(value)
@@ -33,7 +33,7 @@ enum PaymentDataMask {
         }
     }
 
-    /// The last four digits of an account number; nothing of what is too short to be one or is no text.
+    /// The last four digits of an account number; nothing of a value that is too short to be one or is no text.
     private static func lastFour(_ value: JSONValue) -> JSONValue {
         let text: String
         switch value {
@@ -46,8 +46,8 @@ enum PaymentDataMask {
         return .string(String(repeating: "*", count: text.count - 4) + text.suffix(4))
     }
 
-    /// Keeps the structure, so that it shows which members came, and the ECI, which a person needs and which pays
-    /// nothing.
+    /// Keeps the structure, so that the received members are visible, and the ECI, which a person needs and which
+    /// cannot be used to pay.
     private static func concealed(_ value: JSONValue) -> JSONValue {
         switch value {
         case .null: .null
@@ -60,12 +60,12 @@ enum PaymentDataMask {
 
     private static func masked(_ object: JSONObject, rule: (String, JSONValue) -> JSONValue) -> JSONObject {
         let members = object.members.map { (name: withoutAccountNumbers($0.name), value: rule($0.name, $0.value)) }
-        // Two names that differ only in what is hidden: the values go too.
+        // Two names differ only in hidden parts: the values are dropped too.
         return JSONObject(members) ?? JSONObject()
     }
 
-    /// The text with every run of twelve or more digits masked but its last four. Single blanks and hyphens between
-    /// digits do not end a run: people write account numbers in groups.
+    /// The text with every run of twelve or more digits masked except its last four. Single blanks and hyphens between
+    /// digits do not end a run, because people write account numbers in groups.
     static func withoutAccountNumbers(_ text: String) -> String {
         var scalars = Array(text.unicodeScalars)
         var run: [Int] = []

@@ -1,13 +1,13 @@
 import CommandOutput
 import Glibc
 
-/// How far something is, on standard error: one line that is written over again in a terminal, and elsewhere a line now
-/// and then. What is done within a moment shows nothing.
+/// Progress on standard error: in a terminal one line that is overwritten, elsewhere a line now and then. An operation
+/// that takes a moment shows none.
 struct ProgressLine {
     private let isTerminal = isatty(STDERR_FILENO) == 1
     private let interval: Duration
     private var next: ContinuousClock.Instant
-    /// How many characters stand in the terminal's line.
+    /// The number of characters in the terminal's line.
     private var shown = 0
 
     init() {
@@ -15,7 +15,7 @@ struct ProgressLine {
         next = .now + interval
     }
 
-    /// Whether enough time has passed for another line.
+    /// True if enough time has passed for another line.
     var isDue: Bool { .now >= next }
 
     /// - Parameter text: ASCII, shorter than a terminal's line.

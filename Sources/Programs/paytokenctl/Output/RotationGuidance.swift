@@ -17,7 +17,7 @@ struct RotationGuidance {
         endingKeys = rotation.oldKeys.filter { $0.state != "active" }
     }
 
-    /// One or two sentences. Of a phase that this version does not know it is what the daemon says.
+    /// One or two sentences. In a phase that this version does not know it is the daemon's sentence.
     var next: String {
         if let fault = rotation.newKey?.fault, rotation.phase != "none" {
             return isIdentity
@@ -77,7 +77,7 @@ struct RotationGuidance {
                 "This merchant has no active \(rotation.algorithm) key: late tokens are opened until \(end), and none "
                 + "from then on. paytokenctl rotate start \(merchant) makes a new key."
         }
-        // The old key was deactivated before the new one had opened a token.
+        // The old key was deactivated before the new one had opened a payment token.
         guard !rotation.steps.contains(where: { $0.name == "activate" && $0.status == "next" }) else {
             return
                 "Activate the new key's certificate in Apple's developer portal before \(end): it has opened no token "
@@ -87,7 +87,7 @@ struct RotationGuidance {
             + "(paytokenctl key destroy)."
     }
 
-    /// A step, and how it is or was done.
+    /// A step, with its progress or result.
     func text(of step: RotationStatus.Step) -> String {
         let isDone = step.status == "done"
         switch step.name {
@@ -123,7 +123,7 @@ struct RotationGuidance {
         }
     }
 
-    /// The merchant as arguments of a command, with what tells this rotation from the merchant's others.
+    /// The merchant as arguments of a command, with what distinguishes this rotation from the merchant's others.
     private var merchant: String {
         ShellWord.of(rotation.merchantIdentifier)
             + (isIdentity ? " --use identity" : " --type \(rotation.algorithm.lowercased())")
@@ -135,6 +135,6 @@ struct RotationGuidance {
         "\(count) \(isIdentity ? "signature" : "token")\(count == 1 ? "" : "s")"
     }
 
-    /// What the key did with them.
+    /// The verb for the key's operation.
     private var made: String { isIdentity ? "made" : "opened" }
 }

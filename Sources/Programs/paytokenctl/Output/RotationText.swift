@@ -3,9 +3,9 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// Rotations as people read them.
+/// Rotations as text for people.
 enum RotationText {
-    /// One rotation with its steps, its keys and what is to be done.
+    /// One rotation with its steps, its keys and the next step.
     static func one(_ rotation: RotationStatus) -> String {
         let guidance = RotationGuidance(rotation)
         var text = Table(pairs: [
@@ -25,10 +25,10 @@ enum RotationText {
         return text + (rotation.remarks + ["Next: \(guidance.next)"]).map(line).joined()
     }
 
-    /// A line of its own, after an empty one.
+    /// A line after an empty one.
     private static func line(_ text: String) -> String { "\n\(Printable.text(text))\n" }
 
-    /// One line each.
+    /// One line for each rotation.
     static func several(_ rotations: [RotationStatus]) -> Table {
         var table = Table(columns: [
             Table.Column("MERCHANT", shortening: .beginning), "USE", Table.Column("TYPE", importance: 2), "PHASE",

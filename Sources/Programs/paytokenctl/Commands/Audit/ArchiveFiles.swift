@@ -5,7 +5,7 @@ import Crypto
 import Foundation
 import StrictJSON
 
-/// `--archive`: files that the daemon made of old records, in the order in which they are given.
+/// `--archive`: the daemon's files of old records, in the given order.
 struct ArchiveOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -22,18 +22,18 @@ struct ArchiveOption: ParsableArguments {
     var files: ArchiveFiles { ArchiveFiles(paths: archive) }
 }
 
-/// Files of archived records, which are read before what is left.
+/// Files of archived records, which are read before the remaining record.
 struct ArchiveFiles {
     let paths: [String]
 
-    /// - Parameter otherwise: where a record has to begin when there are none.
+    /// - Parameter otherwise: the required beginning of a record without archives.
     func beginning(otherwise: ChainBeginning) -> ChainBeginning { paths.isEmpty ? otherwise : .record1 }
 
-    /// Reads them, one after the other.
+    /// Reads the files, one after the other.
     ///
     /// - Parameters:
-    ///   - node: whose are read; nil for all.
-    ///   - take: gives false to end it.
+    ///   - node: the node whose files are read; nil for all.
+    ///   - take: returns false to stop.
     func read(of node: AuditNode? = nil, _ take: ([UInt8]) -> Bool) throws {
         var isWanted = true
         for path in paths where isWanted {
@@ -45,7 +45,7 @@ struct ArchiveFiles {
         }
     }
 
-    /// Copies them into a file, one after the other.
+    /// Copies the files into one file, one after the other.
     func copy(to file: NewFile) throws {
         for path in paths {
             try InputFile.forEachBlock(of: path) { block in
@@ -55,7 +55,7 @@ struct ArchiveFiles {
         }
     }
 
-    /// Whose records a file has, by its first line; nil where that is none.
+    /// The node whose records a file has, by its first line; nil if that is none.
     private static func node(of path: String) throws -> AuditNode? {
         var line: [UInt8] = []
         try InputFile.forEachBlock(of: path) { block in
@@ -66,7 +66,7 @@ struct ArchiveFiles {
         return SignedCheckpoint(line: first)?.checkpoint.node ?? (try? AuditEntry(line: first))?.node
     }
 
-    /// A file, and the archive that the verified record says it is.
+    /// A file, with the archive that the verified record names.
     struct Named {
         let path: String
         let node: AuditNode
@@ -86,10 +86,10 @@ struct ArchiveFiles {
         }
     }
 
-    /// Looks each file's SHA-256 up in what the verified record says of archives.
+    /// Finds each file's SHA-256 among the archives that the verified record names.
     ///
-    /// - Throws: where nothing says of a file that it is an archive: its records verified, and something else in it is not as it was
-    ///   written.
+    /// - Throws: if the record names no archive for a file: the file's records verified, but something else in it was
+    ///   changed.
     func named(by archives: [AuditNode: [RecordArchive]]) throws -> [Named] {
         var found: [Named] = []
         for path in paths {

@@ -117,7 +117,7 @@ struct AuditExportCommand: AsyncParsableCommand {
         return "/v1/audit/export" + QueryText.of(query)
     }
 
-    /// - Returns: nil when somebody has had enough of following.
+    /// - Returns: nil if the user ended a followed export.
     private func write(to path: String) async throws -> WholeLines? {
         let file = try NewFile(path)
         var progress = ProgressLine()
@@ -132,7 +132,7 @@ struct AuditExportCommand: AsyncParsableCommand {
             try file.publish()
             return lines
         } catch  where follow && Task.isCancelled {
-            // It has whole lines, and was asked for.
+            // The file has whole lines, and the user ended the export.
             try file.publish()
             return nil
         }
@@ -142,7 +142,7 @@ struct AuditExportCommand: AsyncParsableCommand {
     private func copy(
         to take: (_ part: [UInt8]) throws -> Void
     ) async throws -> WholeLines {
-        // Between two records there may be days.
+        // Days may pass between two records.
         let answer = try await socket.connection.stream(.get(target), idle: follow ? nil : .seconds(60))
         var lines = WholeLines()
         try await answer.forEachPiece { piece in
@@ -155,14 +155,14 @@ struct AuditExportCommand: AsyncParsableCommand {
     }
 }
 
-/// What an export to a file holds, for programs.
+/// The report of an export to a file, for programs.
 ///
 ///     {"file":…,"sealed":true,"nodes":[{"node":…,"own":false,"sealed":1100,"last":1103,"sealedAt":…}]}
 struct ExportReport {
     let file: String
-    /// Whether its last line is a checkpoint; CSV has none.
+    /// True if its last line is a checkpoint; CSV has none.
     let isSealed: Bool
-    /// Those that `--node` names.
+    /// The nodes that `--node` names.
     let nodes: [AuditPublicKeyAnswer.Node]
 
     var bytes: [UInt8] {
@@ -172,7 +172,7 @@ struct ExportReport {
             json.member("nodes", objects: nodes) { node, json in
                 json.member("node", node.node)
                 json.member("own", node.isOwn)
-                // Where another node's part ends; this node's ends with a checkpoint made for the export.
+                // The end of another node's part; this node's ends with a checkpoint made for the export.
                 guard !node.isOwn else { return }
                 json.member("sealed", node.sealedSequence ?? 0)
                 json.member("last", node.lastSequence)
@@ -182,24 +182,24 @@ struct ExportReport {
     }
 }
 
-/// Gives on a stream's lines only when they are whole, so that what is ended at any moment ends with a line.
+/// Passes on only whole lines of a stream, so that an export that is stopped at any moment ends with a line.
 struct WholeLines {
-    /// A line that is longer than any is not waited for: 1 MiB.
+    /// The number of bytes after which an overlong line is no longer waited for: 1 MiB.
     private static let maximumWait = 1 << 20
 
-    /// The beginning of a line whose line feed has not come yet.
+    /// The beginning of a line whose line feed has not arrived yet.
     private var rest: [UInt8] = []
-    /// How the last whole line begins: enough to know a checkpoint by.
+    /// The beginning of the last whole line, which is enough to recognise a checkpoint.
     private var lastBeginning: [UInt8] = []
 
     private static let checkpoint = Array("{\"checkpoint\":".utf8)
 
     var isSealed: Bool { lastBeginning == Self.checkpoint }
 
-    /// What has come and is not given on.
+    /// The bytes that have arrived and were not passed on.
     var remainder: [UInt8] { rest }
 
-    /// The whole lines that there are with the next bytes.
+    /// The lines that the next bytes complete.
     mutating func take(_ piece: [UInt8]) -> [UInt8] {
         guard let end = piece.lastIndex(of: 0x0A) else {
             rest += piece

@@ -86,7 +86,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
                 .no,
                 "The head of --compare is of node \(stray.checkpoint.node.name), which was not asked for; see --node.")
         }
-        // All are compared before one is kept.
+        // All heads are compared before the first is kept.
         if let kept {
             for index in reports.indices { reports[index].file = try reports[index].file(in: kept) }
         } else if let out {
@@ -113,7 +113,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         return heads
     }
 
-    /// Verifies the record from one head to the other: only the records between them are read.
+    /// Verifies the record from one head to the other; it reads only the records between them.
     private func requireContinuation(
         of earlier: SignedCheckpoint, by head: SignedCheckpoint, keptIn file: String
     ) async throws {
@@ -136,8 +136,9 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }
     }
 
-    /// Nothing says that a record goes on from an earlier one whose head is kept nowhere: so the first head is that of a young
-    /// record in an empty directory, or the operator says that it is the first. A node of another name has another record.
+    /// Requires that the record can have no earlier head. If no head is kept, nothing proves that the record continues
+    /// an earlier one. So the first head is that of a young record in an empty directory, unless the operator says that
+    /// it is the first. A node of another name has another record.
     private func requireBeginning(of head: SignedCheckpoint, in kept: HeadDirectory) async throws {
         let node = head.checkpoint.node
         guard !first else { return }
@@ -166,7 +167,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }
     }
 
-    /// The seconds within which a record has its first head without ``first``.
+    /// The age in seconds up to which a record gets its first head without ``first``.
     private static let youngRecord = 86_400.0
 
     private static func broken(_ kept: Checkpoint, _ file: String, _ what: String) -> CommandFailure {
@@ -183,16 +184,16 @@ struct AuditHeadCommand: AsyncParsableCommand {
     }
 }
 
-/// What became of a head, for people and for programs.
+/// The report on a head, for people and for programs.
 ///
 ///     {"heads":[{"node":…,"sequence":…,"time":…,"file":…,"after":…}]}
 private struct HeadReport {
     let head: SignedCheckpoint
     var file: String?
-    /// The sequence of the kept head from which the record goes on to this one; nil when none was kept.
+    /// The sequence of the kept head from which the record continues to this one; nil if none was kept.
     let after: Int?
 
-    /// Keeps it, unless the same is there already: a node that has sealed nothing since.
+    /// Keeps the head in a file, unless the same head is there already because the node has sealed nothing since.
     func file(in kept: HeadDirectory) throws -> String {
         if let same = try kept.newest(of: head.checkpoint.node), same.head == head { return same.file }
         return try kept.keep(head)

@@ -39,12 +39,12 @@ struct AuditPublicKeyCommand: AsyncParsableCommand {
             try format.show(bytes, text)
             return
         }
-        // The keys as this program has read them, so that nothing but keys is printed.
+        // The keys are parsed and encoded again, so that nothing but keys is printed.
         let pem = try VerificationInputs.keys(answer.keys).map(\.pem).joined()
         try format.show(bytes, pem)
     }
 
-    /// Each node's keys behind its name; what stands around PEM is ignored by whoever reads it.
+    /// Each node's name, followed by its keys; readers of PEM ignore the text around the keys.
     private static func text(_ nodes: [AuditPublicKeyAnswer.Node]) throws -> String {
         var text = ""
         for node in nodes {

@@ -26,7 +26,7 @@ struct AuditListCommand: AsyncParsableCommand {
             less are left out, which is said. --wide shows all; a file or a pipe gets all anyway.
             """)
 
-    /// More is an export's work.
+    /// The limit of a list; an export has none.
     static let maximumLimit = 10_000
 
     @OptionGroup var whose: NodeOption
@@ -77,7 +77,7 @@ struct AuditListCommand: AsyncParsableCommand {
         }
     }
 
-    /// As many as are wanted, page by page, and whether there are more.
+    /// The wanted number of records, page by page, and true if there are more.
     private func records() async throws -> (items: [JSONValue], hasMore: Bool) {
         let connection = socket.connection
         var items: [JSONValue] = []
@@ -93,17 +93,17 @@ struct AuditListCommand: AsyncParsableCommand {
             else { throw connection.notOurs(answer.status) }
             items += found
             cursor = members["next"]?.stringValue
-            // A page that adds nothing and yet is not the last would go on for ever.
+            // An empty page that is not the last would repeat the request endlessly.
             guard cursor == nil || !found.isEmpty else { throw connection.notOurs(answer.status) }
         } while cursor != nil && items.count < limit
         return (items, cursor != nil)
     }
 }
 
-/// Records as people read them.
+/// Records as a table for people.
 enum AuditRecordTable {
     static func of(_ entries: [AuditEntry]) -> Table {
-        // Of one node all lines say the same.
+        // If all records are of one node, a column with its name adds nothing.
         let areOfOneNode = Set(entries.map(\.node)).count < 2
         var table = Table(columns: [
             "TIME", Table.Column("NODE", importance: areOfOneNode ? 0 : 6, shortening: .beginning), "SEQUENCE",
@@ -117,7 +117,7 @@ enum AuditRecordTable {
             table.add([
                 entry.time.text, entry.node.name, String(entry.sequence), entry.event, entry.outcome,
                 entry.caller.map { $0.name?.text ?? String($0.uid) } ?? "-", entry.merchant ?? "-",
-                // As much as `--key` and `key show` take.
+                // The number of digits that `--key` and `key show` accept.
                 entry.publicKeyHash.map { String($0.hex.prefix(8)) } ?? "-", entry.transactionId?.hex ?? "-",
                 details(entry),
             ])
@@ -125,8 +125,8 @@ enum AuditRecordTable {
         return table
     }
 
-    /// The event's own members. A reference is a hash that says nothing to a person, and a configuration's values, dozens at
-    /// least, are only counted.
+    /// The event's own members. A reference is left out, because a hash tells a person nothing; a configuration's
+    /// values, at least dozens, are only counted.
     private static func details(_ entry: AuditEntry) -> String {
         entry.details.members.filter { $0.name != "reference" }
             .flatMap { member in

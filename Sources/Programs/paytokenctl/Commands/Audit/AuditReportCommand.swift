@@ -129,17 +129,17 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     // MARK: The export
 
-    /// An export with what it is verified by.
+    /// An export, with the keys and heads that it is verified with.
     private struct Source {
         let export: String
-        /// As scripts/verify-audit takes them, without directories.
+        /// The key files as scripts/verify-audit takes them, without directories.
         let keyFiles: [String]
         let trusted: TrustedKeys
         let heads: [SignedCheckpoint]
-        /// Whose record pins the other nodes' keys.
+        /// The node whose record says which keys of other nodes are trusted.
         let pinning: AuditNode?
         let live: LiveState?
-        /// What the asked daemon's tokens say of their keys' uses: files beside the page.
+        /// The files, next to the page, with the HSM tokens' own counts of their keys' uses.
         var tokenUses: [String] = []
 
         func verify() throws -> NodesVerdict {
@@ -162,7 +162,7 @@ struct AuditReportCommand: AsyncParsableCommand {
             live: nil)
     }
 
-    /// Exports all nodes' records beside the page, with the asked node's key.
+    /// Exports all nodes' records and the asked node's key into files next to the page.
     private func exported(
         comparing heads: [SignedCheckpoint], _ period: ReportPeriod
     ) async throws -> Source {
@@ -170,9 +170,9 @@ struct AuditReportCommand: AsyncParsableCommand {
         let stem = out.hasSuffix(".html") ? String(out.dropLast(5)) : out
         let (records, keyFile) = (stem + ".jsonl", stem + ".pem")
         let (recordsFile, keys) = (try NewFile(records), try NewFile(keyFile, mode: 0o644))
-        // What comes while the export is made is in it or not, so tokens are asked for what was before.
+        // Records that come during the export may or may not be in it. So the HSM tokens are asked for the uses before.
         let begun = AuditTime(Date())
-        // First what the token remembers, then the records: which are then at least as long.
+        // First the remembered checkpoint, then the records, which then reach at least as far.
         let (known, own, node) = try await VerificationInputs.nodes(connection)
         let ownKeys = try VerificationInputs.keys(own.keys)
         let remembered = try VerificationInputs.head(known)
@@ -198,7 +198,7 @@ struct AuditReportCommand: AsyncParsableCommand {
     }
 
     private static func otherLedger(_ file: String) throws -> OtherLedger {
-        // A hundred thousand keys have 50 MB.
+        // The list of a hundred thousand keys has 50 MB.
         let bytes = try InputFile.read(file, atMost: 1 << 27)
         guard let items = (try? JSONValue(parsing: bytes))?.arrayValue else {
             throw CommandFailure(
@@ -232,7 +232,8 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     // MARK: Saying it
 
-    /// - Parameter unexplained: uses of keys that tokens counted and no record has; nil where no token's count was given.
+    /// - Parameter unexplained: the number of uses that HSM tokens counted and no record has; nil if no count was
+    ///   given.
     private func tell(_ export: VerifiedExport, unexplained: Int?) throws {
         let json = JSONWriter.object { json in
             json.member("verdict", export.isProved ? "intact" : "not_proved")

@@ -2,14 +2,14 @@ import AuditChain
 import CommandOutput
 import Foundation
 
-/// A directory of heads: checkpoints, each in a file of its own whose name says the node, the time in UTC and the sequence, as
-/// `backend-1-2026-01-31T120002Z-1042.json`. A file is there whole or not at all, and is never replaced.
+/// A directory of heads: checkpoints, each in its own file. The file's name has the node, the time in UTC and the
+/// sequence, as `backend-1-2026-01-31T120002Z-1042.json`. A file appears complete or not at all, and is never replaced.
 struct HeadDirectory {
     let directory: String
-    /// The names of the newest of each node.
+    /// The names of each node's newest file.
     private let newest: [AuditNode: HeadFileName]
 
-    /// - Throws: where it cannot be read. What has another name than a head is left alone.
+    /// - Throws: if the directory cannot be read. Files with other names are ignored.
     init(directory: String) throws {
         let names: [String]
         do {
@@ -27,12 +27,12 @@ struct HeadDirectory {
         self.newest = newest
     }
 
-    /// Whether there is a head of any node.
+    /// True if there is no head of any node.
     var isEmpty: Bool { newest.isEmpty }
 
-    /// The newest head of a node, with its file; nil when none is kept.
+    /// The newest head of a node, with its file; nil if none is kept.
     ///
-    /// - Throws: when its file holds something else than its name says.
+    /// - Throws: if the file's content contradicts its name.
     func newest(of node: AuditNode) throws -> (file: String, head: SignedCheckpoint)? {
         guard let name = newest[node] else { return nil }
         let file = path(name)
@@ -47,15 +47,15 @@ struct HeadDirectory {
         return (file, heads[0])
     }
 
-    /// Keeps a head in a new file, and says which.
+    /// Keeps a head in a new file, and returns the file's name.
     func keep(_ head: SignedCheckpoint) throws -> String {
         let path = path(HeadFileName(head.checkpoint))
         try Self.write([head], to: path)
         return path
     }
 
-    /// Readable by all whom the directory lets in: a head says how many records there are and no more, and who copies it to
-    /// another host is better another account than the daemon's.
+    /// Writes a file that every account with access to the directory can read. A head reveals only the number of
+    /// records, and the account that copies it to another host should not be the daemon's.
     static func write(_ heads: [SignedCheckpoint], to path: String) throws {
         let file = try NewFile(path, mode: 0o644)
         try file.write(heads.flatMap { $0.line + [0x0A] })

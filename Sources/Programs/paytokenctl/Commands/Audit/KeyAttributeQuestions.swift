@@ -3,13 +3,15 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// Asks the daemon for each key what the tokens say of it now. A key whose answer fails is left without, with the reason.
+/// Asks the daemon for each key's attributes in the HSM tokens. A key whose answer fails has none, and the reason is
+/// given.
 struct KeyAttributeQuestions {
     let connection: DaemonConnection
-    /// A token that answers slowly must not keep the page from being made.
+    /// The limit, so that a slow HSM token does not prevent the page.
     var limit: Duration = .seconds(300)
 
-    /// - Returns: the keys with their attributes, and why some have none: a sentence by the publicKeyHash in base64.
+    /// - Returns: the keys with their attributes, and for each key without them a sentence with the reason, by
+    ///   publicKeyHash in base64.
     func answers(for listed: [KeySummary]) async -> (keys: [KeySummary], faults: [String: String]) {
         let end = ContinuousClock.now + limit
         var progress = ProgressLine()

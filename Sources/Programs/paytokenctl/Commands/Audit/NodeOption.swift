@@ -3,7 +3,7 @@ import AuditChain
 import CommandOutput
 import DaemonAPI
 
-/// `--node`: whose record.
+/// `--node`: the node whose record is meant.
 struct NodeOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -14,7 +14,7 @@ struct NodeOption: ParsableArguments {
     var query: [(name: String, value: String)] { node.map { [("node", $0.text)] } ?? [] }
 }
 
-/// A node's name, or all of them.
+/// A node's name, or `all`.
 enum NodeName: ExpressibleByArgument, Equatable, Sendable {
     case one(AuditNode)
     case all
@@ -49,7 +49,7 @@ struct GivenKeyFile: ExpressibleByArgument, Sendable {
     }
 }
 
-/// An export that was made before, and what it is verified with.
+/// An export that was made before, and the keys and heads that it is verified with.
 struct ExportOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -83,7 +83,7 @@ struct ExportOptions: ParsableArguments {
     }
 }
 
-/// Where other nodes' records end, as the daemon says.
+/// The ends of other nodes' records, by the daemon.
 enum OtherNodesEnds {
     /// - Returns: the nodes that the option names.
     static func ask(
@@ -93,7 +93,7 @@ enum OtherNodesEnds {
         return try await connection.send(.get(target), for: AuditPublicKeyAnswer.self).answer.nodes ?? []
     }
 
-    /// A sentence for each, on standard error.
+    /// Writes a sentence for each node to standard error.
     static func tell(_ nodes: [AuditPublicKeyAnswer.Node]) {
         for node in nodes where !node.isOwn {
             guard let sealed = node.sealedSequence else {

@@ -4,7 +4,7 @@ import DaemonAPI
 import Encodings
 import StrictJSON
 
-/// `audit verify` of other nodes' records, or of several.
+/// `audit verify` for other nodes' records, or for several.
 struct NodesVerification {
     var trusted: TrustedKeys
     let heads: [SignedCheckpoint]
@@ -15,7 +15,7 @@ struct NodesVerification {
 
     // MARK: An export
 
-    /// - Parameter pinning: whose record pins keys; the file is read twice then.
+    /// - Parameter pinning: the node whose record says which keys are trusted; the file is then read twice.
     func report(export: String, pinnedBy pinning: AuditNode?) throws -> NodesReport {
         var trusted = trusted
         var report = NodesReport()
@@ -28,7 +28,7 @@ struct NodesVerification {
             }
             let verifier = try verified(export, trusted, only: pinning, readsPins: true)
             trusted.believe(verifier.pins, of: pinning)
-            // What it is pinned by is part of the verdict.
+            // The record that the trusted keys come from is part of the verdict.
             if let only, only != pinning { report.add(verifier, onlyIfFaulty: true) }
         }
         report.add(try verified(export, trusted, only: only))
@@ -60,7 +60,8 @@ struct NodesVerification {
     // MARK: Live
 
     func live(_ connection: DaemonConnection) async throws -> NodesReport {
-        // First what the token remembers and where the records end, then the records: which are then at least as long.
+        // First the remembered checkpoint and the ends of the records, then the records, which then reach at least as
+        // far.
         let (known, own, ownNode) = try await VerificationInputs.nodes(connection)
         let nodes = known.nodes ?? []
         if let only, !nodes.contains(where: { $0.node == only.name }) {
@@ -76,7 +77,7 @@ struct NodesVerification {
                 own: CheckpointKeys(try VerificationInputs.keys(own.keys)), of: ownNode)
         }
         let beginning = archives.beginning(otherwise: .behindArchive)
-        // Its pins are needed for every node that no key is given for.
+        // The own record's trusted keys are needed for every node for which no key is given.
         let needsOwn = only.map { $0 == ownNode || trusted.keys(of: $0) == nil } ?? true
         if needsOwn {
             let remembered = try VerificationInputs.head(known)
@@ -117,11 +118,11 @@ struct NodesVerification {
     }
 }
 
-/// What was found of each node's record.
+/// The result for each node's record.
 struct NodesReport {
     private struct Part {
         let verdict: NodeVerdict
-        /// Records behind the last checkpoint, which were not exported; nil where that is not known.
+        /// The number of records after the last checkpoint, which were not exported; nil if it is unknown.
         let later: Int?
 
         var text: String {
@@ -131,11 +132,11 @@ struct NodesReport {
         }
     }
 
-    /// Of the last record or export that was verified for itself.
+    /// The verdict of the last record or export that was verified by itself.
     private(set) var verdict: NodesVerdict?
     private var parts: [Part] = []
     private var faults: [ChainBreak] = []
-    /// What the records say of archives, and the files that were given.
+    /// The archives that the records name, and the given files.
     private var archives: [AuditNode: [RecordArchive]] = [:]
     private var files: [ArchiveFiles.Named] = []
     private var filteredRecords: Int?
@@ -143,8 +144,8 @@ struct NodesReport {
     private var records = 0
 
     /// - Parameters:
-    ///   - onlyIfFaulty: it was verified for its pins, and not asked for.
-    ///   - last: where the record ends in the ledger, with what is not sealed.
+    ///   - onlyIfFaulty: true if the record was verified only for the keys that it trusts.
+    ///   - last: the record's last sequence in the ledger, including what is not sealed.
     mutating func add(_ verifier: NodesVerifier, lastSequence last: Int? = nil, onlyIfFaulty: Bool = false) {
         let verdict = verifier.verdict()
         if !onlyIfFaulty { self.verdict = verdict }
@@ -159,7 +160,7 @@ struct NodesReport {
         }
     }
 
-    /// Looks the files up in what the records say, where these are intact.
+    /// Finds the files among the archives that the records name, for intact records.
     mutating func name(_ archives: ArchiveFiles) throws {
         if faults.isEmpty, parts.allSatisfy(\.verdict.isIntact) { files = try archives.named(by: self.archives) }
     }
@@ -170,7 +171,7 @@ struct NodesReport {
         return lines.isEmpty ? ChainVerdict.unsealed([]).description : lines.joined(separator: "\n")
     }
 
-    /// Shows it, and throws unless every record is intact.
+    /// Shows the report, and throws unless every record is intact.
     func show(_ output: OutputFormat) throws {
         switch output {
         case .table: try Console.output(text + "\n")

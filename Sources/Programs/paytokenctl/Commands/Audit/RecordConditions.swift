@@ -3,7 +3,7 @@ import AuditChain
 import Encodings
 import Foundation
 
-/// Which records, beside their time; each condition that is given must hold.
+/// The conditions for records, apart from their time; each one that is given must hold.
 struct RecordConditions: ParsableArguments {
     @Option(
         help: ArgumentHelp("A key's publicKeyHash in base64, or 8 to 64 characters of hex.", valueName: "key"),
@@ -31,7 +31,7 @@ struct RecordConditions: ParsableArguments {
         }
     }
 
-    /// For the daemon. A key goes in hexadecimal, however it was written.
+    /// The conditions as a query. A key is sent in hexadecimal, in whatever form it was given.
     var query: [(name: String, value: String)] {
         [
             ("key", key?.hex), ("merchant", merchant), ("caller", caller), ("outcome", outcome),
@@ -40,9 +40,9 @@ struct RecordConditions: ParsableArguments {
     }
 }
 
-/// A moment on the command line: a time of RFC 3339, a day in UTC, or how long it is ago, as `24h`.
+/// A moment on the command line: a time of RFC 3339, a day in UTC, or an age such as `24h`.
 struct Moment: ExpressibleByArgument, Equatable {
-    /// A day's beginning.
+    /// The moment, or the beginning of a day.
     let time: AuditTime
     /// The same as ``time``, but for a day the beginning of the next one.
     let end: AuditTime
@@ -65,7 +65,7 @@ struct Moment: ExpressibleByArgument, Equatable {
     }
 }
 
-/// From when until when.
+/// `--since` and `--until`.
 struct PeriodOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(

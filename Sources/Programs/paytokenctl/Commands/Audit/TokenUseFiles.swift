@@ -4,7 +4,7 @@ import CommandOutput
 import DaemonAPI
 import Encodings
 
-/// `--token-uses`: what tokens say of their keys' uses.
+/// `--token-uses`: the HSM tokens' own counts of their keys' uses.
 enum TokenUseFiles {
     static func read(_ paths: [String]) throws -> [TokenUseLog] {
         var logs: [(path: String, log: TokenUseLog)] = []
@@ -21,7 +21,8 @@ enum TokenUseFiles {
         return logs.map(\.log)
     }
 
-    /// Asks the daemon for each token's, beside the page: `report.uses-primary.jsonl`. A token without one is left out.
+    /// Asks the daemon for each HSM token's count and writes it to a file next to the page:
+    /// `report.uses-primary.jsonl`. An HSM token without one is left out.
     static func ask(
         _ connection: DaemonConnection, for tokens: [String], from since: AuditTime, until: AuditTime,
         beside stem: String
@@ -33,7 +34,7 @@ enum TokenUseFiles {
             do {
                 answer = try await connection.stream(.get("/v1/tokens/\(token)/uses" + query), idle: .seconds(3600))
             } catch let failure as CommandFailure where failure.message?.hasPrefix("not_found:") == true {
-                // No token of the name has a use_log.
+                // No HSM token of the name has a use_log.
                 continue
             }
             let path = "\(stem).uses-\(token).jsonl"

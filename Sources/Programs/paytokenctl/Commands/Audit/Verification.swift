@@ -4,7 +4,7 @@ import DaemonAPI
 import Encodings
 import StrictJSON
 
-/// What an export is verified with: the checkpoints' public keys, and checkpoints that were kept elsewhere.
+/// The inputs of a verification: the checkpoints' public keys, and checkpoints that were kept elsewhere.
 enum VerificationInputs {
     /// The public keys in a PEM file.
     static func keys(file: String) throws -> CheckpointKeys {
@@ -18,7 +18,7 @@ enum VerificationInputs {
         return keys
     }
 
-    /// Those of several files; nil for none.
+    /// The public keys in several files; nil for none.
     static func keys(_ files: [GivenKeyFile]) throws -> CheckpointKeys? {
         var all: CheckpointKeys?
         for given in files {
@@ -28,7 +28,7 @@ enum VerificationInputs {
         return all
     }
 
-    /// The keys that are believed for each node, by what was given.
+    /// The keys that are trusted for each node, by the given files.
     static func trusted(_ files: [GivenKeyFile]) throws -> TrustedKeys {
         var trusted = TrustedKeys(given: try keys(files.filter { $0.node == nil }))
         for given in files {
@@ -37,7 +37,7 @@ enum VerificationInputs {
         return trusted
     }
 
-    /// Checkpoints that were kept: a line itself, or a file of them; none for nil.
+    /// The checkpoints that were kept: the argument is one line or a file of them; none for nil.
     static func heads(_ argument: String?) throws -> [SignedCheckpoint] {
         guard let argument else { return [] }
         let isLine = argument.hasPrefix("{")
@@ -53,7 +53,7 @@ enum VerificationInputs {
         return heads
     }
 
-    /// Keys as the daemon gives them, in their order.
+    /// The keys of the daemon's answer, in their order.
     static func keys(_ given: [AuditPublicKeyAnswer.Key]) throws -> [CheckpointKey] {
         guard !given.isEmpty else {
             throw CommandFailure(
@@ -70,7 +70,7 @@ enum VerificationInputs {
         return keys
     }
 
-    /// What the HSM token remembers, as the daemon says.
+    /// The checkpoint that the HSM token remembers, by the daemon.
     static func head(_ answer: AuditPublicKeyAnswer) throws -> [SignedCheckpoint] {
         guard let line = answer.head else {
             Console.error("The HSM token remembers no checkpoint, so an end that was cut off would not be found.")
@@ -84,7 +84,7 @@ enum VerificationInputs {
         return heads
     }
 
-    /// All nodes as the daemon knows them, and its own among them.
+    /// All nodes that the daemon knows, and the daemon's own.
     static func nodes(
         _ connection: DaemonConnection
     ) async throws -> (answer: AuditPublicKeyAnswer, own: AuditPublicKeyAnswer.Node, node: AuditNode) {
@@ -98,7 +98,7 @@ enum VerificationInputs {
 
     static let otherVersion = "Have paytokend and paytokenctl the same version?"
 
-    /// Reads an export from its beginning, until `take` wants no more.
+    /// Reads an export from its beginning, until `take` returns false.
     static func read(_ export: String, _ take: (_ block: [UInt8]) -> Bool) throws {
         var isFirst = true
         try InputFile.forEachBlock(of: export) { block in
@@ -131,15 +131,16 @@ extension VerificationInputs {
     }
 }
 
-/// An export on its way through the verifier, with its progress.
+/// Passes an export through the verifier, with its progress.
 struct ExportVerification {
     private var verifier: ChainVerifier
     private var progress = ProgressLine()
     private var bytes = 0
-    /// How many bytes there will be; nil when that is not known.
+    /// The number of bytes in total; nil if it is unknown.
     private let size: Int?
 
-    /// - Parameter beginning: where each chain has to begin; a daemon's own record with record 1 or behind its archives.
+    /// - Parameter beginning: the required beginning of each chain; a daemon's own record begins with record 1 or after
+    ///   its archives.
     init(keys: CheckpointKeys, heads: [SignedCheckpoint], size: Int?, beginning: ChainBeginning = .anywhere) {
         verifier = ChainVerifier(keys: keys, heads: heads, beginning: beginning)
         self.size = size
@@ -149,7 +150,7 @@ struct ExportVerification {
     var records: Int { verifier.records }
     var archives: [AuditNode: [RecordArchive]] { verifier.archives }
 
-    /// Takes the next bytes. Whether more can change the verdict.
+    /// Takes the next bytes. Returns true if more bytes can change the verdict.
     mutating func consume(_ block: [UInt8]) -> Bool {
         verifier.consume(block[...])
         bytes += block.count
@@ -168,7 +169,7 @@ struct ExportVerification {
     }
 }
 
-/// What a verification found, for programs.
+/// The result of a verification, for programs.
 ///
 ///     {"verdict":"filtered","lines":…,"records":…}
 ///     {"verdict":"intact","lines":…,"records":…,"nodes":[{"node":…,"first":…,"last":…,"sealed":…,"sealedAt":…}]}
@@ -190,7 +191,7 @@ enum VerdictJSON {
         }
     }
 
-    /// `,"archives":[{"file":…,"node":…,"first":…,"last":…,"sha256":…}]`; nothing without one.
+    /// Writes `,"archives":[{"file":…,"node":…,"first":…,"last":…,"sha256":…}]`; nothing if there is none.
     static func write(_ archives: [ArchiveFiles.Named], into writer: inout JSONWriter) {
         if !archives.isEmpty { writer.member("archives", objects: archives) { $0.write(into: &$1) } }
     }

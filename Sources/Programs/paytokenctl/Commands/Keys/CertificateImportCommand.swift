@@ -29,7 +29,7 @@ struct CertificateImportCommand: AsyncParsableCommand {
     }
 }
 
-/// The certificate that a command takes in.
+/// The certificate argument of a command.
 struct CertificateArgument: ParsableArguments {
     @Argument(help: ArgumentHelp("Apple's certificate for the key.", valueName: "file"), completion: .file())
     var file: String
@@ -37,7 +37,7 @@ struct CertificateArgument: ParsableArguments {
     @Flag(help: "Takes a certificate that has expired.")
     var allowExpired = false
 
-    /// Reads the file, and says what of it a person should know.
+    /// Reads the file, and shows what a person should know about it.
     func request() throws -> CertificateImportRequest {
         let certificate = try CertificateFile(path: file)
         if let note = certificate.note { Console.error(note) }

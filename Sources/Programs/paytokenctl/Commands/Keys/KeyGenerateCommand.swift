@@ -3,21 +3,21 @@ import CommandOutput
 import DaemonAPI
 import Encodings
 
-/// A key's type as people write it.
+/// A key's type in the command line's spelling.
 enum KeyTypeOption: String, ExpressibleByArgument, CaseIterable {
     case ec
     case rsa
 
-    /// As the API writes it.
+    /// The type in the API's spelling.
     var name: String { rawValue.uppercased() }
 }
 
-/// What a key is for, as people write it.
+/// A key's use in the command line's spelling.
 enum KeyUseOption: String, ExpressibleByArgument, CaseIterable {
     case processing
     case identity
 
-    /// As the API writes it; nil for what the API takes when nothing is said.
+    /// The use in the API's spelling; nil for the API's default.
     var name: String? { self == .processing ? nil : rawValue }
 
     static let help = ArgumentHelp(
@@ -132,12 +132,12 @@ struct CSRCreateCommand: AsyncParsableCommand {
     }
 }
 
-/// Where a certificate request goes.
+/// The file for a certificate request.
 struct RequestFileOption: ParsableArguments {
     @Option(help: ArgumentHelp("A new file for the request instead of standard output.", valueName: "file"))
     var out: String?
 
-    /// The file is made first: a request is not asked for that has nowhere to go.
+    /// Creates the file first: without a place for the certificate request, none is requested.
     func newFile(_ dryRun: DryRunOption) throws -> NewFile? {
         guard let out else { return nil }
         let file = try NewFile(out)

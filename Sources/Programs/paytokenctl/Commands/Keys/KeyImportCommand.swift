@@ -93,13 +93,13 @@ struct KeyImportCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // A private key will be in this process's memory.
+        // This process's memory will contain a private key.
         _ = paytokend_forbid_dumps()
-        // The files first: nothing is asked of the daemon before they are what they should be.
+        // The files first: the daemon is asked for nothing until they have been checked.
         let files = try readFiles()
         if let note = files.certificate.note { Console.error(note) }
         let status = try await change.socket.connection.trusted.send(.get("/v1/status"), for: StatusAnswer.self).answer
-        // All of them before anything is sealed: one ceremony puts the key into every token or into none.
+        // All recipients before anything is sealed: one ceremony puts the key into every HSM token or into none.
         var sealedKeys: [KeyImportRequest.SealedKey] = []
         for (name, importKey) in try Self.recipients(in: status.tokens, named: token) {
             let sealed = try seal(files.privateKey, files.certificate, to: importKey)
@@ -136,7 +136,7 @@ struct KeyImportCommand: AsyncParsableCommand {
         }
     }
 
-    /// The tokens to import into, and their workers' public keys.
+    /// The HSM tokens to import into, with their workers' public keys.
     static func recipients(
         in hsmTokens: [HSMTokenStatus], named names: [String]
     ) throws -> [(name: String, importKey: [UInt8])] {

@@ -35,7 +35,7 @@ struct KeyListCommand: AsyncParsableCommand {
         try write(keys, items)
     }
 
-    /// Not part of `run`, in which Swift 6.3.1's optimizer ends with signal 11 while it splits the coroutine.
+    /// Not part of `run`, because Swift 6.3.1's optimizer crashes (signal 11) when it splits that coroutine.
     private func write(_ keys: [KeySummary], _ items: [JSONValue]) throws {
         var (keys, items) = (keys, items)
         if let expiring {
@@ -68,7 +68,7 @@ struct KeyListCommand: AsyncParsableCommand {
         return notAfter <= end
     }
 
-    /// The soonest end first; without one, or when the key is gone, last. Then by merchant and hash.
+    /// The key that ends soonest first; keys without an end, or that are gone, last. Then by merchant and hash.
     static func order(_ keys: [KeySummary]) -> [Int] {
         func rank(_ key: KeySummary) -> (Date, String, String) {
             let end = key.state == "destroyed" ? nil : key.notAfter

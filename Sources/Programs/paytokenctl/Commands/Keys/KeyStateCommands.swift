@@ -4,13 +4,13 @@ import DaemonAPI
 import Encodings
 import Foundation
 
-/// What every change of a key's state is told.
+/// The arguments of every change of a key's state.
 struct KeyStateOptions: ParsableArguments {
     @OptionGroup var key: KeyArgument
     @OptionGroup var why: ReasonOption
     @OptionGroup var change: ChangeOptions
 
-    /// Asks for the key to be in another state.
+    /// Requests another state for the key.
     func post(
         _ state: String, cutOff: Date? = nil, whenPending note: (PendingAnswer) -> String? = { _ in nil }
     ) async throws {
@@ -20,7 +20,7 @@ struct KeyStateOptions: ParsableArguments {
     func postAdoption() async throws { try await post("adopt", ReasonRequest(reason: why.reason)) { _ in nil } }
 
     private func post(_ path: String, _ body: some Encodable, _ note: (PendingAnswer) -> String?) async throws {
-        // The daemon's remark says that it was a dry run, and whether a second person would be needed.
+        // The daemon's answer says that it was a dry run, and whether a second person would be needed.
         try await change.post(
             "/v1/keys/\(key.key.hex)/\(path)", body, for: KeySummary.self, dryRunSays: nil, whenPending: note
         ) { MerchantKeyTable.one($0).text }
