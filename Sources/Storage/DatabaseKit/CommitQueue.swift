@@ -5,25 +5,26 @@ import Synchronization
 /// A write that waits for an engine's writer.
 package protocol QueuedWrite: Sendable {
     associatedtype Failure: StoreFailure
-    /// The writer takes it into a batch. False when its caller's deadline has passed: then it is not written.
+    /// Called when the writer takes it into a batch. Returns false if its caller's deadline has passed: then it is not
+    /// written.
     var begin: @Sendable () -> Bool { get }
     var fail: @Sendable (Failure) -> Void { get }
 }
 
-/// The way of all writes of one store to its engine's one writer. What arrives while a commit is under way shares the next one,
-/// and its sync. Each caller waits until the deadline.
+/// The queue of all writes of one store for its engine's one writer. Writes that arrive during a commit share the next
+/// one, and its sync. Each caller waits until the deadline.
 ///
-/// Bounded: a write that finds no room is refused at once, and so is one that finds the writer stuck in a commit. Notes,
-/// which nobody waits for, may fill half of it only, so that a flood of refusals does not keep out releases; those that
-/// find no room are counted, and their number is written as soon as it can be.
+/// The queue is bounded: a write that finds it full, or finds the writer stuck in a commit, is refused at once. Notes,
+/// which no caller waits for, may fill only half of it, so that a flood of refusals does not keep out releases. Notes
+/// that find no room are counted, and their number is written as soon as possible.
 package final class CommitQueue<Write: QueuedWrite>: Sendable {
     package enum Admission {
-        /// The writer is idle: whoever entered this starts it.
+        /// The writer is idle: the caller that entered this write starts it.
         case begins
         /// The writer takes it with its next batch.
         case joins
         case full
-        /// The writer has been in one commit for longer than anybody waits.
+        /// The writer has been in one commit for longer than any caller waits.
         case stuck
         case closed
     }
@@ -33,14 +34,14 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     /// Notes that were not written.
     package struct Dropped: Sendable {
         package var count: Int
-        /// When the first of them was dropped.
+        /// The time at which the first of them was dropped.
         package var since: Date
     }
 
     private struct State {
         var waiting: [Write] = []
         var notes = 0
-        /// Since when the writer has been at its present batch; nil while it is idle.
+        /// The time at which the writer began its present batch; nil while it is idle.
         var writingSince: ContinuousClock.Instant?
         var isClosed = false
         var dropped: Dropped?
@@ -55,12 +56,12 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - capacity: how many writes may wait.
+    ///   - capacity: the number of writes that may wait.
     ///   - deadlines: after their time in one batch the writer counts as stuck.
-    ///   - moment: the time for which a commit waits for further writes, for a number of those that wait for it.
+    ///   - moment: the time for which a commit waits for further writes, by the number of those that wait for it.
     ///   - pause: lets the calling thread sleep.
     ///   - counting: a write that says how many notes were dropped.
-    ///   - observeDrop: called for each note that is dropped.
+    ///   - observeDrop: called for each dropped note.
     package init(
         capacity: Int, deadlines: Deadlines<Failure>, moment: @escaping @Sendable (Int) -> Duration? = { _ in nil },
         pause: @escaping @Sendable (Duration) -> Void = { usleep(UInt32($0 / .microseconds(1))) },
@@ -79,7 +80,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     /// Waits for a place, the commit and its answer, at most until the deadline.
     ///
     /// - Parameters:
-    ///   - start: wakes the writer, which then takes what waits (``next()``) until there is nothing.
+    ///   - start: wakes the writer, which then takes the queued writes (``next()``) until there are none.
     ///   - make: the write, which answers the call.
     package func write<Answer: Sendable>(
         start: () -> Void, _ make: (Call<Answer, Failure>) -> Write
@@ -96,7 +97,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         }
     }
 
-    /// Returns at once; nobody waits for it.
+    /// Returns at once; no caller waits for the note.
     package func note(start: () -> Void, _ make: (_ fail: @escaping @Sendable (Failure) -> Void) -> Write) {
         let lost = loss()
         switch enter(make { _ in lost() }, isNote: true) {
@@ -110,7 +111,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         state.withLock { state in
             guard !state.isClosed else { return .closed }
             let now = ContinuousClock.now
-            // Notes wait as long as it takes: nobody waits for them.
+            // Notes have no deadline, because no caller waits for them.
             if !isNote, let since = state.writingSince, since.duration(to: now) >= deadlines.timeout { return .stuck }
             guard state.waiting.count < capacity, !isNote || state.notes < max(1, capacity / 2) else { return .full }
             state.waiting.append(write)
@@ -121,8 +122,8 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         }
     }
 
-    /// All that waits and whose callers do, after the count of what was dropped; nil when nothing waits, and then the writer is
-    /// idle. Blocks for a moment while others are under way that can share the commit.
+    /// All queued writes whose callers still wait, after the count of dropped notes; nil if the queue is empty, and
+    /// then the writer is idle. Blocks for a moment while other calls are in progress that can share the commit.
     ///
     /// The record of that count fails like any other write, and is tried again with the next batch.
     package func next() -> [Write]? {
@@ -141,10 +142,10 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
         return (count.map { [$0] } ?? []) + waiting.filter { $0.begin() }
     }
 
-    /// How many wait now.
+    /// The number of writes that wait now.
     package var waiting: Int { state.withLock { $0.waiting.count } }
 
-    /// Nothing enters from now on; what waits is still written.
+    /// Refuses further writes; those in the queue are still written.
     package func close() {
         state.withLock { $0.isClosed = true }
     }
@@ -160,7 +161,7 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     /// True if notes were dropped that are not counted yet.
     package var hasDropped: Bool { state.withLock { $0.dropped != nil } }
 
-    /// Counts one note that was not written though nobody hears of it; the time is that of this call.
+    /// Counts one note that was not written, and of which no caller learns; the time is that of this call.
     package func loss() -> @Sendable () -> Void {
         let dropped = Dropped(count: 1, since: Date())
         return { [self] in
@@ -170,19 +171,19 @@ package final class CommitQueue<Write: QueuedWrite>: Sendable {
     }
 }
 
-/// The failures that the kit finds, as a store's own error has them.
+/// The failures that the kit finds, in the form of a store's own error.
 package protocol StoreFailure: Error {
     /// Nothing can be written or read now, or could be made durable.
     static func unavailable(reason: String) -> Self
-    /// - Parameter mayStand: whether what was asked for may have been written, or be written yet.
+    /// - Parameter mayStand: true if the change may have been written, or may still be.
     static func timedOut(after timeout: Duration, mayStand: Bool) -> Self
-    /// More wait than may wait. Nothing was written.
+    /// The queue is full. Nothing was written.
     static var overloaded: Self { get }
 
-    /// Only codes and fixed sentences of what was thrown: a statement's values stay out of logs.
+    /// Only codes and fixed sentences of the error: a statement's values stay out of logs.
     init(_ error: any Error)
 
-    /// The failure of a change that may stand all the same, since it cannot be read back.
+    /// The failure of a change that may have been committed, because it cannot be read back.
     var whereItMayStand: Self { get }
 }
 
@@ -190,8 +191,8 @@ extension StoreFailure {
     package var whereItMayStand: Self { self }
 }
 
-/// A column that is not there, is NULL where that may not be, or has another type than the program knows: another program has
-/// changed the tables. The value is not in it.
+/// A column that is missing, is unexpectedly NULL, or has another type than the program knows: another program has
+/// changed the tables. The error does not contain the value.
 package struct UnreadableColumn: Error, Sendable, Equatable {
     /// From 0.
     package let column: Int
@@ -199,7 +200,7 @@ package struct UnreadableColumn: Error, Sendable, Equatable {
     package init(column: Int) { self.column = column }
 }
 
-/// Runs what blocks on another thread than those that tasks run on.
+/// Runs blocking work on a thread other than those that tasks run on.
 package func onThread<Value: Sendable, Failure: Error>(
     _ body: @escaping @Sendable () throws(Failure) -> Value
 ) async throws(Failure) -> Value {

@@ -3,17 +3,17 @@ import Synchronization
 
 /// The longest that callers wait for a store, such as `ledger.timeout`.
 ///
-/// A disk that hangs, or a database server that is silent, blocks the thread that waits for it, and nothing can be done
-/// about that thread. The caller does not wait with it: each call is answered by whichever comes first, the engine or
-/// its deadline. What the engine answers after the deadline is discarded.
+/// A disk that hangs, or a database server that is silent, blocks the thread that waits for it, and nothing can release
+/// that thread. The caller does not wait with it: each call is answered by the engine or by its deadline, whichever
+/// comes first. An answer of the engine after the deadline is discarded.
 ///
 /// One for each store; every engine's ways to read and to write go through ``answer(_:)``.
 package final class Deadlines<Failure: StoreFailure>: Sendable {
     private struct State {
-        /// The calls that are not answered yet, by the order in which they came.
+        /// The calls without an answer, in the order of their arrival.
         var calls: [UInt64: any ExpiringCall] = [:]
         var next: UInt64 = 0
-        /// Whether a timer runs. It is set for the earliest deadline that was known then.
+        /// True while a timer runs. It is set for the earliest deadline that was known then.
         var hasTimer = false
     }
 
@@ -27,10 +27,10 @@ package final class Deadlines<Failure: StoreFailure>: Sendable {
         nanoseconds = UInt64(max(0, seconds)) * 1_000_000_000 + UInt64(max(0, attoseconds)) / 1_000_000_000
     }
 
-    /// Has the engine asked, and waits for its answer or for the deadline.
+    /// Sends a call to the engine, and waits for its answer or for the deadline.
     ///
-    /// - Parameter ask: hands the call to the engine and returns at once; it must not block.
-    /// - Throws: what the engine answers, or `timedOut`.
+    /// - Parameter ask: passes the call to the engine and returns at once; it must not block.
+    /// - Throws: the engine's error, or `timedOut`.
     package func answer<Answer: Sendable>(_ ask: (Call<Answer, Failure>) -> Void) async throws(Failure) -> Answer {
         var number: UInt64?
         let result = await withCheckedContinuation {
@@ -68,7 +68,7 @@ package final class Deadlines<Failure: StoreFailure>: Sendable {
         let ended = due.filter { $0.value.expire(asOf: now) }
         state.withLock { state in
             for number in ended.keys { state.calls[number] = nil }
-            // A call that comes later has a later deadline, so that the timer is never set too late.
+            // A later call has a later deadline, so the timer is never set too late.
             let earliest = state.calls.values.lazy.map(\.deadline).filter { $0 < .max }.min()
             state.hasTimer = earliest != nil
             if let earliest { setTimer(earliest) }
@@ -77,14 +77,14 @@ package final class Deadlines<Failure: StoreFailure>: Sendable {
 }
 
 private protocol ExpiringCall: Sendable {
-    /// In nanoseconds of the system's uptime, as Dispatch counts them; it may move to a later time.
+    /// The deadline in nanoseconds of the system's uptime, as Dispatch counts them; it may move to a later time.
     var deadline: UInt64 { get }
     /// Answers it, unless its deadline has moved to after `now`.
-    /// - Returns: whether it was due.
+    /// - Returns: true if it was due.
     func expire(asOf now: UInt64) -> Bool
 }
 
-/// A call whose caller waits: for the engine's answer or for the deadline, whichever is first.
+/// A call whose caller waits for the engine's answer or for the deadline, whichever is first.
 package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall {
     private typealias Waiting = CheckedContinuation<Result<Answer, Failure>, Never>
 
@@ -112,9 +112,9 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         return overflows ? .max : time
     }
 
-    /// The engine begins with it.
+    /// The engine begins with the call.
     ///
-    /// - Returns: false when the deadline has passed, and then nothing is to be done.
+    /// - Returns: false if the deadline has passed; then the engine must do nothing.
     package func begin() -> Bool {
         state.withLock { state in
             state.hasBegun = true
@@ -122,7 +122,7 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         }
     }
 
-    /// - Returns: false when the deadline was first, and nobody hears of it.
+    /// - Returns: false if the deadline was first; then no caller receives the answer.
     @discardableResult
     package func resume(_ result: Result<Answer, Failure>) -> Bool {
         let waiting = state.withLock { state in
@@ -133,9 +133,9 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         return waiting != nil
     }
 
-    /// The engine has got on with a call that takes long: its deadline is counted anew from here.
+    /// The engine has made progress with a long call: its deadline starts again from now.
     ///
-    /// - Returns: false when the deadline has passed.
+    /// - Returns: false if the deadline has passed.
     @discardableResult
     package func extendDeadline() -> Bool {
         state.withLock { state in
@@ -144,21 +144,21 @@ package final class Call<Answer: Sendable, Failure: StoreFailure>: ExpiringCall 
         }
     }
 
-    /// How long its caller waits yet.
+    /// The time that its caller still waits.
     package var left: Duration {
         let (deadline, now) = (deadline, DispatchTime.now().uptimeNanoseconds)
         return deadline > now ? .nanoseconds(Int64(clamping: deadline - now)) : .zero
     }
 
-    /// Waits without a deadline from here on.
+    /// Removes the deadline; the caller then waits for the engine.
     package func removeDeadline() {
         state.withLock { $0.deadline = .max }
     }
 
     package var deadline: UInt64 { state.withLock { $0.deadline } }
 
-    /// Taken from the caller and answered in one step: the engine cannot begin in between with what is answered as never
-    /// begun, and a call whose deadline was extended is left alone.
+    /// Takes the call and answers it in one step. So the engine cannot begin meanwhile with a call that is answered as
+    /// never begun, and a call whose deadline was extended is left alone.
     package func expire(asOf now: UInt64) -> Bool {
         let (waiting, mayStand, isDue) = state.withLock { state in
             guard state.deadline <= now else { return (nil as Waiting?, false, false) }

@@ -1,14 +1,15 @@
 package import Foundation
 
-// Both engines execute the same statements, but for what each knows of locks, nodes and time.
+// The statements of both engines are the same, except for locks, nodes and time.
 
 /// Executes statements inside a transaction or a read of one engine.
 package protocol StoredQueries {
-    /// - Parameter sql: its values are `$1`, `$2` and so on. Their first places are in this order: SQLite counts them so.
+    /// - Parameter sql: its values are `$1`, `$2` and so on. They first appear in this order, because SQLite numbers
+    ///   them so.
     @discardableResult
     func run(_ sql: String, _ values: [StoredValue]) throws -> [any StoredRow]
 
-    /// Names the index that finds the rows, where an engine would take another one; empty elsewhere.
+    /// Names the index that finds the rows, for an engine that would choose another one; empty for the others.
     func indexed(by index: String) -> String
 }
 
@@ -20,7 +21,7 @@ extension StoredQueries {
         try run(statement.sql, statement.values)
     }
 
-    /// A statement that gives one number.
+    /// The number that a statement returns.
     package func number(_ sql: String, _ values: [StoredValue] = []) throws -> Int64? {
         try run(sql, values).first?.integerIfAny(0)
     }
@@ -30,7 +31,7 @@ extension StoredQueries {
 package struct StoredStatement: Sendable {
     package let sql: String
     package let values: [StoredValue]
-    /// The name under which a session with a server keeps it prepared; nil for one that is not worth it.
+    /// The name under which a session with a server keeps it prepared; nil if it is not worth preparing.
     package let name: String?
 
     package init(_ sql: String, _ values: [StoredValue] = [], prepared name: String? = nil) {
@@ -47,7 +48,7 @@ package enum StoredValue: Sendable {
     package static func integer(_ number: Int) -> StoredValue { .integer(Int64(number)) }
 }
 
-/// A row by its columns. What holds another type than asked for was written by another program, and is thrown.
+/// A row by its columns. A value of another type than requested was written by another program, and is an error.
 package protocol StoredRow {
     func integerIfAny(_ column: Int) throws -> Int64?
     func textIfAny(_ column: Int) throws -> String?

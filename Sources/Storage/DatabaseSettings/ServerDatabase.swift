@@ -2,11 +2,11 @@ package import ConfigurationFile
 import Foundation
 package import PostgreSQLClient
 
-/// A PostgreSQL database that a section names by `url` and `password_file`.
+/// A PostgreSQL database that a section names with `url` and `password_file`.
 package struct ServerDatabase: Sendable, Equatable {
     package let url: PostgreSQLURL
-    /// Absolute path of the file with the role's password; nil: peer authentication, a certificate, or what libpq finds by itself
-    /// (a service file, ~/.pgpass).
+    /// The absolute path of the file with the role's password; nil for peer authentication, a certificate, or what
+    /// libpq finds itself (a service file, ~/.pgpass).
     package let passwordFile: String?
 
     package init(url: PostgreSQLURL, passwordFile: String?) {
@@ -14,11 +14,11 @@ package struct ServerDatabase: Sendable, Equatable {
         self.passwordFile = passwordFile
     }
 
-    /// Everything that can be checked without the server; nil after a reported problem.
+    /// Checks everything that can be checked without the server; nil after a reported problem.
     ///
     /// - Parameters:
     ///   - text: the section's `url`.
-    ///   - use: what whoever reads `password_file` can do with it, for the refusal of a file that others can read.
+    ///   - use: what a reader of `password_file` could do, for the refusal of a file that others can read.
     package init?(_ text: String, _ section: ConfigurationSection, use: String) {
         let isSecretNamed = section.node("password_file") != nil
         let passwordFile = section.secretFile("password_file", use: use)
@@ -29,7 +29,7 @@ package struct ServerDatabase: Sendable, Equatable {
             section.problem("url", error.description)
             return nil
         }
-        // libpq takes a relative path from wherever the program was started.
+        // libpq resolves a relative path from the directory in which the program was started.
         let unreadable = url.files.filter {
             !$0.path.hasPrefix("/") || !FileManager.default.isReadableFile(atPath: $0.path)
         }
@@ -50,17 +50,19 @@ package struct ServerDatabase: Sendable, Equatable {
         self.init(url: url, passwordFile: passwordFile)
     }
 
-    /// Whether a URL names a server, rightly or not.
+    /// Returns true if a URL names a server, valid or not.
     package static func isNamed(by url: String) -> Bool {
         url.hasPrefix("postgres:") || url.hasPrefix("postgresql:")
     }
 }
 
-/// Where libpq looks for the service that a URL names (PostgreSQL documentation, *The Connection Service File*).
+/// The places in which libpq searches for the service that a URL names (PostgreSQL documentation, *The Connection
+/// Service File*).
 private struct ServiceFiles {
     static let names = "~/.pg_service.conf, or PGSERVICEFILE, or pg_service.conf where the system keeps it"
 
-    /// libpq's own place in the system was chosen when it was built, and it tells nobody: Debian's, and those of others.
+    /// libpq's system-wide place was chosen at its build, and cannot be asked for: these are Debian's and those of
+    /// others.
     private static let systemDirectories = ["/etc/postgresql-common", "/etc", "/etc/sysconfig/pgsql", "/usr/local/etc"]
 
     private let paths: [String]

@@ -3,27 +3,27 @@ import Glibc
 package import SecretMemory
 import Synchronization
 
-/// One session with a server through libpq: non-blocking, its statements sent together (pipeline mode), every wait bounded by
-/// a deadline.
+/// One session with a server through libpq: non-blocking, with statements sent together (pipeline mode), and every wait
+/// bounded by a deadline.
 ///
-/// One thread at a time uses it. Nothing here resolves a name but ``init(_:password:until:)``, and nothing cancels a statement:
-/// both of libpq's ways to do so block for as long as a network pleases. A session that does not answer is abandoned.
+/// Only one thread at a time uses it. Only ``init(_:password:until:)`` resolves a name. Nothing cancels a statement,
+/// because both of libpq's ways to do so can block without a limit. A session that does not answer is abandoned.
 @safe package final class PostgreSQLConnection: @unchecked Sendable {
     private let handle: OpaquePointer
     private let warnings: Warnings
     private var prepared: Set<String> = []
 
-    /// How many round trips there were, for metrics.
+    /// The number of round trips, for metrics.
     package private(set) var roundTrips = 0
 
-    /// The server, as it said when the session was opened; whoever opens it sets this.
+    /// The server's identity when the session was opened; the opener sets this.
     package var server: ServerIdentity?
 
-    /// Connects, which may block in the resolver for longer than until `deadline`: call it on a thread that nobody waits for.
+    /// Connects. The resolver may block beyond `deadline`: call it on a thread that no caller waits for.
     ///
     /// - Parameters:
     ///   - parameters: libpq's, by their keywords.
-    ///   - passwordFile: read anew for each connection; nil for authentication without one.
+    ///   - passwordFile: read again for each connection; nil for authentication without a password.
     package init(
         _ parameters: [String: String], passwordFile: String?, until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLOpeningFailure) {
@@ -32,7 +32,7 @@ import Synchronization
         unsafe PQsetNoticeReceiver(
             handle, { context, result in unsafe Warnings.receive(context, result) },
             Unmanaged.passUnretained(warnings).toOpaque())
-        // Where this throws, deinit ends what was begun: all is initialised.
+        // If this throws, deinit ends the connection: all properties are initialised.
         try finishConnecting(until: deadline)
         guard serverVersion >= PostgreSQLSessionRules.oldestServer else { throw .oldServer }
     }
@@ -47,7 +47,7 @@ import Synchronization
         var words = parameters.flatMap { [CString(Array($0.key.utf8)), CString(Array($0.value.utf8))] }
         if let passwordFile {
             do throws(SecretFileError) {
-                // libpq keeps a copy of its own for as long as the connection lives; those made here are wiped.
+                // libpq keeps its own copy for as long as the connection lives; the copies made here are wiped.
                 let secret = try SecretBytes(contentsOfFile: passwordFile)
                 words += [CString(Array("password".utf8)), unsafe secret.withUnsafeBytes { unsafe CString(Array($0)) }]
             } catch {
@@ -66,7 +66,7 @@ import Synchronization
     }
 
     private func finishConnecting(until deadline: ContinuousClock.Instant) throws(PostgreSQLOpeningFailure) {
-        // libpq must be asked as if it had just wanted to write (its documentation of PQconnectPoll).
+        // As libpq's documentation of PQconnectPoll requires, the first poll is as if it had just asked to write.
         var state = PGRES_POLLING_WRITING
         while state != PGRES_POLLING_OK {
             guard state != PGRES_POLLING_FAILED, unsafe PQstatus(handle) != CONNECTION_BAD else {
@@ -81,14 +81,14 @@ import Synchronization
         }
     }
 
-    /// libpq keeps a refused login as text only. What it is about is recognised by the SQLSTATE in it, and by libpq's own words where
-    /// there is none; the text itself is not passed on.
+    /// The reason of a failed connection. libpq keeps a refused login as text only. It is recognised by its SQLSTATE,
+    /// or by libpq's own words if there is none; the text itself is not passed on.
     private func openingFailure() -> PostgreSQLOpeningFailure {
         Self.openingFailure(saying: unsafe PQerrorMessage(handle).map { unsafe String(cString: $0) } ?? "")
     }
 
     package static func openingFailure(saying text: String) -> PostgreSQLOpeningFailure {
-        // A server that goes away in the middle of TLS comes back; what the two do not agree on stays.
+        // A server that disappears during the TLS handshake comes back; a disagreement about TLS is permanent.
         let isBroken = ["SSL SYSCALL", "closed the connection", "has been closed", "reset by peer"].contains(
             where: text.contains)
         if text.contains("certificate") || (!isBroken && (text.contains("SSL") || text.contains("TLS"))) { return .tls }
@@ -97,7 +97,8 @@ import Synchronization
         {
             return .tooManyConnections
         }
-        // Several hosts are tried in turn: a login that one of them refuses is the reason only when none was silent.
+        // libpq tries several hosts in turn: a login that one of them refuses is the reason only if no other was
+        // silent.
         let isSilent = text.contains("refused") || text.contains("timeout") || text.contains("No such file")
         if !isSilent {
             if text.contains("28P01: ") || text.contains("28000: ") || text.contains("authentication failed")
@@ -115,7 +116,7 @@ import Synchronization
         return .unreachable
     }
 
-    /// The parameters in force, a service file's and libpq's own choices included; without secrets.
+    /// The parameters in force, including those of a service file and libpq's own choices; without secrets.
     package var parameters: [String: String] {
         guard let options = unsafe PQconninfo(handle) else { return [:] }
         defer { unsafe PQconninfoFree(options) }
@@ -131,15 +132,15 @@ import Synchronization
 
     package var database: String { unsafe PQdb(handle).map { unsafe String(cString: $0) } ?? "" }
 
-    /// The process of the server's that serves this session, as whoever took the connection says.
+    /// The server process that serves this session, by the program that accepted the connection.
     package var serverProcess: Int64 { Int64(unsafe PQbackendPID(handle)) }
 
-    /// Such as 150018.
+    /// A number such as 150018.
     private var serverVersion: Int { Int(unsafe PQserverVersion(handle)) }
 
     /// Sends statements together, and reads all their results: one round trip.
     ///
-    /// The first that the server refuses ends the exchange, and those behind it are not carried out.
+    /// The first refused statement ends the exchange, and the server does not carry out the later ones.
     ///
     /// - Returns: a result for each, in their order.
     package func exchange(
@@ -161,7 +162,7 @@ import Synchronization
         return try receive(commands, until: deadline)
     }
 
-    /// Waits until the server has notified something that was asked for (LISTEN), or until `deadline`.
+    /// Waits until the server sends a requested notification (LISTEN), or until `deadline`.
     package func awaitNotification(until deadline: ContinuousClock.Instant) throws(PostgreSQLFailure) {
         while true {
             var isNotified = false
@@ -175,15 +176,15 @@ import Synchronization
         }
     }
 
-    /// What libpq answers one after the other.
+    /// The commands whose results libpq returns one after the other.
     private enum Command {
-        /// The session keeps it under this name, whatever becomes of the transaction.
+        /// The session keeps it under this name, even if the transaction fails.
         case preparation(of: String)
         /// The statement's position in the exchange.
         case statement(Int)
     }
 
-    /// Whether a warning came with the last exchange.
+    /// True if a warning came with the last exchange.
     package var hasWarned: Bool { warnings.any }
 
     private func send(prepare statement: PostgreSQLStatement, as name: String) throws(PostgreSQLFailure) {
@@ -197,8 +198,8 @@ import Synchronization
         let encoded = statement.values.map(\.encoded)
         let lengths = encoded.map { Int32($0?.count ?? 0) }
         let formats = [Int32](repeating: 1, count: encoded.count)
-        // One piece of memory with all of them, so that there is one pointer to keep valid; a byte behind each, so that
-        // an empty one has a place too.
+        // All values in one piece of memory, so that there is one pointer to keep valid. Each is followed by a byte, so
+        // that an empty one has an address too.
         let bytes = encoded.reduce(into: [UInt8]()) { $0 += ($1 ?? []) + [0] }
         let sent = unsafe bytes.withUnsafeBytes { buffer in
             var offset = 0
@@ -215,7 +216,7 @@ import Synchronization
         guard sent == 1 else { throw lost() }
     }
 
-    /// Writes what is left and reads until the answer to the pipeline's end has come.
+    /// Writes the remaining bytes, and reads until the answer to the pipeline's end.
     private func receive(
         _ commands: [Command], until deadline: ContinuousClock.Instant
     ) throws(PostgreSQLFailure) -> [PostgreSQLResult] {
@@ -227,7 +228,7 @@ import Synchronization
             guard unsent >= 0 else { throw lost() }
             while unsafe PQisBusy(handle) == 0 {
                 guard let result = unsafe PQgetResult(handle) else {
-                    // The end of one command's results; without a connection there is no end to these.
+                    // The end of one command's results; without a connection they never end.
                     guard unsafe PQstatus(handle) == CONNECTION_OK else { throw lost() }
                     command += 1
                     continue
@@ -246,9 +247,9 @@ import Synchronization
                 case PGRES_PIPELINE_ABORTED: break
                 default:
                     let state = unsafe Self.state(of: result)
-                    // FATAL and PANIC end the session, whatever libpq knows of it yet.
+                    // FATAL and PANIC end the session, even if libpq does not know it yet.
                     guard unsafe Self.severity(of: result) == "ERROR", let state else { throw .lost(state) }
-                    // The first one's: all before it have their results.
+                    // The first refusal counts: all statements before it have their results.
                     refusal = refusal ?? .refused(state, statement: results.count)
                 }
             }
@@ -260,13 +261,13 @@ import Synchronization
 
     private func lost() -> PostgreSQLFailure { .lost(nil) }
 
-    /// - Returns: what the socket is ready for; nil when the deadline has passed.
+    /// - Returns: the events for which the socket is ready; nil after the deadline.
     private func wait(for events: Int16, until deadline: ContinuousClock.Instant) -> Int16? {
         while true {
             var descriptor = pollfd(fd: unsafe PQsocket(handle), events: events, revents: 0)
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero else { return nil }
-            // Rounded up: a rest of less than a millisecond is waited for, not spun for.
+            // Rounded up, so that less than a millisecond is a wait and not a busy loop.
             let milliseconds = min(left.wholeMilliseconds + 1, 60_000)
             let count = unsafe poll(&descriptor, 1, Int32(milliseconds))
             if count > 0 { return descriptor.revents }
@@ -306,7 +307,7 @@ import Synchronization
     }
 }
 
-/// A string as C reads it, wiped when it goes.
+/// A null-terminated string for C, wiped at its end.
 @safe private final class CString {
     let characters: UnsafeMutablePointer<CChar>
     private let count: Int
@@ -324,7 +325,7 @@ import Synchronization
     }
 }
 
-/// Whether the server has warned of something. libpq calls back on the thread that reads the connection.
+/// Notes the server's warnings. libpq calls back on the thread that reads the connection.
 private final class Warnings: Sendable {
     private let state = Mutex(false)
 
@@ -334,28 +335,28 @@ private final class Warnings: Sendable {
 
     static func receive(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
         guard let context = unsafe context else { return }
-        // What has no severity is taken for a warning too.
+        // A message without a severity counts as a warning too.
         let severity = unsafe PostgreSQLConnection.severity(of: result)
         guard severity.map({ !["NOTICE", "INFO", "LOG", "DEBUG"].contains($0) }) ?? true else { return }
         unsafe Unmanaged<Warnings>.fromOpaque(context).takeUnretainedValue().state.withLock { $0 = true }
     }
 }
 
-/// Why there is no session.
+/// The reason why there is no session.
 package enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     case unreachable
     case late
     case tls
     case login
     case noDatabase
-    /// None of the hosts takes writes.
+    /// No host accepts writes.
     case readOnly
     case tooManyConnections
     /// Older than PostgreSQL 13.
     case oldServer
     case passwordFile(SecretFileError)
 
-    /// Whether it may pass without a change of the configuration.
+    /// True if it may end without a change of the configuration.
     package var isPassing: Bool {
         switch self {
         case .unreachable, .late, .readOnly, .tooManyConnections: true
@@ -364,8 +365,8 @@ package enum PostgreSQLOpeningFailure: Error, Sendable, Equatable {
     }
 }
 
-/// The server behind a session. A restore from a dump changes the identifier, a promotion and a restore to a moment the timeline;
-/// neither changes under a session.
+/// The server of a session. A restore from a dump changes the identifier; a promotion, or a restore to a point in time,
+/// changes the timeline. Neither changes during a session.
 package struct ServerIdentity: Sendable, Equatable {
     package let systemIdentifier: String
     package let timeline: Int64

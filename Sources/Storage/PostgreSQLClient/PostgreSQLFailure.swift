@@ -1,11 +1,11 @@
-/// Why an exchange with the server did not come to its end. Nothing here holds a value of any row: of what the server says
-/// only the SQLSTATE is kept, since its texts may quote values.
+/// The reason why an exchange with the server did not complete. It contains no value of any row: of the server's
+/// message only the SQLSTATE is kept, because its texts may quote values.
 package enum PostgreSQLFailure: Error, Sendable, Equatable {
-    /// The server refused a statement and goes on: a position in the exchange, from 0.
+    /// The server refused a statement and continues: its position in the exchange, from 0.
     case refused(SQLState, statement: Int)
     /// The session has ended, or never began.
     case lost(SQLState?)
-    /// The deadline has passed. The connection is of no use any more.
+    /// The deadline has passed. The connection cannot be used any more.
     case late
 }
 
@@ -36,13 +36,15 @@ package struct SQLState: Sendable, Hashable, CustomStringConvertible {
     package static let undefinedObject = SQLState(known: "42704")
     package static let noDatabase = SQLState(known: "3D000")
 
-    /// The row, not the server, is the reason: integrity constraints, values, functions that raise (classes 22, 23, P0).
+    /// True if the row, not the server, is the reason: integrity constraints, values, functions that raise (classes 22,
+    /// 23, P0).
     package var blamesTheRow: Bool { ["22", "23", "P0"].contains(code.prefix(2)) }
 
-    /// The server ends sessions or takes none, now: it stops, starts, is out of connections or of memory (classes 08, 53, 57).
+    /// True if the server temporarily ends or refuses sessions: it stops, starts, or is out of connections or memory
+    /// (classes 08, 53, 57).
     package var isPassing: Bool { ["08", "53", "57", "58"].contains(code.prefix(2)) }
 
-    /// The role, its password, its certificate, or pg_hba.conf (class 28).
+    /// True if the role, its password, its certificate or pg_hba.conf is the reason (class 28).
     package var refusesLogin: Bool { code.hasPrefix("28") }
 
     package var description: String {

@@ -1,19 +1,19 @@
 import DatabaseKit
 
-/// The one transaction in which a program's tables are made or upgraded, and rights to them given, as their owner.
+/// The one transaction in which the owner creates or upgrades a program's tables and grants rights to them.
 package struct PostgreSQLSchemaChange {
-    /// Why a program's tables were not made.
+    /// The reason why a program's tables were not created.
     package enum Refusal: Error {
-        /// The server warned at the commit: it took place, and is not known to be safe.
+        /// The server warned at the commit: it took place, but may not be safe.
         case warned
-        /// There is a schema of this name, and it is not the program's.
+        /// A schema of this name exists, and is not the program's.
         case notOurs
         case newer(found: Int)
-        /// The account, the schema's owner or the role is not the right one; with what to do.
+        /// The account, the schema's owner or the role is wrong; the reason says what to do.
         case cannot(reason: String)
     }
 
-    /// The program's own, to which all of it belongs.
+    /// The program's schema, which contains all its tables.
     package let schema: String
     private let connection: PostgreSQLConnection
     private let deadline: ContinuousClock.Instant
@@ -28,14 +28,15 @@ package struct PostgreSQLSchemaChange {
         try connection.exchange([PostgreSQLStatement(sql, values)], until: deadline).first?.rows ?? []
     }
 
-    /// Done, or nothing of it; nothing in a dry run. What throws leaves the transaction to the session's end.
+    /// Carries out everything or nothing; nothing in a dry run. If `body` throws, the end of the session ends the
+    /// transaction.
     package func perform<Value>(isDryRun: Bool = false, _ body: (Self) throws -> Value) throws -> Value {
-        // Before any function is called: a schema in which others may create, such as public, could hold one of that name,
-        // and it would run with the owner's rights.
+        // Before any function is called: a schema in which others may create objects, such as public, could contain a
+        // function of that name, which would run with the owner's rights.
         _ = try run("SET search_path = pg_catalog, pg_temp")
         _ = try run("SET lock_timeout = '30s'")
         _ = try run("BEGIN")
-        // Somebody else's is waited for.
+        // Waits for another owner's change.
         _ = try run("SELECT pg_advisory_xact_lock(hashtext('\(schema)'))")
         let value = try explaining(
             .insufficientPrivilege,
@@ -46,7 +47,7 @@ package struct PostgreSQLSchemaChange {
         return value
     }
 
-    /// - Parameter reason: what to do about a statement that the server refuses with this state.
+    /// - Parameter reason: the advice for a statement that the server refuses with this state.
     private func explaining<Value>(
         _ refused: SQLState, _ reason: String, _ body: () throws -> Value
     ) throws -> Value {
@@ -58,13 +59,13 @@ package struct PostgreSQLSchemaChange {
         }
     }
 
-    /// Makes the tables where there are none, or upgrades older ones.
+    /// Creates the tables if there are none, or upgrades older ones.
     ///
     /// - Parameters:
-    ///   - table: has one row, with the version.
-    ///   - steps: the statements that lead from each version to the next; the first make version 1 from nothing.
-    ///   - beforeUpgrade: called when older tables are about to be changed.
-    /// - Returns: the owner's role, and the version that was there; nil when there was none.
+    ///   - table: the table whose one row has the version.
+    ///   - steps: the statements that lead from each version to the next; the first create version 1.
+    ///   - beforeUpgrade: called before older tables are changed.
+    /// - Returns: the owner's role, and the version before; nil if there was none.
     package func make(
         versionIn table: String, _ steps: [[String]], beforeUpgrade: () throws -> Void = {}
     ) throws -> (owner: String, found: Int?) {
@@ -78,7 +79,7 @@ package struct PostgreSQLSchemaChange {
         ).first
         guard let facts else { throw Refusal.notOurs }
         let isThere = try facts.boolean(2)
-        // A schema of this name that is not ours is not written into.
+        // Does not write into another program's schema of this name.
         guard try isThere || facts.integer(3) == 0 else { throw Refusal.notOurs }
         guard try facts.boolean(4) else { throw Refusal.cannot(reason: Self.anotherOwner(of: schema)) }
         var found: Int?
@@ -101,8 +102,8 @@ package struct PostgreSQLSchemaChange {
         return (try facts.text(0), found)
     }
 
-    /// An expression that is true where the session's role owns the schema, or there is none. The owner can drop the tables, so that
-    /// must be no role but the one that looks after them.
+    /// An expression that is true if the session's role owns the schema, or if there is none. The owner can drop the
+    /// tables, so it must be the role that maintains them and no other.
     package static func isOwner(of schema: String) -> String {
         """
         coalesce((SELECT nspowner = (SELECT oid FROM pg_roles WHERE rolname = current_user) FROM pg_namespace
@@ -114,22 +115,22 @@ package struct PostgreSQLSchemaChange {
         "its schema \(schema) belongs to another role: log in as that one, or give it to this one."
     }
 
-    /// Makes the tables, or upgrades them. From here on names are looked for in the schema.
+    /// Creates the tables, or upgrades them. From here on names are resolved in the schema.
     ///
-    /// - Parameter steps: the statements of each version, from the one that is there on.
+    /// - Parameter steps: the statements of each version, from the existing one on.
     private func take(_ steps: some Sequence<[String]>) throws(PostgreSQLFailure) {
         _ = try run("SET LOCAL search_path = \(schema), pg_temp")
         for statement in steps.joined() { _ = try run(statement) }
-        // PostgreSQL lets everybody run a new function.
+        // PostgreSQL lets every role run a new function.
         _ = try run("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA \(schema) FROM PUBLIC")
     }
 
     /// Grants rights to a role that they bind.
     ///
     /// - Parameters:
-    ///   - connections: the role's CONNECTION LIMIT; nil leaves it as it is.
-    ///   - users: the programs that log in as the role, for people.
-    ///   - statements: for the role's name, quoted as an identifier.
+    ///   - connections: the role's CONNECTION LIMIT; nil leaves it unchanged.
+    ///   - users: the programs that log in with the role, for people.
+    ///   - statements: makes the statements for the role's name, quoted as an identifier.
     package func grant(
         to role: String, connections: Int?, for users: String, _ statements: (String) -> [String]
     ) throws {
@@ -156,10 +157,10 @@ package struct PostgreSQLSchemaChange {
         ) { _ = try run(limit) }
     }
 
-    /// Whether rights bind a role: not everybody, no superuser, and none that can act as the owner. A role that does not exist
-    /// is refused when it is granted something.
+    /// Returns true if rights bind a role: not PUBLIC, no superuser, and no role that can act as the owner. A role that
+    /// does not exist is refused at the first grant.
     private func binds(_ role: String) throws -> Bool {
-        // PostgreSQL takes this name for everybody, quoted or not.
+        // PostgreSQL reads this name as PUBLIC, quoted or not.
         guard role != "public" else { return false }
         return try run(
             "SELECT NOT rolsuper AND NOT pg_has_role(oid, current_user, 'MEMBER') FROM pg_roles WHERE rolname = $1",

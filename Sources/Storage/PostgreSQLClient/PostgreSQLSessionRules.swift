@@ -1,15 +1,15 @@
-/// What every session of this project's programs has in common, whatever they keep in the database.
+/// The rules of every session of this project's programs, for any kind of database.
 package enum PostgreSQLSessionRules {
     /// PostgreSQL 13.
     static let oldestServer = 130_000
 
-    /// libpq's parameters: the URL's, and those on which durable answers depend.
+    /// libpq's parameters: the URL's, and those that durable answers depend on.
     package static func parameters(
         _ url: PostgreSQLURL, timeout: Duration, application: String
     ) -> [String: String] {
         let milliseconds = timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000
         var parameters = [
-            // Each host's; libpq takes nothing below 2.
+            // The limit for each host; libpq's minimum is 2.
             "connect_timeout": String(max(2, milliseconds / 2000)),
             "tcp_user_timeout": String(milliseconds), "keepalives_idle": "15", "keepalives_interval": "5",
             "keepalives_count": "3",
@@ -23,11 +23,11 @@ package enum PostgreSQLSessionRules {
         return parameters
     }
 
-    /// Sets what a role, a database or a server may have chosen otherwise.
+    /// Sets parameters that a role, a database or a server may have changed.
     ///
     /// - Parameters:
-    ///   - schema: the program's own, in which alone names are looked for.
-    ///   - others: beside those that all sessions have.
+    ///   - schema: the program's own, in which alone names are resolved.
+    ///   - others: parameters in addition to those of all sessions.
     package static func setting(
         schema: String, _ others: [(name: String, value: String)] = []
     ) -> PostgreSQLStatement {
@@ -42,12 +42,13 @@ package enum PostgreSQLSessionRules {
             "SELECT " + calls.joined(separator: ", "), all.flatMap { [.text($0.0), .text($0.1)] })
     }
 
-    /// Whether somebody between could read and change what is exchanged: over TCP, with less than `sslmode=verify-full`.
+    /// Returns true if an attacker in the network could read and change the traffic: over TCP, with less than
+    /// `sslmode=verify-full`.
     ///
     /// - Parameter parameters: libpq's, by their keywords.
     package static func hasUnverifiedServer(_ parameters: [String: String]) -> Bool {
         let hosts = PostgreSQLURL.list(parameters["host"])
-        // A host that begins with a slash, or an at sign (an abstract socket), is on this machine; none is too.
+        // A host that begins with a slash, or an at sign (an abstract socket), is on this machine; so is none.
         let isLocal =
             hosts.allSatisfy { $0.hasPrefix("/") || $0.hasPrefix("@") }
             && PostgreSQLURL.list(parameters["hostaddr"]).isEmpty
@@ -56,9 +57,9 @@ package enum PostgreSQLSessionRules {
 }
 
 extension PostgreSQLURL {
-    /// ``PostgreSQLSessionRules/hasUnverifiedServer(_:)`` by the URL alone, without a look at a service file.
+    /// ``PostgreSQLSessionRules/hasUnverifiedServer(_:)`` by the URL alone, without reading a service file.
     package var hasUnverifiedServer: Bool {
-        // A service file may say all that the URL leaves open; it is looked at when there is a connection.
+        // A service file may set everything that the URL leaves open; it is read when there is a connection.
         if service != nil, parameters["sslmode"] == nil { return false }
         return PostgreSQLSessionRules.hasUnverifiedServer(parameters)
     }
@@ -67,7 +68,7 @@ extension PostgreSQLURL {
 extension PostgreSQLOpeningFailure {
     /// A sentence.
     ///
-    /// - Parameter setting: where the configuration has the URL, such as `ledger.url`.
+    /// - Parameter setting: the configuration's name for the URL, such as `ledger.url`.
     package func reason(_ setting: String) -> String {
         switch self {
         case .unreachable: "no host of \(setting) can be reached."

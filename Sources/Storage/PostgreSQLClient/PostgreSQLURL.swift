@@ -1,23 +1,23 @@
 import CLibpq
 
-/// Where a database is: libpq's connection URI (PostgreSQL documentation, *Connection
-/// URIs*), `postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full`.
+/// The address of a database: libpq's connection URI (PostgreSQL documentation, *Connection URIs*),
+/// `postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full`.
 ///
-/// Secrets do not stand in it: a URL is printed, logged, and seen in backups of the configuration.
+/// It contains no secrets, because a URL is printed, logged, and visible in backups of the configuration.
 public struct PostgreSQLURL: Sendable, Equatable {
     public let text: String
-    /// libpq's parameters by their keywords, those that the URL gives.
+    /// libpq's parameters that the URL sets, by their keywords.
     package let parameters: [String: String]
 
-    /// The longest URL that is read, in bytes.
+    /// The length limit in bytes.
     static let maximumBytes = 2048
 
-    /// Parameters that hold a secret, and those with which the engine's promises could not be kept.
+    /// Parameters that are secrets, and those with which the engine could not keep its promises.
     private static let secrets = ["password", "sslpassword"]
     private static let fixed = ["target_session_attrs", "gssencmode", "replication", "client_encoding"]
 
-    /// Parameters of which libpq takes these values only, and says so when it connects (PostgreSQL documentation, *Parameter Key
-    /// Words*).
+    /// Parameters with a fixed set of values, which libpq checks only when it connects (PostgreSQL documentation,
+    /// *Parameter Key Words*).
     private static let choices = [
         ("sslmode", ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]),
         ("channel_binding", ["disable", "prefer", "require"]),
@@ -37,7 +37,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
         }
         let counts = ["host", "hostaddr", "port"].map { parameters[$0].map(Self.count) }
         let (addressed, ports) = (max(counts[0] ?? 0, counts[1] ?? 0), counts[2] ?? 1)
-        // One port is for all hosts.
+        // A single port is for all hosts.
         guard ports == 1 || ports == max(addressed, 1) else { throw .ports(ports, hosts: max(addressed, 1)) }
         if let hosts = counts[0], let addresses = counts[1], hosts != addresses {
             throw .addresses(addresses, hosts: hosts)
@@ -47,7 +47,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
         self.parameters = parameters
     }
 
-    /// Who is logged in; nil: libpq's choice, the account's own name.
+    /// The role for the login; nil for libpq's choice, the account's own name.
     public var user: String? { parameters["user"] }
 
     /// `db1:5432,db2:5432/paytokend`, for people.
@@ -66,18 +66,18 @@ public struct PostgreSQLURL: Sendable, Equatable {
         Self.list(parameters["host"]).isEmpty ? Self.list(parameters["hostaddr"]) : Self.list(parameters["host"])
     }
 
-    /// The files that the URL names for libpq, by the parameter that does.
+    /// The files that the URL names for libpq, with their parameters.
     public var files: [(parameter: String, path: String)] {
         ["passfile", "sslcert", "sslcrl", "sslkey", "sslrootcert"].compactMap { name in
-            // sslrootcert=system is no file but OpenSSL's own.
+            // sslrootcert=system means OpenSSL's own roots, and no file.
             parameters[name].flatMap { $0 == "system" ? nil : (name, $0) }
         }
     }
 
-    /// The service, of a service file, that says what the URL leaves open; nil: none is named.
+    /// The service in a service file that sets what the URL leaves open; nil if none is named.
     public var service: String? { parameters["service"] }
 
-    /// How many elements libpq finds in a list, empty ones too.
+    /// The number of elements that libpq finds in a list, including empty ones.
     private static func count(_ text: String) -> Int {
         text.split(separator: ",", omittingEmptySubsequences: false).count
     }
@@ -86,8 +86,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
         (text ?? "").split(separator: ",").map(String.init)
     }
 
-    /// Nil when libpq does not take it. What libpq says about that may quote the text, and so a password: it is not
-    /// passed on.
+    /// Nil if libpq does not accept it. libpq's message may quote the text, and so a password: it is not passed on.
     private static func parse(_ text: String) -> [String: String]? {
         guard let options = unsafe PQconninfoParse(text, nil) else { return nil }
         defer { unsafe PQconninfoFree(options) }
@@ -108,7 +107,7 @@ public struct PostgreSQLURL: Sendable, Equatable {
     }
 }
 
-/// Why a URL is not taken.
+/// The reason why a URL is refused.
 public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConvertible {
     case notAURL
     case unreadable
@@ -116,12 +115,12 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
     case secret(parameter: String)
     /// A parameter of libpq that the program sets itself.
     case fixed(parameter: String)
-    /// A parameter that has none of the values that libpq takes. What stands there may be anything, so it is not repeated.
+    /// A parameter with a value that libpq does not accept. The value may be anything, so it is not repeated.
     case choice(parameter: String, values: [String])
-    /// As many ports as hosts, or one for all.
+    /// The number of ports is neither one nor that of the hosts.
     case ports(Int, hosts: Int)
     case addresses(Int, hosts: Int)
-    /// What stands where the port belongs may be a mistyped password, so it is not repeated.
+    /// The text in place of the port may be a mistyped password, so it is not repeated.
     case port
 
     public var description: String {

@@ -33,8 +33,8 @@ package enum PostgreSQLValue {
         }
     }
 
-    /// An array of one dimension (array_recv in PostgreSQL's arrayfuncs.c): dimensions, whether there are NULLs, the elements'
-    /// type, their number, the first one's index, then each with its length, -1 for NULL.
+    /// An array of one dimension (array_recv in PostgreSQL's arrayfuncs.c): number of dimensions, a flag for NULLs, the
+    /// elements' type, their number, the first one's index; then each with its length, -1 for NULL.
     private static func array(of type: PostgreSQLType, _ elements: [[UInt8]?]) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(elements.reduce(20) { $0 + 4 + ($1?.count ?? 0) })
@@ -78,7 +78,7 @@ extension FixedWidthInteger {
 
 /// A statement and its parameters.
 package struct PostgreSQLStatement {
-    /// Under which name the connection keeps it prepared; nil for one that is not worth it.
+    /// The name under which the connection keeps it prepared; nil if it is not worth preparing.
     package let name: String?
     package let sql: String
     package let values: [PostgreSQLValue]
@@ -109,17 +109,17 @@ extension PostgreSQLStatement {
     }
 }
 
-/// What a statement gave.
+/// The result of a statement.
 package struct PostgreSQLResult: Sendable {
     package let rows: [PostgreSQLRow]
-    /// The command that was carried out, such as `COMMIT` or `INSERT 0 3`.
+    /// The completed command, such as `COMMIT` or `INSERT 0 3`.
     package let tag: String
-    /// How many rows it changed.
+    /// The number of rows that it changed.
     package let changes: Int
 }
 
-/// A row of a result. Columns are read by their places; one of another type than asked for throws, since a database may
-/// hold anything.
+/// A row of a result. Columns are read by their positions. A column of another type than requested throws, because a
+/// database may contain anything.
 package struct PostgreSQLRow: StoredRow, Sendable {
     package let types: [UInt32]
     package let cells: [[UInt8]?]

@@ -1,18 +1,18 @@
-/// Why a database's file cannot be used. Who opens it says what the file is to people.
+/// The reason why a database's file cannot be used. The program that opens it adds what the file is for.
 package enum DatabaseFileError: Error, Sendable, Equatable {
     case noDirectory(path: String)
-    /// The directory's or the file's owner, mode or type lets others change or read it.
+    /// The owner, mode or type of the directory or the file lets other accounts change or read it.
     case notPrivate(path: String, why: String)
-    /// Another process has it.
+    /// Another process uses it.
     case inUse(path: String)
     /// SQLite does not promise durability there.
     case notDurable(path: String, why: String)
     case cannotOpen(path: String, reason: String)
-    /// A full disk or a read-only one: it may open later as it is.
+    /// The disk is full or read-only: it may open later without a change.
     case notNow(path: String, reason: String)
 }
 
-/// The files were removed, or others put in their place, while they were in use.
+/// The files were removed or replaced while they were in use.
 package struct DatabaseFileReplaced: Error, Sendable, Equatable, CustomStringConvertible {
     package let path: String
 

@@ -2,13 +2,13 @@ package import DatabaseKit
 package import GRDB
 import GRDBSQLite
 
-// Statements through SQLite's own interface: GRDB puts each value and each row into objects of its own, which cost a release more
-// than what SQLite does with them. GRDB prepares and keeps the statements, and its errors are thrown as everywhere else.
+// Statements through SQLite's own interface. GRDB puts each value and each row into objects, which cost a release more
+// than SQLite's own work. GRDB still prepares and keeps the statements, and its errors are thrown as elsewhere.
 extension Database: StoredQueries {
     @discardableResult
     package func run(_ sql: String, _ values: [StoredValue] = []) throws -> [any StoredRow] {
         let statement = unsafe try cachedStatement(sql: sql).sqliteStatement
-        // Whatever happens, the next one to use the statement finds it at its beginning and without values.
+        // On every exit, so that the next use of the statement finds it reset and without values.
         defer {
             unsafe sqlite3_reset(statement)
             unsafe sqlite3_clear_bindings(statement)

@@ -4,23 +4,24 @@ package import GRDB
 
 /// Connections to a database whose commits have reached the disk when they return.
 package enum DurableSQLite {
-    /// GRDB's own choice is a higher one. libdispatch then raises the threads' priority, which an ordinary user may not,
-    /// and says so on standard error each time.
+    /// The priority of the threads. GRDB's default is a higher one, for which libdispatch raises the threads' priority;
+    /// an ordinary user may not do that, and each try writes a message to standard error.
     package static let threadQuality = DispatchQoS.default
 
-    /// The one connection that writes, with the settings on which a commit's durability depends; blocks.
+    /// The one connection that writes, with the settings that a commit's durability depends on; blocks.
     ///
-    /// - Parameter checkpointPages: at how many pages of write-ahead log a commit copies it into the file.
+    /// - Parameter checkpointPages: the number of pages in the write-ahead log at which a commit copies it into the
+    ///   file.
     package static func writing(
         _ path: String, label: String, checkpointPages: Int, busyTimeout: TimeInterval
     ) throws -> DatabaseQueue {
         var configuration = configuration(label, busyTimeout)
         configuration.foreignKeysEnabled = true
-        // Otherwise GRDB ends the process when a rollback fails and leaves its transaction open; ``GRDB/Database/durably(_:)``
-        // deals with that.
+        // Otherwise GRDB ends the process if a rollback fails and leaves its transaction open;
+        // ``GRDB/Database/durably(_:)`` handles that.
         configuration.allowsUnsafeTransactions = true
-        // Not GRDB's own journal modes: asked for WAL, it lowers synchronous to NORMAL, with which a loss of power
-        // takes back the last commits.
+        // Not with GRDB's own journal modes: for WAL it lowers synchronous to NORMAL, with which a loss of power undoes
+        // the last commits.
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA journal_mode = WAL")
             try db.execute(sql: "PRAGMA synchronous = FULL")
@@ -36,18 +37,19 @@ package enum DurableSQLite {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// A connection that only reads and has the file for itself, for which SQLite makes no file of shared memory; blocks.
+    /// A connection that only reads and has exclusive access to the file, for which SQLite creates no file of shared
+    /// memory; blocks.
     package static func readingAlone(_ path: String, label: String, busyTimeout: TimeInterval) throws -> DatabaseQueue {
         var configuration = configuration(label, busyTimeout)
         configuration.prepareDatabase { db in
-            // Before the first access. A connection that is opened for reading only cannot take the lock.
+            // Before the first access. A connection that is opened read-only cannot take the lock.
             try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
             try db.execute(sql: "PRAGMA query_only = ON")
         }
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
-    /// The settings that all connections have.
+    /// The settings of all connections.
     private static func configuration(_ label: String, _ busyTimeout: TimeInterval) -> Configuration {
         var configuration = Configuration()
         configuration.label = label
@@ -55,13 +57,13 @@ package enum DurableSQLite {
         configuration.busyMode = .timeout(busyTimeout)
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA trusted_schema = OFF")
-            // Savepoints need no room in a directory for temporary files, which may be full or not writable.
+            // So savepoints need no room in a directory for temporary files, which may be full or read-only.
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         return configuration
     }
 
-    /// Checks the settings that are in force, which need not be those that were asked for.
+    /// Checks the settings that are in force, which may differ from those that were requested.
     package static func requireDurability(_ db: Database, path: String) throws {
         let journal = try String.fetchOne(db, sql: "PRAGMA journal_mode")
         guard journal == "wal" else {
@@ -75,11 +77,11 @@ package enum DurableSQLite {
     }
 }
 
-/// A transaction failed, and its rollback too, as when a disk vanishes.
+/// A transaction failed, and its rollback too, for example because a disk disappeared.
 package struct TransactionLeftOpen: Error, Sendable {}
 
 extension Database {
-    /// BEGIN IMMEDIATE … COMMIT: the lock is taken first, so that what is read inside stays true until the commit.
+    /// BEGIN IMMEDIATE … COMMIT: takes the lock first, so that what it reads stays true until the commit.
     package func durably<T>(_ body: () throws -> T) throws -> T {
         try leaveTransaction()
         var result: Result<T, any Error>?
@@ -91,8 +93,8 @@ extension Database {
         return try result.get()
     }
 
-    /// A rollback can fail together with its transaction, when a disk vanishes. Until it has succeeded, reads see what was
-    /// never committed, and no other transaction can begin.
+    /// Rolls back a transaction that is still open. A rollback can fail together with its transaction, for example if a
+    /// disk disappears. Until it has succeeded, reads see uncommitted changes, and no other transaction can begin.
     package func leaveTransaction() throws {
         if isInsideTransaction { try rollback() }
         guard !isInsideTransaction else {

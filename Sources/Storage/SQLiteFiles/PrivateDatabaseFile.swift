@@ -1,17 +1,17 @@
 import Foundation
 import Glibc
 
-/// A database's place in the file system: nobody but the program's own account may read the file or put another in its place.
+/// A database's place in the file system: only the program's own account may read the file or replace it.
 package struct PrivateDatabaseFile {
     /// Absolute.
     package let path: String
 
     package init(path: String) { self.path = path }
 
-    /// Checks the directory, takes the lock, and then makes the file, empty and for its owner alone, when there is none.
+    /// Checks the directory, takes the lock, and then creates the file if there is none, empty and for its owner alone.
     ///
-    /// In this order: closing any descriptor of a database gives up the locks that SQLite holds on it in the same
-    /// process, so a file that is in use must not even be looked into.
+    /// The order matters: closing any descriptor of a database releases the locks that SQLite holds on it in the same
+    /// process. So a file that is in use must not even be opened.
     package func prepare() throws(DatabaseFileError) -> DatabaseFileLock {
         let lock = try lock()
         do throws(DatabaseFileError) {
@@ -23,8 +23,8 @@ package struct PrivateDatabaseFile {
         return lock
     }
 
-    /// Examines what ``prepare()`` would refuse, and makes nothing. Not in a process that has the database open: closing any
-    /// descriptor of it gives up SQLite's locks. Whether another process uses it is not asked.
+    /// Checks what ``prepare()`` would refuse, and creates nothing. Not for a process that has the database open:
+    /// closing any descriptor of it releases SQLite's locks. It does not check whether another process uses the file.
     package func examine() throws(DatabaseFileError) {
         try requirePrivateDirectory()
         for file in [path + ".lock", path] {
@@ -32,7 +32,7 @@ package struct PrivateDatabaseFile {
         }
     }
 
-    /// Checks the directory and takes the lock; what stands at the path is neither looked at nor made.
+    /// Checks the directory and takes the lock. It neither reads nor creates the file at the path.
     package func lock() throws(DatabaseFileError) -> DatabaseFileLock {
         try requirePrivateDirectory()
         let lock = DatabaseFileLock(descriptor: try makePrivately(path + ".lock"))
@@ -63,7 +63,7 @@ package struct PrivateDatabaseFile {
         }
     }
 
-    /// Opens a file, or makes it.
+    /// Opens a file, or creates it.
     private func makePrivately(_ path: String) throws(DatabaseFileError) -> Int32 {
         guard let descriptor = try openPrivately(path, flags: O_RDWR | O_CREAT) else {
             throw .cannotOpen(path: path, reason: "its directory is gone.")
@@ -71,10 +71,10 @@ package struct PrivateDatabaseFile {
         return descriptor
     }
 
-    /// Opens a file without following a link; owner and mode are those of the descriptor, so that no other process can
+    /// Opens a file without following a link. Owner and mode are those of the descriptor, so that no other process can
     /// exchange the file between the check and the use. SQLite gives its own side files the same mode.
     ///
-    /// - Returns: nil where there is no file and none is to be made.
+    /// - Returns: nil if there is no file and none is to be created.
     private func openPrivately(_ path: String, flags: Int32) throws(DatabaseFileError) -> Int32? {
         let descriptor = unsafe open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -109,30 +109,31 @@ package struct PrivateDatabaseFile {
     private func octal(_ mode: Int) -> String { "0" + String(mode, radix: 8) }
 }
 
-/// The lock that one process holds for as long as it uses the database; it ends with ``release()``, or with the process
-/// however that ends. No child inherits it: a child that outlives the program must not keep it.
+/// The lock of the one process that uses the database. It ends with ``release()``, or with the process in any way. No
+/// child inherits it: a child that outlives the program must not keep it.
 ///
-/// Its file stays: unlinking it would let two processes each lock a file of that name.
+/// Its file stays: if it were unlinked, two processes could each lock a file of that name.
 package struct DatabaseFileLock: Sendable {
     fileprivate let descriptor: Int32
 
-    /// Once only: the descriptor's number may be another file's afterwards.
+    /// Call it once only: afterwards the descriptor's number may be another file's.
     package func release() {
-        // A child of this process that has not begun its program yet holds the descriptor too, for a moment.
+        // A child of this process that has not executed its program yet also holds the descriptor, for a moment.
         flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 }
 
-/// The files of an open database, as they stood when it was opened.
+/// The files of an open database, as they were when it was opened.
 ///
-/// SQLite goes on with the files that it has open when somebody removes them or puts others in their place, a restored
-/// copy say. What it commits from then on is gone with the process: a token would be released, or submitted, again.
+/// If the files are removed or replaced, for example by a restored copy, SQLite continues with those that it has open.
+/// What it then commits is lost with the process: a payment token would be released, or submitted, again.
 package struct DatabaseFilePlace: Sendable {
     package let path: String
     private let opened: [FileIdentity?]
 
-    /// Call when the database is open: SQLite's log of what is committed exists from then on, until it is closed.
+    /// Call this while the database is open: SQLite's write-ahead log exists from then on, until the database is
+    /// closed.
     package init(path: String) {
         self.path = path
         opened = Self.files(of: path)
@@ -147,12 +148,12 @@ package struct DatabaseFilePlace: Sendable {
     }
 }
 
-/// Which file stands at a path, whatever its name.
+/// The identity of the file at a path, independent of its name.
 private struct FileIdentity: Sendable, Equatable {
     private let device: UInt
     private let inode: UInt
 
-    /// nil when there is none, or none that can be seen.
+    /// Nil if there is no visible file.
     init?(path: String) {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return nil }

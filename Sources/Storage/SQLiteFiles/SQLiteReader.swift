@@ -4,15 +4,15 @@ import Synchronization
 
 /// A connection that only reads, one read after the other.
 ///
-/// Each caller waits until the store's deadline. A read whose deadline passes before it has begun is left
-/// out, and one that is under way is interrupted, so that a search that takes too long does not keep the others waiting.
+/// Each caller waits until the store's deadline. A read whose deadline passes before it has begun is skipped. A read in
+/// progress is interrupted at its deadline, so that a slow search does not delay the others.
 package final class SQLiteReader<Failure: StoreFailure>: Sendable {
-    /// More wait only for a disk that hangs.
+    /// A longer queue would only wait for a disk that hangs.
     package static var capacity: Int { 1024 }
 
     private struct State {
         var waiting = 0
-        /// The read under way.
+        /// The read in progress.
         var running: UInt64?
         var next: UInt64 = 0
     }
@@ -40,7 +40,7 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
             return try await deadlines.answer { caller in
                 connection.asyncRead { [self] database in
                     defer { state.withLock { $0.waiting -= 1 } }
-                    // Before it begins: a deadline that passes from then on finds what to interrupt.
+                    // Before the read begins, so that a deadline that passes from then on finds a read to interrupt.
                     state.withLock { $0.running = number }
                     let result =
                         caller.begin()
@@ -50,20 +50,20 @@ package final class SQLiteReader<Failure: StoreFailure>: Sendable {
                 }
             }
         } catch {
-            // At the deadline; a read that has failed runs no more.
+            // At the deadline. A read that has failed no longer runs.
             interrupt(number)
             throw error
         }
     }
 
-    /// How many reads wait, with the one under way and those whose deadline has passed.
+    /// The number of reads that wait, including the one in progress and those whose deadline has passed.
     package var waiting: Int { state.withLock { $0.waiting } }
 
-    /// Inside the lock: the next read must not be taken for this one.
+    /// Inside the lock, so that the next read is not interrupted in place of this one.
     private func interrupt(_ number: UInt64) {
         state.withLock { if $0.running == number { connection.interrupt() } }
     }
 
-    /// Blocks until what is under way has ended.
+    /// Blocks until the current operation has ended.
     package func close() throws { try connection.close() }
 }

@@ -4,20 +4,21 @@ package import GRDB
 /// The part that a store adds to its batches, on the writer's thread.
 package protocol SQLiteBatches: Sendable {
     associatedtype Failure: StoreFailure
-    /// The state that the writes of a batch hand on to each other.
+    /// The state that the writes of a batch pass on to each other.
     associatedtype State: Sendable
 
-    /// Inside the transaction, before its writes: what they go on from. Called again when they are written separately.
+    /// Called inside the transaction, before its writes: returns the state that they start from. Called again if they
+    /// are written separately.
     func begin(_ db: Database) throws -> State
-    /// Before the batch is answered.
+    /// Called before the batch is answered.
     func committed(_ writes: Int, from begin: State, to end: State, after time: Duration)
-    /// A batch was not acknowledged, and what stands of it is read back next.
+    /// A batch was not acknowledged, and the writes that are in the database are read back next.
     ///
-    /// - Parameter reach: nil where the transaction failed before all was performed.
+    /// - Parameter reach: nil if the transaction failed before all writes were performed.
     func failed(_ writes: Int, _ reach: (begin: State, end: State)?, _ failure: Failure)
     /// The writes of an unacknowledged batch that are in the database were read back.
     func readBack(_ db: Database)
-    /// After each batch.
+    /// Called after each batch.
     func ended(_ db: Database)
 }
 
@@ -28,7 +29,7 @@ extension SQLiteBatches {
     package func ended(_ db: Database) {}
 }
 
-/// The one writer: takes what waits, commits it as one transaction, and then answers each.
+/// The one writer: takes the queued writes, commits them as one transaction, and then answers each.
 package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
     package typealias Failure = Batches.Failure
     package typealias State = Batches.State
@@ -49,16 +50,16 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
     }
 
     /// Waits for a place, the commit and its answer, at most until the deadline. A write whose deadline passes before
-    /// the writer has come to it is not written.
+    /// the writer takes it is not written.
     ///
     /// - Parameters:
-    ///   - work: runs inside the shared transaction; what it throws undoes its own changes only. Called again where another
-    ///     write's failure undid the transaction.
-    ///   - readBack: after a commit that was not acknowledged, gives the answer that the database permits; nil when
+    ///   - work: runs inside the shared transaction; if it throws, only its own changes are undone. Called again if
+    ///     another write's failure undid the transaction.
+    ///   - readBack: after a commit that was not acknowledged, returns the answer that the database's content permits;
+    ///     nil if there is none.
+    ///   - refusal: if nothing could be written, returns the refusal that is due in any case, by reading only; nil if
     ///     there is none.
-    ///   - refusal: when nothing could be written, gives the refusal that is due all the same, by reading only; nil
-    ///     when there is none.
-    ///   - lost: called when nothing was written and the deadline had passed, so that nobody hears of it otherwise.
+    ///   - lost: called if nothing was written and the deadline had passed, so that no caller learns of it.
     package func write<Answer: Sendable>(
         _ work: @escaping @Sendable (Database, inout State) throws -> Answer,
         readBack: @escaping @Sendable (Answer, Database) throws -> Answer?,
@@ -108,7 +109,7 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
             } catch is WriteFailed {
                 try db.durably { try batch.performSeparately(from: batches.begin(db), db) }
             }
-            // Once more: the file may have gone between the look and the commit.
+            // Again: the file may have been removed between the check and the commit.
             try place.requireUnchanged()
             if let (begin, end) = batch.reach {
                 batches.committed(writes.count, from: begin, to: end, after: started.duration(to: .now))
@@ -121,7 +122,7 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
             do {
                 try place.requireUnchanged()
             } catch {
-                // What would be found is gone with the process.
+                // The commit's result would be lost with the process.
                 return batch.fail(Failure(error))
             }
             batch.readBack(after: failure, db)
@@ -129,18 +130,18 @@ package final class SQLiteWriter<Batches: SQLiteBatches>: Sendable {
         }
     }
 
-    /// Blocks until what is under way has ended.
+    /// Blocks until the current operation has ended.
     package func close() throws { try connection.close() }
 }
 
-/// A write that waits for the writer, and how its owner hears of it. Exactly one of its ways to answer is taken, once.
+/// A write that waits for the writer, with its ways to answer. Exactly one of them is called, once.
 package struct SQLiteWrite<Failure: StoreFailure, State: Sendable>: QueuedWrite {
     package let begin: @Sendable () -> Bool
-    /// Decides and writes, inside the batch's transaction; what it records it appends to the state. Called again
-    /// when that transaction was rolled back on account of another write, so it has no effect outside the database.
+    /// Decides and writes, inside the batch's transaction, and appends its records to the state. Called again if that
+    /// transaction was rolled back because of another write, so it has no effect outside the database.
     let perform: @Sendable (Database, inout State) throws -> DecidedWrite
-    /// Nothing of it was written. Answers a refusal that what stands in the database justifies by itself; false when
-    /// there is none, and then no answer was given.
+    /// Called if nothing of it was written. Answers with a refusal that the database's content justifies by itself;
+    /// returns false if there is none, and then it gives no answer.
     let refuse: @Sendable (Database) throws -> Bool
     package let fail: @Sendable (Failure) -> Void
 }
@@ -148,7 +149,7 @@ package struct SQLiteWrite<Failure: StoreFailure, State: Sendable>: QueuedWrite 
 extension SQLiteWrite {
     /// A write that no caller waits for.
     ///
-    /// - Parameter readBack: whether what it wrote is there.
+    /// - Parameter readBack: returns true if its rows are there.
     package init<Written: Sendable>(
         unawaited work: @escaping @Sendable (Database, inout State) throws -> Written,
         readBack: @escaping @Sendable (Written, Database) throws -> Bool, fail: @escaping @Sendable (Failure) -> Void
@@ -163,28 +164,28 @@ extension SQLiteWrite {
     }
 }
 
-/// What a write decided inside a transaction that is not committed yet.
+/// The decision of a write inside a transaction that is not committed yet.
 struct DecidedWrite {
-    /// The transaction is durable.
+    /// Called when the transaction is durable.
     let acknowledge: () -> Void
-    /// It is not known whether the transaction was committed. Answers from what stands in the database; false when
-    /// nothing there permits an answer, and then none was given.
+    /// Called if it is unknown whether the transaction was committed. Answers by the database's content; returns false
+    /// if that permits no answer, and then it gives none.
     let readBack: (Database) throws -> Bool
 }
 
-/// The writes of one transaction, decided in the order in which they came.
+/// The writes of one transaction, decided in the order of their arrival.
 struct CommitBatch<Failure: StoreFailure, State: Sendable> {
     private enum Outcome {
-        /// The transaction failed before it came to this one.
+        /// The transaction failed before this write.
         case open
         case decided(DecidedWrite)
-        /// It could not be written, which is its own affair: the others go on.
+        /// This write could not be written; the others continue.
         case failed(Failure)
     }
 
     private let writes: [SQLiteWrite<Failure, State>]
     private var outcomes: [Outcome]
-    /// The state that the transaction went on from, and the one that it has led to; nil until all of it is performed.
+    /// The state from which the transaction started, and the one to which it led; nil until all writes are performed.
     private(set) var reach: (begin: State, end: State)?
 
     init(_ writes: [SQLiteWrite<Failure, State>]) {
@@ -192,8 +193,9 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         outcomes = Array(repeating: .open, count: writes.count)
     }
 
-    /// Inside the transaction, without a savepoint for each: they cost a third of all that SQLite does here, and nearly
-    /// always every write succeeds. Throws ``WriteFailed`` when one does not; the transaction must be rolled back then.
+    /// Called inside the transaction. It makes no savepoint for each write: savepoints cost a third of SQLite's work
+    /// here, and nearly always every write succeeds. Throws ``WriteFailed`` if one fails; then the transaction must be
+    /// rolled back.
     mutating func perform(from start: State, _ db: Database) throws {
         var state = start
         for (position, write) in writes.enumerated() {
@@ -207,8 +209,8 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         reach = (start, state)
     }
 
-    /// Inside the transaction, so that a write that fails undoes its own changes only. Throws when the transaction as a
-    /// whole is lost.
+    /// Called inside the transaction. A write that fails undoes only its own changes. Throws if the whole transaction
+    /// is lost.
     mutating func performSeparately(from start: State, _ db: Database) throws {
         var state = start
         for (position, write) in writes.enumerated() {
@@ -225,26 +227,26 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
         reach = (start, state)
     }
 
-    /// After the commit.
+    /// Called after the commit.
     func acknowledge(_ db: Database) {
         answer(readBack: false, after: .unavailable(reason: "It was not written."), db)
     }
 
-    /// After a failure of the transaction: whether the commit took place is in the database, and nowhere else, so every
-    /// write is answered by what is found of it there.
+    /// Called after a failure of the transaction. Only the database shows whether the commit took place, so every write
+    /// is answered by what is found there.
     func readBack(after failure: Failure, _ db: Database) {
         answer(readBack: true, after: failure, db)
     }
 
-    /// After a failure of the transaction, when nothing can be found out about it.
+    /// Called after a failure of the transaction, if nothing can be read back.
     func fail(_ failure: Failure) {
         for write in writes { write.fail(reach == nil ? failure : failure.whereItMayStand) }
     }
 
     private func answer(readBack: Bool, after failure: Failure, _ db: Database) {
-        // Before all is performed no commit is tried.
+        // No commit is tried before all writes are performed.
         let mayStand = readBack && reach != nil
-        // What cannot be read once is not tried again for each: every try may wait for a lock.
+        // After one failed read no other is tried: each try may wait for a lock.
         var isReadable = true
         func found(_ look: (Database) throws -> Bool) -> Bool {
             guard isReadable else { return false }
@@ -274,18 +276,18 @@ struct CommitBatch<Failure: StoreFailure, State: Sendable> {
     }
 }
 
-/// One of a transaction's writes cannot be written.
+/// One of a transaction's writes failed.
 struct WriteFailed: Error {}
 
-/// SQLite gave up the transaction, or a part of it cannot be undone: nothing of it may be committed.
+/// SQLite aborted the transaction, or a part of it cannot be undone: nothing of it may be committed.
 struct TransactionLost: Error {
     let cause: any Error
 }
 
 extension Database {
-    /// Runs a part of a transaction; what it throws undoes its own changes only.
+    /// Runs a part of a transaction; if it throws, only its own changes are undone.
     ///
-    /// - Throws: what `body` threw, or ``TransactionLost`` when the whole transaction goes with it.
+    /// - Throws: the error of `body`, or ``TransactionLost`` if the whole transaction is lost.
     func separately<T>(_ body: () throws -> T) throws -> T {
         do {
             try cachedStatement(sql: "SAVEPOINT one_write").execute()
@@ -293,7 +295,7 @@ extension Database {
             try cachedStatement(sql: "RELEASE one_write").execute()
             return result
         } catch {
-            // On a full disk and on I/O errors SQLite may roll back everything by itself.
+            // On a full disk and on I/O errors SQLite may roll back the whole transaction itself.
             guard isInsideTransaction else { throw TransactionLost(cause: error) }
             do {
                 try cachedStatement(sql: "ROLLBACK TO one_write").execute()

@@ -1,27 +1,29 @@
-/// An amount of money as a whole number of its currency's minor units. Never floating point: 0.1 has no binary representation.
+/// An amount of money as a whole number of its currency's minor units. Never floating point: 0.1 has no binary
+/// representation.
 ///
-/// Apple's payment data have such a number too (`transactionAmount`). That it counts the minor unit of ISO 4217 is verified for
-/// currencies with two decimals only: Apple's reference shows none with no or three decimals
+/// Apple's payment data have such a number too (`transactionAmount`). That it counts the minor unit of ISO 4217 is
+/// verified only for currencies with two decimals: Apple's reference shows none with zero or three decimals
 /// (``isAppleUnitVerified``).
 public struct Amount: Sendable, Hashable {
     /// From 0 to ``most``.
     public let minorUnits: Int64
     public let currency: Currency
 
-    /// Twelve digits, as ISO 8583's field 4 and EMV's tag 9F02 have them.
+    /// The largest number with twelve digits, the size of ISO 8583's field 4 and EMV's tag 9F02.
     public static let most: Int64 = 999_999_999_999
 
-    /// Nil where it is negative, or more than ``most``.
+    /// Nil if it is negative, or more than ``most``.
     public init?(minorUnits: Int64, currency: Currency) {
         guard (0...Self.most).contains(minorUnits) else { return nil }
         (self.minorUnits, self.currency) = (minorUnits, currency)
     }
 
-    /// A decimal in major units, such as `10.99`: digits, and a point with one digit or more behind it, at most as many as the
-    /// currency has. No sign, exponent, blank or grouping; no zero before another digit.
+    /// Parses a decimal in major units, such as `10.99`: digits, optionally followed by a point and at least one digit,
+    /// at most as many as the currency has decimals. No sign, exponent, blank or grouping; no leading zero before
+    /// another digit.
     ///
-    /// `10` and `10.9` are taken, for they can mean only one amount; `10.990` dollars are not, for whoever writes so may have
-    /// meant another currency.
+    /// `10` and `10.9` are accepted, because they can mean only one amount. `10.990` dollars are not, because the
+    /// writer may have meant another currency.
     public init?(decimal: String, currency: Currency) {
         let parts = decimal.utf8.split(separator: UInt8(ascii: "."), maxSplits: 1, omittingEmptySubsequences: false)
         let (whole, fraction) = (Array(parts[0]), parts.count == 2 ? Array(parts[1]) : [])
@@ -36,7 +38,8 @@ public struct Amount: Sendable, Hashable {
         self.init(minorUnits: units, currency: currency)
     }
 
-    /// In major units with all of the currency's decimals: `10.90`, and `1000` for a currency without. It is a JSON number, too.
+    /// The amount in major units with all of the currency's decimals: `10.90`, and `1000` for a currency without. It is
+    /// also a JSON number.
     public var decimal: String {
         let digits = String(minorUnits)
         guard currency.decimals > 0 else { return digits }
@@ -44,6 +47,6 @@ public struct Amount: Sendable, Hashable {
         return padded.dropLast(currency.decimals) + "." + padded.suffix(currency.decimals)
     }
 
-    /// Whether it is known by which unit Apple counts an amount of this currency.
+    /// True if it is known in which unit Apple counts an amount of this currency.
     public var isAppleUnitVerified: Bool { currency.decimals == 2 }
 }

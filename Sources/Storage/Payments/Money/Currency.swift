@@ -1,13 +1,13 @@
-/// A currency of ISO 4217 in which something can be paid.
+/// A currency of ISO 4217 in which a payment is possible.
 public struct Currency: Sendable, Hashable {
     /// Three capital letters, such as `USD`.
     public let letters: String
-    /// Three digits, such as `840`; what Apple's payment data name a currency by.
+    /// Three digits, such as `840`; Apple's payment data name a currency by them.
     public let number: String
     /// Decimals of the minor unit, 0 to 4: 2 for the cents of a dollar.
     public let decimals: Int
 
-    /// - Parameter letters: as they are written in the standard, capitals.
+    /// - Parameter letters: capitals, as in the standard.
     public init?(letters: String) {
         guard let known = Self.byLetters[letters] else { return nil }
         self = known
@@ -19,7 +19,7 @@ public struct Currency: Sendable, Hashable {
         self = known
     }
 
-    /// All of the table, by letters.
+    /// All currencies of the table.
     public static let all: [Currency] = CurrencyTable.lines.split { $0 == ";" || $0 == "\n" }.map { entry in
         let fields = entry.split(separator: " ").map(String.init)
         guard fields.count == 3, let decimals = Int(fields[2]) else { preconditionFailure("the table of currencies") }

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Commits that the server has not acknowledged. The session of one may wait on the server for a standby that is away, long after the
-/// gateway has given it up.
+/// Tracks commits that the server has not acknowledged. The session of such a commit may wait on the server for a
+/// standby that is away, long after the gateway has dropped it.
 ///
-/// Nothing is committed until a later commit was acknowledged: each change would leave one more session on the server, until it has
-/// no connection left for any program. Changes that were under way at that moment leave one each, and one probe leaves another;
-/// later probes wait for its lock, and send no commit.
+/// Nothing is committed until a later commit is acknowledged. Otherwise each change would leave one more session on the
+/// server, until no program gets a connection. Changes that were in progress at that moment leave one session each, and
+/// one probe leaves another. Later probes wait for its lock and send no commit.
 final class CommitDoubt: Sendable {
     private struct State {
         var isOpen = false
@@ -22,7 +22,8 @@ final class CommitDoubt: Sendable {
 
     /// Ends the doubt, if there is any.
     ///
-    /// - Parameter probe: returns when a commit was acknowledged without a warning. Called by one at a time, and not at once again.
+    /// - Parameter probe: returns after a commit was acknowledged without a warning. Called by one thread at a time,
+    ///   and after a failure only when a pause has passed.
     /// - Returns: true if it probed.
     func settle(_ probe: () throws -> Void) throws -> Bool {
         let isMine: Bool? = state.withLock { state in

@@ -1,12 +1,12 @@
 public import PostgreSQLClient
 
-/// Choices of a store in PostgreSQL that are permitted and insecure.
+/// Permitted but insecure settings of a store in PostgreSQL.
 public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringConvertible {
-    /// The gateway logs in as a superuser or as one who can act as the tables' owner: no right binds it.
+    /// The gateway logs in as a superuser or as a role that can act as the tables' owner: no right binds it.
     case databaseOwner = "database_owner"
     /// No synchronous standby is named.
     case databaseStandby = "database_standby"
-    /// The connection is over TCP, and TLS does not tell the server from an impostor.
+    /// The connection is over TCP, and its TLS settings do not authenticate the server.
     case databaseTLS = "database_tls"
 
     public var description: String {
@@ -22,6 +22,6 @@ public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringCo
         }
     }
 
-    /// What is insecure by the URL alone, without a look at a service file or at the server.
+    /// The insecure settings of the URL alone, without reading a service file or asking the server.
     public static func ofURL(_ url: PostgreSQLURL) -> Set<Self> { url.hasUnverifiedServer ? [.databaseTLS] : [] }
 }

@@ -1,10 +1,10 @@
 import DatabaseKit
 public import PostgreSQLClient
 
-/// Makes the tables of payments in PostgreSQL, with an owner's account: what `paytoken-gateway store create` does. A gateway's own
-/// role cannot.
+/// Creates the tables of payments in PostgreSQL, with an owner's account, for `paytoken-gateway store create`. A
+/// gateway's own role cannot.
 public enum PostgreSQLPaymentSchema {
-    /// The version that this program makes and knows.
+    /// The version that this program creates and supports.
     public static let version = PostgreSQLPaymentTables.version
 
     /// The result of ``create(_:passwordFile:grantTo:connections:timeout:)``.
@@ -13,24 +13,24 @@ public enum PostgreSQLPaymentSchema {
         public let server: String
         /// The owner's role.
         public let owner: String
-        /// The version that was there; nil when there was none.
+        /// The version before; nil if there was none.
         public let found: Int?
-        /// The version that is there now.
+        /// The version now.
         public let version: Int
-        /// The role that has a gateway's rights; nil when none was asked for.
+        /// The role that received a gateway's rights; nil if none was named.
         public let granted: String?
-        /// Whether the server is not told from an impostor.
+        /// True if the connection did not authenticate the server.
         public let isUnverified: Bool
     }
 
-    /// Makes the schema where there is none, and grants a role the least that a gateway needs. All in one transaction: done, or
-    /// nothing of it.
+    /// Creates the schema if there is none, and grants a role the least rights that a gateway needs. Everything happens
+    /// in one transaction, or nothing does.
     ///
     /// - Parameters:
-    ///   - url: with an account that may create a schema in the database, or owns the one there.
+    ///   - url: names an account that may create a schema in the database, or owns the existing one.
     ///   - role: an existing role; nil grants nothing.
-    ///   - connections: the role's CONNECTION LIMIT; nil leaves it as it is.
-    ///   - timeout: of all of it.
+    ///   - connections: the role's CONNECTION LIMIT; nil leaves it unchanged.
+    ///   - timeout: the limit for the whole operation.
     public static func create(
         _ url: PostgreSQLURL, passwordFile: String? = nil, grantTo role: String? = nil, connections: Int? = nil,
         timeout: Duration = .seconds(60)

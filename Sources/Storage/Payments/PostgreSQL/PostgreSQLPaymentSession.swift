@@ -1,7 +1,7 @@
 import Foundation
 import PostgreSQLClient
 
-/// How sessions with the server of payments are opened.
+/// Opens sessions with the server of payments.
 struct PostgreSQLPaymentSession: Sendable {
     let url: PostgreSQLURL
     private let parameters: [String: String]
@@ -15,7 +15,7 @@ struct PostgreSQLPaymentSession: Sendable {
         parameters = PostgreSQLSessionRules.parameters(url, timeout: timeout, application: "paytoken-gateway")
     }
 
-    /// Blocks, in the resolver perhaps longer than until `deadline`.
+    /// Blocks; in the resolver perhaps beyond `deadline`.
     func open(until deadline: ContinuousClock.Instant) throws(PaymentStoreOpeningError) -> PostgreSQLConnection {
         try openAndInspect(until: deadline).connection
     }
@@ -32,7 +32,7 @@ struct PostgreSQLPaymentSession: Sendable {
             guard let row = results[0].rows.first, let version = try results[3].rows.first?.integer(0) else {
                 throw PaymentStoreOpeningError.notAStore(place: place)
             }
-            // A pooler has sessions of its own with the server, and mixes what belongs to one.
+            // A pooler has sessions of its own with the server, and mixes the state of several clients.
             guard try row.integer(0) == connection.serverProcess else {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place,
@@ -46,7 +46,7 @@ struct PostgreSQLPaymentSession: Sendable {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place, reason: "its schema is an older one: \(Self.create), with the owner's account.")
             }
-            // Names columns and functions that an older schema does not have.
+            // The statement names columns and functions that an older schema lacks.
             let rights = try connection.exchange(
                 [PostgreSQLStatement(PostgreSQLPaymentTables.rights)], until: deadline)
             guard try rights[0].rows.first?.boolean(0) == true else {
@@ -84,7 +84,7 @@ struct PostgreSQLPaymentSession: Sendable {
 
     static let create = "paytoken-gateway store create URL"
 
-    /// The server gives up before the gateway does, so that most waits end with an answer.
+    /// The server's limits are shorter than the gateway's, so that most waits end with an answer.
     private var settings: [(name: String, value: String)] {
         let milliseconds = timeout / .milliseconds(1)
         return [
@@ -93,8 +93,8 @@ struct PostgreSQLPaymentSession: Sendable {
         ]
     }
 
-    /// A commit that is answered has reached the disk, the standby's too where one is named, whatever the role or the database chose
-    /// (`remote_write` waits for the standby's memory only); a stricter choice stays.
+    /// An acknowledged commit has reached the disk, and the standby's disk if one is named, regardless of the choice of
+    /// the role or the database (`remote_write` waits only for the standby's memory). A stricter choice stays.
     private static let synchronous = PostgreSQLStatement(
         """
         SELECT set_config('synchronous_commit', 'on', false)

@@ -3,28 +3,28 @@ import Foundation
 import PostgreSQLClient
 import Synchronization
 
-/// A few sessions, each on a thread of its own, since libpq and resolvers block; and what waits for one of them.
+/// A few sessions, each on its own thread because libpq and resolvers block, and the queue of jobs for them.
 ///
-/// Whoever waits does so until the time-out and no longer. What was not begun by then is not done.
+/// A caller waits until the time-out and no longer. A job that has not begun by then is not run.
 final class PostgreSQLPaymentSessions: Sendable {
-    /// More wait only for a server that hangs.
+    /// A longer queue would only wait for a server that hangs.
     static let capacity = 1024
-    /// A payment's changes follow each other; several payments' can be under way together.
+    /// The changes of one payment follow each other; those of several payments can run in parallel.
     static let count = 8
 
-    /// A piece of work for one session.
+    /// A job for one session.
     private struct Job: Sendable {
         let deadline: ContinuousClock.Instant
-        /// False when its caller has given it up; then it is not run.
+        /// Returns false if its caller no longer waits; then it is not run.
         let begin: @Sendable () -> Bool
         let run: @Sendable (Connections) -> Void
         /// Called instead of `run`.
         let fail: @Sendable (PaymentStoreError) -> Void
     }
 
-    /// One thread's session: made when it is needed and again when it was dropped.
+    /// One thread's session, opened when it is needed and again after it was dropped.
     final class Connections {
-        /// One for all threads.
+        /// Shared by all threads.
         let doubt: CommitDoubt
         private let session: PostgreSQLPaymentSession
         private var current: PostgreSQLConnection?
@@ -46,8 +46,8 @@ final class PostgreSQLPaymentSessions: Sendable {
             }
         }
 
-        /// The first exchange of a piece of work, after which nothing is changed yet. It is made once more in a new session where the
-        /// session has ended: its server was restarted, say, though the session was never used.
+        /// The first exchange of a job, after which nothing is changed yet. If the session has ended, for example
+        /// because its server was restarted, it is repeated once in a new session.
         func begin(
             _ statements: [PostgreSQLStatement], until deadline: ContinuousClock.Instant, isRepetition: Bool = false
         ) throws -> (connection: PostgreSQLConnection, results: [PostgreSQLResult]) {
@@ -55,7 +55,7 @@ final class PostgreSQLPaymentSessions: Sendable {
             do throws(PostgreSQLFailure) {
                 return (connection, try connection.exchange(statements, until: deadline))
             } catch {
-                // What was refused leaves the session as it was.
+                // A refused statement leaves the session as it was.
                 if case .refused = error { throw error }
                 drop()
                 guard case .lost = error, !isRepetition else { throw error }
@@ -63,7 +63,7 @@ final class PostgreSQLPaymentSessions: Sendable {
             }
         }
 
-        /// Gives the session up, whatever it is at; its end on the server is not waited for.
+        /// Drops the session in any state, without waiting for its end on the server.
         func drop() { current = nil }
     }
 
@@ -81,7 +81,7 @@ final class PostgreSQLPaymentSessions: Sendable {
     private let arrived = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
 
-    /// - Parameter first: a session that was opened already.
+    /// - Parameter first: a session that is already open.
     init(_ session: PostgreSQLPaymentSession, timeout: Duration, first: PostgreSQLConnection) {
         self.session = session
         self.timeout = timeout
@@ -99,7 +99,7 @@ final class PostgreSQLPaymentSessions: Sendable {
         }
     }
 
-    /// - Parameter body: called once on a thread that may block, with the moment by which it must have ended; or not at all.
+    /// - Parameter body: called at most once, on a thread that may block, with the time by which it must end.
     func perform<Value: Sendable>(
         _ body: @escaping @Sendable (Connections, ContinuousClock.Instant) throws -> Value
     ) async throws(PaymentStoreError) -> Value {
@@ -109,7 +109,7 @@ final class PostgreSQLPaymentSessions: Sendable {
                 Job(
                     deadline: deadline, begin: caller.begin,
                     run: { connections in
-                        // It ends by `deadline` itself, and knows then what may stand.
+                        // The body ends by `deadline` itself, and then knows what may have been committed.
                         caller.removeDeadline()
                         caller.resume(Result { try body(connections, deadline) }.mapError { PaymentStoreError($0) })
                     }, fail: { caller.resume(.failure($0)) }))
@@ -137,7 +137,7 @@ final class PostgreSQLPaymentSessions: Sendable {
                 if isClosed { break }
                 continue
             }
-            // Connecting may block for longer than whoever waits can: the job stays theirs to give up meanwhile.
+            // Connecting may block longer than the caller can wait; meanwhile the caller can still give the job up.
             do throws(PaymentStoreError) {
                 if ContinuousClock.now < job.deadline { _ = try connections.connection(until: job.deadline) }
                 if job.begin() { job.run(connections) }
@@ -149,9 +149,9 @@ final class PostgreSQLPaymentSessions: Sendable {
         ended.signal()
     }
 
-    /// Nothing is taken any more; threads and sessions end with what was entered before.
+    /// Accepts no further jobs; threads and sessions end after the queued ones.
     ///
-    /// - Returns: how many threads end; none the second time.
+    /// - Returns: the number of threads that end; 0 the second time.
     @discardableResult
     func end() -> Int {
         let threads = state.withLock { state in
@@ -162,7 +162,7 @@ final class PostgreSQLPaymentSessions: Sendable {
         return threads
     }
 
-    /// The same, and returns when that is done, or has taken twice the time that anything may take; blocks.
+    /// Stops, and returns when the threads have ended, or after twice the time-out; blocks.
     func close() {
         let latest = DispatchTime.now() + (timeout / .seconds(1)) * 2
         for _ in 0..<end() { _ = ended.wait(timeout: latest) }

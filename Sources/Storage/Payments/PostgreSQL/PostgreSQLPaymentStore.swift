@@ -4,15 +4,15 @@ public import PostgreSQLClient
 
 /// Payments in PostgreSQL, for several gateways.
 ///
-/// Gateways that bring one payment forward at the same time take turns by its row's lock. When a gateway opens the store it leaves
-/// the payments under way to those who have them, or to their deadlines: others live.
+/// Gateways that change one payment at the same time wait for its row's lock. A gateway that opens the store leaves the
+/// payments in progress to their owners, or to their deadlines, because other gateways are running.
 public final class PostgreSQLPaymentStore: StoredPaymentStore {
     public let engine = "postgresql"
-    /// The most connections to the server that a store has.
+    /// The limit of a store's connections to the server.
     public static let mostSessions = PostgreSQLPaymentSessions.count
     /// `db1:5432/paytoken_gateway`, for people.
     public let place: String
-    /// What was permitted and insecure about the server, and the role, when the store was opened.
+    /// The permitted but insecure settings of the server and the role, when the store was opened.
     public let insecureSettings: Set<InsecureStoreSetting>
     static let rows = PaymentRows(lock: " FOR UPDATE")
     let unreadable = UnreadablePayments()
@@ -21,8 +21,8 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
     /// Opens the store; blocks until `timeout`, in the resolver perhaps longer.
     ///
     /// - Parameters:
-    ///   - passwordFile: read anew for each session; nil for a login without one.
-    ///   - timeout: of each change and each question.
+    ///   - passwordFile: read again for each session; nil for a login without a password.
+    ///   - timeout: the limit of each change and each query.
     public init(
         _ url: PostgreSQLURL, passwordFile: String?, timeout: Duration = .seconds(5)
     ) throws(PaymentStoreOpeningError) {
@@ -35,8 +35,9 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
 
     deinit { sessions.end() }
 
-    /// A long history takes no longer: only the index by payment and number has the order that is asked for. With `=` for the
-    /// digest the primary key would have it too, and the planner takes that for a token that has a large part of all history.
+    /// A long history does not slow this down, because only the index by payment and number has the requested order.
+    /// With `=` for the digest the primary key would have it too, and the planner chooses that for a payment token with
+    /// a large part of all history.
     static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement {
         func newest(at digest: String) -> String {
             """
@@ -73,7 +74,8 @@ public final class PostgreSQLPaymentStore: StoredPaymentStore {
         }
     }
 
-    /// Whoever brings the same token waits until this transaction has ended, also where there is no row yet that could be locked.
+    /// Another arrival of the same payment token waits until this transaction has ended, even if there is no row yet
+    /// that could be locked.
     private static func lock(_ key: Payment.Key) -> StoredStatement {
         let number = key.tokenDigest.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return StoredStatement(

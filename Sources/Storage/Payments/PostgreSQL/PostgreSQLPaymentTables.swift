@@ -1,13 +1,13 @@
-/// The tables, and what the gateways' role may do with them. All stand in a schema of their own, `paytoken_gateway`, which belongs
-/// to the account that ran `paytoken-gateway store create`. Times are milliseconds since 1970, by the gateways' clocks.
+/// The tables, and the rights of the gateways' role. All tables are in the schema `paytoken_gateway`, which belongs to
+/// the account that ran `paytoken-gateway store create`. Times are milliseconds since 1970, by the gateways' clocks.
 enum PostgreSQLPaymentTables {
     static let schema = "paytoken_gateway"
 
-    /// The statements that lead from each version to the next; the first make version 1 from nothing. What is published here
-    /// never changes: a database in the field was made by it.
+    /// The statements that lead from each version to the next; the first create version 1. Published statements never
+    /// change, because databases in the field were made by them.
     static let steps = [version1, version2]
 
-    /// Counted up with every change of a table.
+    /// Incremented with every change of a table.
     static let version = steps.count
 
     private static let version1 = [
@@ -57,7 +57,8 @@ enum PostgreSQLPaymentTables {
         )
         """,
         "CREATE INDEX payment_change_by_payment ON payment_change (client, token_digest)",
-        // What no gateway's login can undo: a name once given stays, and what may have been sent never becomes what may be sent.
+        // Rules that no gateway's login can bypass: a name once given stays, and a payment that may have been sent
+        // never becomes one that may be sent.
         """
         CREATE FUNCTION keep_payment() RETURNS trigger LANGUAGE plpgsql SET search_path = paytoken_gateway, pg_temp AS $$
         BEGIN
@@ -89,8 +90,8 @@ enum PostgreSQLPaymentTables {
         """,
     ]
 
-    /// Payments that paytokend never released can be removed after seven days by the server's clock, and their history once they are. A
-    /// gateway's role does that by `prune_payments` alone.
+    /// Payments that paytokend never released can be removed after seven days by the server's clock, and their history
+    /// after them. A gateway's role can do that only with `prune_payments`.
     private static let version2 = [
         "ALTER TABLE payment ADD COLUMN account_digest bytea CHECK (octet_length(account_digest) = 33)",
         "DROP INDEX payment_change_by_payment",
@@ -145,8 +146,9 @@ enum PostgreSQLPaymentTables {
         CREATE TRIGGER keep_deleted_change BEFORE DELETE ON payment_change
         FOR EACH ROW EXECUTE FUNCTION keep_deleted_change()
         """,
-        // Removes the oldest `most` that can be, a thousand at most; those that another gateway works on are left to it. At most three
-        // rows for each of them: a longer history goes in several calls, and its payment in the last.
+        // Removes the oldest `most` removable payments, at most a thousand; those that another gateway is removing are
+        // left to it. At most three rows for each of them: a longer history is removed in several calls, and its
+        // payment in the last.
         """
         CREATE FUNCTION prune_payments(most bigint) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
         SET search_path = paytoken_gateway, pg_temp AS $$
@@ -178,7 +180,7 @@ enum PostgreSQLPaymentTables {
         """,
     ]
 
-    /// The least that a gateway needs.
+    /// The least rights that a gateway needs.
     ///
     /// - Parameter role: quoted as an identifier.
     static func grants(to role: String) -> [String] {
@@ -191,7 +193,7 @@ enum PostgreSQLPaymentTables {
         ]
     }
 
-    /// One row: whether the session's role has all of that.
+    /// Returns one row, which is true if the session's role has all of these rights.
     static let rights = """
         SELECT has_function_privilege('\(schema).prune_payments(bigint)', 'EXECUTE')
             AND has_table_privilege('\(schema).payment_change', 'INSERT')

@@ -2,16 +2,16 @@ import DatabaseKit
 import Foundation
 import PostgreSQLClient
 
-/// One change of the store: what it reads, under locks; what follows from that; and what it writes, with the commit.
+/// One change of the store: reads under locks, decides, and writes with the commit.
 ///
-/// Two round trips. What fails before the commit was sent has changed nothing, and is begun again where that may help. What
-/// fails after it is in doubt: the session is given up, and the server may still commit.
+/// Two round trips. A failure before the commit was sent has changed nothing, and the transaction begins again if that
+/// may help. After a later failure the commit is in doubt: the session is dropped, and the server may still commit.
 struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     let reading: [StoredStatement]
-    /// - Returns: what is answered once `writing` is durable; nothing is written where that is empty.
+    /// - Returns: the answer once `writing` is durable; nothing is written if that is empty.
     let decide: @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
 
-    /// Deadlocks, and rows that another transaction has put in the way, go away by themselves.
+    /// Deadlocks, and conflicts with rows of another transaction, disappear when the transaction is repeated.
     private static var mostTries: Int { 5 }
 
     func perform(
@@ -21,7 +21,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
             do {
                 return try once(on: connections, until: deadline)
             } catch is Doubtful where number < Self.mostTries {
-                // What only reads goes on meanwhile.
+                // Transactions that only read continue meanwhile.
                 _ = try connections.doubt.settle {
                     try PostgreSQLPaymentTransaction<Void>.probe.prove(on: connections, until: deadline)
                 }
@@ -34,7 +34,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         preconditionFailure("The last try returns or throws.")
     }
 
-    /// Nothing was changed, for certain.
+    /// Certainly nothing was changed.
     private struct Undone: Error {
         let failure: PostgreSQLFailure
     }
@@ -42,7 +42,8 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
     /// Another commit is in doubt. Nothing was changed.
     private struct Doubtful: Error {}
 
-    /// - Parameter provesCommits: for the one that finds out whether the server acknowledges commits again.
+    /// - Parameter provesCommits: true for the transaction that finds out whether the server acknowledges commits
+    ///   again.
     private func once(
         on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant,
         provesCommits: Bool = false
@@ -71,10 +72,11 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         do throws(PostgreSQLFailure) {
             let results = try connection.exchange(
                 decided.writing.map { PostgreSQLStatement($0) } + [Self.commit], until: deadline)
-            // The server says ROLLBACK where it could not commit, and warns where it did and a standby may not have it.
+            // The server answers ROLLBACK if it could not commit. It warns if it committed and a standby may not have
+            // the commit.
             guard results.last?.tag == "COMMIT" else { throw .refused(SQLState(known: "25P02"), statement: 0) }
         } catch {
-            // Of what the server refused nothing stands. Of what it did not answer anything may.
+            // A refused transaction was not committed; one without an answer may have been.
             guard case .refused = error else {
                 connections.doubt.began()
                 connections.drop()
@@ -90,7 +92,7 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
         return decided.value
     }
 
-    /// Leaves the session as it was before the transaction, or drops it.
+    /// Restores the session to its state before the transaction, or drops it.
     private func rollBack(
         _ connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
     ) {
@@ -107,10 +109,11 @@ struct PostgreSQLPaymentTransaction<Value: Sendable>: Sendable {
 }
 
 extension PostgreSQLPaymentTransaction<Void> {
-    /// Proves that commits are acknowledged, by the standby too where one is named. It changes no row: its log record is empty.
+    /// Proves that commits are acknowledged, also by the standby if one is named. It changes no row: its log record is
+    /// empty.
     ///
-    /// One gateway's at a time: one whose commit waits on the server keeps the lock until that ends, and the next one is refused
-    /// after the lock's time-out, before it sends a commit.
+    /// Only one gateway probes at a time. If its commit waits on the server, it keeps the lock until that ends, and the
+    /// next probe is refused after the lock's time-out, before it sends a commit.
     static var probe: Self {
         Self(
             reading: [
@@ -122,7 +125,7 @@ extension PostgreSQLPaymentTransaction<Void> {
             })
     }
 
-    /// - Throws: where a commit is not acknowledged, or is with a warning.
+    /// - Throws: if a commit is not acknowledged, or only with a warning.
     func prove(
         on connections: PostgreSQLPaymentSessions.Connections, until deadline: ContinuousClock.Instant
     ) throws {
@@ -133,7 +136,8 @@ extension PostgreSQLPaymentTransaction<Void> {
 }
 
 extension SQLState {
-    /// Another transaction was first: the next try sees what it did (unique violation, deadlock, serialization failure).
+    /// True if another transaction was first: the next try sees what it did (unique violation, deadlock, serialization
+    /// failure).
     fileprivate var passesByItself: Bool {
         self == .deadlock || self == .serializationFailure || code == "23505"
     }

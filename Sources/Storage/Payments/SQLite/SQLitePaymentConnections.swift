@@ -4,11 +4,11 @@ import GRDB
 import SQLiteFiles
 import Synchronization
 
-/// The two connections to the file of payments, one that writes and one that reads.
+/// The two connections to the file of payments, one for writing and one for reading.
 ///
-/// On a full disk a file that was closed cleanly cannot be opened for two connections: SQLite makes the memory that they share
-/// (`-shm`) as a file. One connection that has the file for itself needs none. It then reads what is known, and every change
-/// is refused until there is room.
+/// On a full disk, a file that was closed cleanly cannot be opened by two connections: SQLite creates the memory that
+/// they share (`-shm`) as a file. A single connection with exclusive access needs none. The store then reads with such
+/// a connection, and refuses every change until there is room.
 final class SQLitePaymentConnections: Sendable {
     private enum State {
         case whole(Writer, Reader, DatabaseFilePlace)
@@ -23,17 +23,18 @@ final class SQLitePaymentConnections: Sendable {
     let deadlines: Deadlines<PaymentStoreError>
     private let state: Mutex<State>
 
-    /// A full disk or another program's lock is waited for so long; seconds.
+    /// The time in seconds to wait for a full disk or another program's lock.
     private static let busyTimeout: TimeInterval = 2
-    /// Pages of write-ahead log after which a commit copies it into the file.
+    /// The number of pages in the write-ahead log after which a commit copies it into the file.
     private static let checkpointPages = 1000
-    /// Free bytes without which opening the file for writing is not tried: the shared memory and a payment's commits.
+    /// The number of free bytes below which the file is not opened for writing: room for the shared memory and a
+    /// payment's commits.
     private static let leastRoom: Int64 = 256 << 10
 
-    /// More wait only for a disk that hangs.
+    /// A longer queue would only wait for a disk that hangs.
     private static let capacity = 1024
 
-    /// Opens the file, in which the tables are made where there are none; blocks.
+    /// Opens the file, and creates its tables if there are none; blocks.
     ///
     /// - Throws: ``PaymentStoreOpeningError``, and GRDB's errors.
     init(path: String, deadlines: Deadlines<PaymentStoreError>) throws {
@@ -54,12 +55,13 @@ final class SQLitePaymentConnections: Sendable {
             try DurableSQLite.requireDurability(db, path: path)
             try SQLitePaymentSchema.prepare(db, path: path)
             do {
-                // The lock shows that the attempts' gateway has ended: their deadlines need not be waited for, nor a clock believed.
+                // The lock proves that the attempts' gateway has ended. So there is no need to wait for their deadlines
+                // or to trust a clock.
                 try db.durably {
                     try db.execute(sql: "UPDATE payment SET deadline = 0 WHERE state IN ('received', 'submitting')")
                 }
             } catch let error as DatabaseError where error.isLackOfRoom {
-                // Their deadlines then count.
+                // Then their deadlines count.
                 try db.leaveTransaction()
             }
         }
@@ -70,7 +72,7 @@ final class SQLitePaymentConnections: Sendable {
         return .whole(writer, Reader(reader, deadlines: deadlines), place)
     }
 
-    /// - Throws: where the file cannot be read, or holds another schema's tables.
+    /// - Throws: if the file cannot be read, or has another schema's tables.
     private static func withoutRoom(_ path: String, _ deadlines: Deadlines<PaymentStoreError>) throws -> State {
         let reader = try DurableSQLite.readingAlone(path, label: "payments.reader", busyTimeout: busyTimeout)
         try reader.read { db in
@@ -103,7 +105,7 @@ final class SQLitePaymentConnections: Sendable {
     private static let noRoom = PaymentStoreError.unavailable(
         reason: "Its file system is full, so that it is open for reading alone; make room.")
 
-    /// Has the file open for writing, where there was no room for that before.
+    /// Opens the file for writing if there was no room for that before.
     func openForWriting() async throws(PaymentStoreError) {
         guard case .withoutRoom = state.withLock({ $0 }) else { return }
         try await onThread { [self] () throws(PaymentStoreError) in
@@ -117,7 +119,7 @@ final class SQLitePaymentConnections: Sendable {
         try place.requireUnchanged()
         let found = try FileManager.default.attributesOfFileSystem(forPath: path)[.systemFreeSize] as? NSNumber
         guard (found?.int64Value ?? .max) >= Self.leastRoom else { throw Self.noRoom }
-        // It has the file for itself.
+        // The reader has exclusive access to the file.
         try reader.close()
         state = .closed
         do {
@@ -128,7 +130,8 @@ final class SQLitePaymentConnections: Sendable {
         }
     }
 
-    /// Blocks until what is under way has ended. A connection that will not close is closed by the process's end.
+    /// Blocks until the current operations have ended. If a connection cannot be closed, the end of the process closes
+    /// it.
     func close() {
         let last = state.withLock { state in
             defer { state = .closed }
@@ -145,7 +148,7 @@ final class SQLitePaymentConnections: Sendable {
     }
 }
 
-/// A payment's changes hand on nothing to those of other payments.
+/// A payment's changes pass no state on to those of other payments.
 struct PaymentBatches: SQLiteBatches {
     typealias Failure = PaymentStoreError
 
@@ -153,7 +156,7 @@ struct PaymentBatches: SQLiteBatches {
 }
 
 extension DatabaseError {
-    /// Whether a full disk may be the reason; an I/O error is, where SQLite cannot make its shared memory larger.
+    /// True if a full disk may be the cause; an I/O error may be one, if SQLite cannot enlarge its shared memory.
     fileprivate var isLackOfRoom: Bool {
         [.SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(resultCode)
     }

@@ -2,14 +2,14 @@ import GRDB
 
 /// The tables in SQLite. Times are milliseconds since 1970.
 enum SQLitePaymentSchema {
-    /// The statements that lead from each version to the next; the first make version 1 from nothing. What is published here
-    /// never changes: a file in the field was made by it.
+    /// The statements that lead from each version to the next; the first create version 1. Published statements never
+    /// change, because files in the field were made by them.
     static let steps = [version1, version2]
 
-    /// Counted up with every change of a table.
+    /// Incremented with every change of a table.
     static let version = steps.count
 
-    /// Makes them in an empty file, brings older ones up to date in one transaction, or checks that they are there.
+    /// Creates the tables in an empty file, upgrades older ones in one transaction, or checks that they are there.
     ///
     /// - Throws: ``PaymentStoreOpeningError``, and GRDB's errors.
     static func prepare(_ db: Database, path: String) throws {
@@ -31,8 +31,8 @@ enum SQLitePaymentSchema {
         }
     }
 
-    /// The triggers hold against a slip of this program, and against a hand at the file that does not know them: history is
-    /// only added to, a name once given stays, and what may have been sent never becomes what may be sent.
+    /// The triggers protect against defects of this program and against manual changes: history is only added to, a
+    /// name once given stays, and a payment that may have been sent never becomes one that may be sent.
     private static let version1 = """
         CREATE TABLE payment_store (schema_version INTEGER NOT NULL) STRICT;
         INSERT INTO payment_store VALUES (1);
@@ -90,8 +90,8 @@ enum SQLitePaymentSchema {
             BEGIN SELECT raise(ABORT, 'history stays'); END;
         """
 
-    /// Payments that paytokend never released can be removed after seven days, and their history once they are. Until then each row
-    /// stays.
+    /// Payments that paytokend never released can be removed after seven days, and their history after them. Until then
+    /// each row stays.
     private static let version2 = """
         ALTER TABLE payment ADD COLUMN account_digest BLOB CHECK (length(account_digest) = 33);
         CREATE INDEX payment_removable ON payment (changed_at)

@@ -4,10 +4,10 @@ import GRDB
 import SQLiteFiles
 import Synchronization
 
-/// Payments in one SQLite file, for one gateway. A lock beside the file (`.lock`) keeps a second one out.
+/// Payments in one SQLite file, for one gateway. A lock file next to it (`.lock`) keeps a second gateway out.
 public final class SQLitePaymentStore: StoredPaymentStore {
     public let engine = "sqlite"
-    /// One connection writes, so no row needs a lock.
+    /// Only one connection writes, so no row needs a lock.
     static let rows = PaymentRows(lock: "")
     let unreadable = UnreadablePayments()
     /// Absolute.
@@ -15,11 +15,11 @@ public final class SQLitePaymentStore: StoredPaymentStore {
     private let lock: Mutex<DatabaseFileLock?>
     let connections: SQLitePaymentConnections
 
-    /// Opens the store, making it where there is none; blocks.
+    /// Opens the store, and creates it if there is none; blocks.
     ///
     /// - Parameters:
-    ///   - path: absolute; its directory is there and writable for nobody else.
-    ///   - timeout: of each change and each question.
+    ///   - path: absolute; its directory exists, and no other account can write to it.
+    ///   - timeout: the limit of each change and each query.
     public init(path: String, timeout: Duration = .seconds(10)) throws(PaymentStoreOpeningError) {
         let lock: DatabaseFileLock
         do { lock = try PrivateDatabaseFile(path: path).prepare() } catch { throw PaymentStoreOpeningError(error) }
@@ -33,7 +33,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
         self.lock = Mutex(lock)
     }
 
-    /// Examines the file's place as the opening does, and makes nothing; not in a process that has the store open.
+    /// Checks the file's place as the opening does, and creates nothing; not for a process that has the store open.
     public static func examine(path: String) throws(PaymentStoreOpeningError) {
         do throws(DatabaseFileError) { try PrivateDatabaseFile(path: path).examine() } catch {
             throw PaymentStoreOpeningError(error)
@@ -72,7 +72,7 @@ public final class SQLitePaymentStore: StoredPaymentStore {
                 for statement in writing { try db.run(statement) }
                 return (value, writing.isEmpty ? nil : db.lastInsertedRowID)
             },
-            // Numbers of lines are given once: it was committed if its last line is there.
+            // Each line has a unique number: the change was committed if its last line is there.
             readBack: { decided, db in
                 guard let line = decided.line else { return nil }
                 let found = try db.number("SELECT count(*) FROM payment_change WHERE number = $1", [.integer(line)])
@@ -97,13 +97,14 @@ public final class SQLitePaymentStore: StoredPaymentStore {
 
     public func prune() async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.nearestMilliseconds(Date(timeIntervalSinceNow: -Payment.retention))
-        // Searched first without the lock on writing: mostly there is none.
+        // First searched without the lock for writing: usually there is none.
         guard try await !read(Self.removable(before: latest, limit: 1), { $0.isEmpty }) else { return 0 }
         return try await connections.writer.write(
             { db, _ in try Self.removeRemovable(before: latest, db) }, readBack: { _, _ in nil })
     }
 
-    /// Those that can be removed. SQLite would take the index of transactions, and read every row without one.
+    /// The removable payments. Without the named index SQLite would choose the index of transactions, and read every
+    /// row without one.
     private static func removable(before time: Int64, limit: Int) -> StoredStatement {
         StoredStatement(
             """
@@ -113,13 +114,13 @@ public final class SQLitePaymentStore: StoredPaymentStore {
             """, [.integer(time), .integer(limit)])
     }
 
-    /// The oldest 250, and at most three rows for each of them: so many take some 60 ms, for which changes wait. A longer history
-    /// goes in several calls, and its payment in the last.
+    /// Removes the oldest 250 payments, and at most three rows for each of them: that takes some 60 ms, during which
+    /// changes wait. A longer history is removed in several calls, and its payment in the last.
     private static func removeRemovable(before time: Int64, _ db: Database) throws -> Int {
         var (remaining, removed) = (3 * 250, 0)
         for row in try db.run(removable(before: time, limit: 250)) {
             let place: [StoredValue] = [.text(try row.text(0)), .bytes(try row.bytes(1))]
-            // The oldest first, so that what is left of a history is its end.
+            // The oldest first, so that the rest of a history is its end.
             try db.run(
                 """
                 DELETE FROM payment_change WHERE number IN (
@@ -136,12 +137,12 @@ public final class SQLitePaymentStore: StoredPaymentStore {
 
     public func probe() async throws(PaymentStoreError) {
         try await connections.openForWriting()
-        // Whether the store can be written is what is asked: nothing is read back.
+        // The probe asks only whether the store can be written: nothing is read back.
         try await connections.writer.write({ db, _ in try Self.writeAndRollBack(db) }, readBack: { _, _ in nil })
     }
 
-    /// Writes what a payment's arrival writes, and takes it back: no row is left, and the commit writes every page that was
-    /// touched to the log of committed changes. An update that changes nothing writes no page.
+    /// Writes what a payment's arrival writes, and undoes it: no row remains, but the commit writes every touched page
+    /// to the write-ahead log. An update that changes nothing would write no page.
     private static func writeAndRollBack(_ db: Database) throws {
         var generator = SystemRandomNumberGenerator()
         let digest = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }

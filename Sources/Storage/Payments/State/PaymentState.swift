@@ -1,10 +1,10 @@
-/// How far a payment has come. The raw values are stored and shown to people.
+/// The progress of a payment. The raw values are stored and shown to people.
 public enum PaymentState: String, Sendable, CaseIterable {
-    /// A client's token is known by the SHA-256 of its paymentData. Nothing is decrypted.
+    /// A client brought a payment token, known by the SHA-256 of its paymentData. Nothing is decrypted.
     case received
-    /// paytokend released the token, and its transaction identifier is this payment's name. Nothing is sent.
+    /// paytokend released the payment token, and its transaction identifier is this payment's name. Nothing is sent.
     case decrypted
-    /// The processor's first byte may have been sent. Stored before it is.
+    /// The first byte may have been sent to the processor. This state is stored before that.
     case submitting
     /// The processor authorized the payment.
     case authorized
@@ -14,21 +14,21 @@ public enum PaymentState: String, Sendable, CaseIterable {
     case declined
     /// The processor answered that it did not process the payment.
     case error
-    /// It was submitted and its fate is unknown. It is never sent again.
+    /// It was submitted and its outcome is unknown. It is never sent again.
     case pending
-    /// Nothing reached the processor, for certain. The same client may try again.
+    /// Certainly nothing reached the processor. The same client may try again.
     case notSent = "not_sent"
-    /// The decrypted data went to the caller. Nothing is submitted from here, ever.
+    /// The decrypted data went to the caller. It can never be submitted from here.
     case released
-    /// The token or the request was refused before anything was sent. The same client may try again, and what refused it then
-    /// will refuse it again, unless it was mended.
+    /// The payment token or the request was refused before anything was sent. The same client may try again, but will
+    /// be refused again unless the cause is fixed.
     case refused
 
     /// The states that may follow this one. No other change of state is stored.
     ///
-    /// `submitting` follows `decrypted` alone. `pending` leads to a fate and never to `notSent`: what may have been sent
-    /// is not sent again. `notSent` and `refused` are an attempt's end and lead to the next attempt's `received`; so does
-    /// the `received` of an attempt that has been abandoned.
+    /// `submitting` follows `decrypted` alone. `pending` leads to an outcome and never to `notSent`: a payment that may
+    /// have been sent is not sent again. `notSent` and `refused` end an attempt and lead to the next attempt's
+    /// `received`. An abandoned attempt's `received` does too.
     public var successors: Set<PaymentState> {
         switch self {
         case .received: [.received, .decrypted, .notSent, .refused]
@@ -40,13 +40,13 @@ public enum PaymentState: String, Sendable, CaseIterable {
         }
     }
 
-    /// Whether a payment in this state may become `next`.
+    /// Returns true if a payment in this state may become `next`.
     public func mayBecome(_ next: PaymentState) -> Bool { successors.contains(next) }
 
-    /// Whether nothing changes any more.
+    /// True if nothing can change any more.
     public var isFinal: Bool { successors.isEmpty }
 
-    /// Whether a byte of the payment may have reached a processor.
+    /// True if a byte of the payment may have reached a processor.
     public var mayHaveBeenSent: Bool {
         switch self {
         case .submitting, .authorized, .captured, .declined, .error, .pending: true

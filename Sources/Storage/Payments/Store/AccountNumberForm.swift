@@ -1,6 +1,7 @@
-/// The form of a card's account number (ISO/IEC 7812-1): 12 to 19 digits, the last of them the check digit of the others (Annex B).
+/// The form of a card's account number (ISO/IEC 7812-1): 12 to 19 digits, the last of which is the check digit (Annex
+/// B).
 public enum AccountNumberForm {
-    /// What may separate the digits of one number.
+    /// The characters that may separate the digits of one number.
     public enum Separators: Sendable {
         case anything
         case allButLetters
@@ -8,9 +9,9 @@ public enum AccountNumberForm {
 
     /// Returns true if some digits in the text form an account number.
     ///
-    /// A number begins where a group of digits begins and ends where one ends, so digits that are a part of a longer group are none.
+    /// A number begins and ends at the boundary of a group of digits, so digits inside a longer group are none.
     public static func isIn(_ text: String, separatedBy separators: Separators) -> Bool {
-        // Groups of digits with nothing between them, in stretches that no letter divides.
+        // Groups of adjacent digits, in stretches that no letter divides.
         var stretches: [[[UInt8]]] = [[]]
         var isInGroup = false
         for byte in text.utf8 {
@@ -26,7 +27,7 @@ public enum AccountNumberForm {
         return stretches.contains { groups in groups.indices.contains { hasNumber(at: $0, groups) } }
     }
 
-    /// The text with `*` for each digit but its last four.
+    /// The text with `*` for each digit except its last four.
     public static func masked(_ text: String) -> String {
         var shown = 4
         let bytes = text.utf8.reversed().map { byte in

@@ -1,13 +1,14 @@
 import Encodings
 public import Foundation
 
-/// One token of one client, and what became of it: what is stored, all of it. Nothing of a card and nothing of a contact is.
+/// One payment token of one client, and the payment's progress: everything that is stored. Nothing of a card and
+/// nothing of a contact is.
 public struct Payment: Sendable, Equatable {
-    /// By what a client's token is found again.
+    /// The key by which a client's payment token is found again.
     public struct Key: Sendable, Hashable {
         /// The client's name in the gateway's configuration.
         public let client: String
-        /// SHA-256 of the token's paymentData, 32 bytes.
+        /// SHA-256 of the payment token's paymentData, 32 bytes.
         public let tokenDigest: [UInt8]
 
         public init(client: String, tokenDigest: [UInt8]) {
@@ -16,7 +17,8 @@ public struct Payment: Sendable, Equatable {
         }
     }
 
-    /// What the client wants done with the token. A token that went one way can never go the other.
+    /// The client's purpose with the payment token. A payment token that was used for one can never be used for the
+    /// other.
     public enum Purpose: String, Sendable, CaseIterable {
         /// It is submitted to a processor.
         case payment
@@ -26,18 +28,18 @@ public struct Payment: Sendable, Equatable {
 
     public let key: Key
     public let purpose: Purpose
-    /// SHA-256 of what the client asked for beside the token (order, expectations): another one is another request.
+    /// SHA-256 of the rest of the client's request (order, expectations): another digest is another request.
     public let requestDigest: [UInt8]
-    /// The client's own name for what is paid; nil where it gave none.
+    /// The client's own name for the order; nil if it gave none.
     public let orderId: String?
     public var state: PaymentState
     /// The attempt that wrote the state.
     public var attempt: PaymentAttempt
-    /// From paytokend's answer on.
+    /// Known from paytokend's answer on.
     public var transaction: PaymentTransaction?
     public var outcome: PaymentOutcome?
     public let receivedAt: Date
-    /// When the state was written.
+    /// The time at which the state was written.
     public var changedAt: Date
 
     public init(
@@ -57,9 +59,9 @@ public struct Payment: Sendable, Equatable {
         self.changedAt = changedAt
     }
 
-    /// Whether it is certain that whoever had the payment has stopped: no byte of it is sent from `now` on.
+    /// Returns true if the attempt that had the payment has certainly stopped: no byte of it is sent from `now` on.
     ///
-    /// An attempt looks at its deadline right before the processor's first byte, by its own clock. The margin is for the
+    /// An attempt checks its deadline right before the processor's first byte, by its own clock. The margin is for the
     /// difference between two hosts' clocks.
     public func isAbandoned(at now: Date) -> Bool {
         now > attempt.deadline.addingTimeInterval(Self.clockMargin)
@@ -68,24 +70,25 @@ public struct Payment: Sendable, Equatable {
     /// Seconds.
     public static let clockMargin: TimeInterval = 5
 
-    /// Attempts that may end without sending anything before the next ones have to wait.
+    /// The number of attempts that may end without sending anything before the next ones have to wait.
     public static let mostFreeAttempts = 100
-    /// Seconds from the last attempt's end to the next one, after ``mostFreeAttempts``.
+    /// Seconds from the end of the last attempt to the next one, after ``mostFreeAttempts``.
     public static let attemptInterval: TimeInterval = 60
 
-    /// The age up to which ``PaymentStore/prune()`` keeps a payment without a transaction, in seconds: seven days. A token lives
-    /// as long as paytokend's window for its signing time and the time in which it releases the token again, minutes and a day
-    /// by default.
+    /// The age in seconds up to which ``PaymentStore/prune()`` keeps a payment without a transaction: seven days. A
+    /// payment token lives as long as paytokend's signing-time window and the time in which paytokend repeats a
+    /// release, by default minutes and a day.
     public static let retention: TimeInterval = 7 * 86_400
 }
 
 /// One try at a payment, by one gateway.
 public struct PaymentAttempt: Sendable, Hashable {
-    /// 8 random bytes: paytokend is told them with the token, and tells them to whoever has it released next.
+    /// 8 random bytes. paytokend receives them with the payment token, and gives them to the caller that has it
+    /// released next.
     public let identifier: [UInt8]
-    /// The gateway that has it, for people.
+    /// The gateway that makes the attempt, for people.
     public let owner: String
-    /// After it nothing of this attempt is sent.
+    /// After this time the attempt sends nothing.
     public let deadline: Date
 
     public static let identifierByteCount = 8
@@ -96,7 +99,7 @@ public struct PaymentAttempt: Sendable, Hashable {
         self.deadline = deadline
     }
 
-    /// A new one with a random identifier.
+    /// A new attempt with a random identifier.
     public init(owner: String, deadline: Date) {
         var generator = SystemRandomNumberGenerator()
         let number: UInt64 = generator.next()
@@ -108,17 +111,17 @@ public struct PaymentAttempt: Sendable, Hashable {
     public var name: String { Hexadecimal.encode(identifier) }
 }
 
-/// What is known of a payment once paytokend has released its token.
+/// The data of a payment that are known once paytokend has released its payment token.
 public struct PaymentTransaction: Sendable, Equatable {
-    /// The token's transaction identifier, 32 bytes: the payment's name from then on, in all of the store.
+    /// The payment token's transaction identifier, 32 bytes: from then on the payment's name in the whole store.
     public let identifier: [UInt8]
     public let merchantIdentifier: String
-    /// What Apple's payment data say is to be paid; nil where they say nothing that has an amount.
+    /// The amount in Apple's payment data; nil if they have none that can be represented.
     public let amount: Amount?
-    /// The processor's name in the configuration; nil where nothing is submitted.
+    /// The processor's name in the configuration; nil if nothing is submitted.
     public let processor: String?
-    /// A keyed digest of the card's account number, 33 bytes, by which it is recognised in what the processor says later; kept until the
-    /// fate is known, and nil where the gateway has no key for it.
+    /// A keyed digest of the card's account number, 33 bytes, by which the gateway recognises that number in the
+    /// processor's later answers. Kept until the outcome is known; nil if the gateway has no key for it.
     public internal(set) var accountDigest: [UInt8]?
 
     public static let accountDigestByteCount = 33
@@ -137,9 +140,9 @@ public struct PaymentTransaction: Sendable, Equatable {
     /// 64 hex digits, lower case.
     public var name: String { Hexadecimal.encode(identifier) }
 
-    /// As it is stored.
+    /// Reads the stored form.
     ///
-    /// - Throws: `damaged`, for an amount that cannot be.
+    /// - Throws: `damaged`, for an impossible amount.
     init(
         identifier: [UInt8], merchantIdentifier: String?, minorUnits: Int64?, currency: String?, processor: String?,
         accountDigest: [UInt8]?
@@ -157,13 +160,13 @@ public struct PaymentTransaction: Sendable, Equatable {
 
 /// One line of a payment's history.
 public struct PaymentChange: Sendable, Equatable {
-    /// Ascending; of all payments together.
+    /// Ascending, over all payments.
     public let number: Int64
     public let state: PaymentState
     /// 16 hex digits.
     public let attempt: String
     public let at: Date
-    /// The gateway's name, or the person's who resolved it.
+    /// The name of the gateway, or of the person who resolved the payment.
     public let by: String
     public let reason: String?
 
@@ -176,7 +179,8 @@ public struct PaymentChange: Sendable, Equatable {
         self.reason = reason
     }
 
-    /// The beginning of the reason of a line that changed nothing: the processor answered its state after another fate was stored.
+    /// The beginning of the reason in a line that changed nothing: the processor gave its answer after another outcome
+    /// had been stored.
     public static let contradiction = "contradicts_status"
 
     static func contradiction(_ outcome: PaymentOutcome) -> String {
@@ -187,6 +191,6 @@ public struct PaymentChange: Sendable, Equatable {
         return String(parts.compactMap { $0 }.joined(separator: "; ").prefix(200))
     }
 
-    /// Returns true for a processor's answer that differs from the stored fate.
+    /// True for a processor's answer that differs from the stored outcome.
     public var isContradiction: Bool { reason?.hasPrefix(Self.contradiction) ?? false }
 }

@@ -1,18 +1,18 @@
 public import Foundation
 
-/// What ended an attempt, or a payment.
+/// The result that ended an attempt, or a payment.
 ///
-/// Its texts are a processor's, which may repeat a card's account number. Each text passes the initialiser, which masks what has the
-/// form of one, so that none reaches the store, a client or the log.
+/// Its texts come from a processor, which may repeat a card's account number. The initialiser masks every text that has
+/// the form of one, so that none reaches the store, a client or the log.
 public struct PaymentOutcome: Sendable, Equatable {
-    /// Why, in a word of a closed list or of the processor's documentation: 1 to 100 printable ASCII characters; nil for a
-    /// payment that needs no reason.
+    /// The reason, in a word of a closed list or of the processor's documentation: 1 to 100 printable ASCII characters;
+    /// nil for a payment that needs no reason.
     public internal(set) var reason: String?
-    /// The processor's, for an authorized or captured payment: 1 to 100 printable ASCII characters.
+    /// The processor's code for an authorized or captured payment: 1 to 100 printable ASCII characters.
     public internal(set) var authorizationCode: String?
-    /// By which the processor knows the payment: 1 to 100 printable ASCII characters.
+    /// The processor's name for the payment: 1 to 100 printable ASCII characters.
     public internal(set) var processorReference: String?
-    /// When the processor answered.
+    /// The time of the processor's answer.
     public internal(set) var processedAt: Date?
 
     public init(
@@ -25,7 +25,7 @@ public struct PaymentOutcome: Sendable, Equatable {
         self.processedAt = processedAt
     }
 
-    /// As it is stored: nil where there is nothing of it.
+    /// Reads the stored form; nil if all of it is absent.
     init?(
         storedReason reason: String?, authorizationCode: String?, processorReference: String?, processedAt: Date?
     ) {
@@ -37,7 +37,8 @@ public struct PaymentOutcome: Sendable, Equatable {
             processedAt: processedAt)
     }
 
-    /// With what was known before and is not said again: by it a person finds the payment at the processor.
+    /// This outcome with the earlier values that it does not repeat: a person needs them to find the payment at the
+    /// processor.
     func added(to earlier: PaymentOutcome?) -> PaymentOutcome {
         var outcome = self
         outcome.processorReference = processorReference ?? earlier?.processorReference
@@ -47,7 +48,7 @@ public struct PaymentOutcome: Sendable, Equatable {
 
     /// The outcome with those texts masked whose digits contain an account number.
     ///
-    /// - Parameter isAccountNumberIn: gets all ASCII digits of a text, in order, whatever is between them.
+    /// - Parameter isAccountNumberIn: receives all ASCII digits of a text, in order, whatever is between them.
     public func masked(where isAccountNumberIn: (_ digits: [UInt8]) -> Bool) -> PaymentOutcome {
         func shown(_ text: String?) -> String? {
             text.map { text in
@@ -62,13 +63,13 @@ public struct PaymentOutcome: Sendable, Equatable {
         return outcome
     }
 
-    /// The names of the texts that have at least eight masked digits in them, for the log.
+    /// The names of the texts that have at least eight masked digits, for the log.
     public var maskedTexts: [String] {
         [("reason", reason), ("authorizationCode", authorizationCode), ("reference", processorReference)]
             .filter { ($0.1?.utf8.count { $0 == UInt8(ascii: "*") } ?? 0) >= 8 }.map(\.0)
     }
 
-    /// What a processor writes is not trusted to be short, or text, or free of account numbers.
+    /// A processor's text made safe: it may be long, unprintable, or contain account numbers.
     private static func shown(_ text: String?) -> String? {
         guard let text else { return nil }
         let scalars = text.unicodeScalars.filter { (0x20...0x7E).contains($0.value) }
@@ -76,12 +77,13 @@ public struct PaymentOutcome: Sendable, Equatable {
         if AccountNumberForm.isIn(printable, separatedBy: .anything), !isUUID(printable) {
             printable = AccountNumberForm.masked(printable)
         }
-        // A number may not be cut before it is found.
+        // Masking comes before cutting, so that no number is cut before it is found.
         return printable.isEmpty ? nil : String(printable.prefix(100))
     }
 
-    /// Returns true for a UUID (RFC 9562, section 4) with a hexadecimal letter, which is what many processors call a payment: nearly
-    /// each of them has digits that form an account number by chance, and none is written in groups of a UUID.
+    /// Returns true for a UUID (RFC 9562, section 4) with a hexadecimal letter, a form in which many processors name
+    /// payments. By chance nearly every UUID has digits that form an account number, and no account number is written
+    /// in groups of a UUID.
     private static func isUUID(_ text: String) -> Bool {
         guard text.utf8.count == 36, let uuid = UUID(uuidString: text) else { return false }
         let (version, variant) = (uuid.uuid.6 >> 4, uuid.uuid.8 >> 6)

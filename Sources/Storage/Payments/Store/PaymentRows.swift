@@ -2,9 +2,9 @@ import DatabaseKit
 import Encodings
 import Foundation
 
-/// Payments as rows: the statements, and what their results say.
+/// Payments as rows: the statements, and the reading of their results.
 struct PaymentRows {
-    /// The end of a SELECT that keeps the rows as they are until the transaction ends; empty where one connection writes.
+    /// The end of a SELECT that locks the rows until the transaction ends; empty if only one connection writes.
     let lock: String
 
     static let columns = [
@@ -13,7 +13,7 @@ struct PaymentRows {
         "processor_reference", "processed_at", "received_at", "changed_at", "account_digest",
     ]
     private static let list = columns.joined(separator: ", ")
-    /// The columns that a payment changes in: its place, and when it was received first, stay.
+    /// The columns that a payment changes: its place, and the time when it was first received, stay.
     static let changing = columns.filter { !["client", "token_digest", "received_at"].contains($0) }
 
     /// The payment, locked.
@@ -39,7 +39,7 @@ struct PaymentRows {
             ], prepared: "lock_arrival")
     }
 
-    /// The client's own payment of the transaction that a token says it is, locked; none where it says none.
+    /// The client's own payment of the transaction that a payment token states, locked; none if it states none.
     func payment(stated transaction: [UInt8]?, of client: String) -> StoredStatement {
         StoredStatement(
             "SELECT \(Self.list) FROM payment WHERE transaction_id = $1 AND client = $2\(lock)",
@@ -52,7 +52,7 @@ struct PaymentRows {
             prepared: "find_transaction")
     }
 
-    /// Writes all of it; a key that is known is overwritten.
+    /// Writes the whole row, and replaces one with the same key.
     static func put(_ payment: Payment) -> StoredStatement {
         let (transaction, outcome) = (payment.transaction, payment.outcome)
         return StoredStatement(
@@ -119,7 +119,7 @@ struct PaymentRows {
         }
         if let client = filter.client { require("client = ", .text(client)) }
         if !filter.states.isEmpty {
-            // As literals, of a closed set: a partial index serves no parameter.
+            // As literals of a closed set, because a partial index serves no parameter.
             let states = filter.states.map { "'\($0.rawValue)'" }.sorted()
             conditions.append("state IN (\(states.joined(separator: ", ")))")
         }
@@ -151,7 +151,7 @@ struct PaymentRows {
             [.integer(deadline)], prepared: "find_abandoned")
     }
 
-    /// Those that another gateway is at are left to it.
+    /// The abandoned payments; those that another gateway is working on are left to it.
     func abandoned(before deadline: Int64) -> StoredStatement {
         StoredStatement(
             Self.findAbandoned(before: deadline).sql + (lock.isEmpty ? "" : lock + " SKIP LOCKED"),

@@ -1,15 +1,15 @@
 import Foundation
 
-// What may follow what, for every engine: an engine reads the row, asks here, and writes what it is told.
+// The permitted changes, for every engine: an engine reads the row, applies these rules, and writes the result.
 
-/// What an engine does about a client's token that arrives.
+/// The reaction of an engine to a client's payment token.
 enum ArrivalRule {
     case begin
     case answer(PaymentBeginning)
 
     /// - Parameters:
     ///   - found: ``PaymentArrival/payment(among:)``.
-    ///   - attempts: earlier ones at it that ended without sending anything, up to ``Payment/mostFreeAttempts``.
+    ///   - attempts: earlier attempts at it that ended without sending anything, up to ``Payment/mostFreeAttempts``.
     init(_ arrival: PaymentArrival, found: Payment?, after attempts: [[UInt8]], at now: Date) {
         guard let found else {
             self = .begin
@@ -23,7 +23,7 @@ enum ArrivalRule {
             [arrival.requestDigest, arrival.spelled?.requestDigest].contains(found.requestDigest)
             && found.purpose == arrival.purpose
         switch found.state {
-        // Nothing came of it, so that it may be asked for otherwise now: with the right amount, say.
+        // It had no result, so the client may now ask differently, for example with the right amount.
         case .refused: self = .begin
         case _ where !isSame: self = .answer(.usedDifferently)
         case .notSent: self = .begin
@@ -36,7 +36,7 @@ enum ArrivalRule {
     }
 }
 
-/// What a claim writes, and what it answers.
+/// The row that a claim writes, and its answer.
 struct ClaimedRow {
     let claim: PaymentClaim
     let payment: Payment
@@ -45,7 +45,7 @@ struct ClaimedRow {
 
 /// The change that a processor's answer makes to a row.
 struct SettledRow {
-    /// As it is stored then.
+    /// The payment as it is then stored.
     let payment: Payment
     /// False if the row stays as it is.
     let isChanged: Bool
@@ -62,20 +62,22 @@ struct SettledRow {
 }
 
 extension PaymentArrival {
-    /// The token's place under its digest as it is spelled, where that is another one.
+    /// The payment token's place under the digest of its original spelling, if that differs.
     var spelledKey: Payment.Key? {
         spelled.map { Payment.Key(client: key.client, tokenDigest: $0.tokenDigest) }.flatMap { $0 == key ? nil : $0 }
     }
 
-    /// The token's payment. Of several the one that paytokend has released, which alone can have been sent.
+    /// The payment token's payment. If there are several, the one that paytokend has released, since no other can have
+    /// been sent.
     ///
-    /// - Parameter found: the client's own ones by the token's digests and by the transaction that it states.
+    /// - Parameter found: the client's own payments by the payment token's digests and by the transaction that it
+    ///   states.
     func payment(among found: [Payment]) -> Payment? {
         found.first { $0.transaction != nil } ?? found.first { $0.key == key } ?? found.first
     }
 
-    /// The payment as this attempt begins it. Its place is that of the row that was found, so that one token in two forms is
-    /// one payment.
+    /// The payment as this attempt begins it. Its place is that of the found row, so that one payment token in two
+    /// forms is one payment.
     func begun(_ found: Payment?, at now: Date) -> Payment {
         Payment(
             key: found?.key ?? key, purpose: purpose, requestDigest: requestDigest, orderId: orderId, state: .received,
@@ -86,19 +88,19 @@ extension PaymentArrival {
 extension Payment {
     /// Whole seconds until the next attempt may begin; nil if it may begin now.
     ///
-    /// Each attempt adds lines of history, and one that sent nothing may be followed by another: without this bound a token that is
-    /// repeated, a forged one too, makes history without end.
+    /// Each attempt adds lines of history, and an attempt that sent nothing may be followed by another. Without this
+    /// limit a repeated payment token, even a forged one, would make history without end.
     fileprivate func secondsToNextAttempt(after attempts: [[UInt8]], at now: Date) -> Int? {
         guard attempts.count >= Self.mostFreeAttempts else { return nil }
         let waited = now.timeIntervalSince(changedAt)
-        // A change from further ahead was made by a clock that was wrong.
+        // A change that is further in the future was made by a wrong clock.
         guard (-Self.clockMargin..<Self.attemptInterval).contains(waited) else { return nil }
         return Int((Self.attemptInterval - waited).rounded(.up))
     }
 
     /// The payment in its next state.
     ///
-    /// - Throws: `superseded`, where the row is another attempt's by now, or its state does not lead there.
+    /// - Throws: `superseded`, if the row belongs to another attempt by now, or its state does not permit the change.
     func changed(
         in row: Payment?, to state: PaymentState, from states: Set<PaymentState>, _ outcome: PaymentOutcome?,
         at now: Date
@@ -114,11 +116,11 @@ extension Payment {
         return changed
     }
 
-    /// The payment whose token paytokend has released, with what is written of it.
+    /// The payment after paytokend released its payment token, with the row that is written.
     ///
     /// - Parameters:
-    ///   - row: this payment's.
-    ///   - other: whichever has the transaction's name; perhaps this one, of an earlier attempt.
+    ///   - row: this payment's row.
+    ///   - other: the payment that has the transaction's name; perhaps this one, from an earlier attempt.
     func claimed(
         in row: Payment?, besides other: Payment?, _ transaction: PaymentTransaction, as state: PaymentState,
         _ outcome: PaymentOutcome?, at now: Date
@@ -135,19 +137,20 @@ extension Payment {
             claim: .claimed(changed), payment: changed, history: [(.decrypted, nil), (state, outcome?.reason)])
     }
 
-    /// Its attempt ended while it was `submitting`.
+    /// The payment whose attempt ended while it was `submitting`.
     func interrupted(at now: Date) throws(PaymentStoreError) -> Payment {
         try changed(in: self, to: .pending, from: [.submitting], PaymentOutcome(reason: "interrupted"), at: now)
     }
 
-    /// The payment after its processor's answer, which may come late, more than once, or to a question.
+    /// The payment after its processor's answer, which may come late, more than once, or in reply to a query.
     ///
-    /// A fate that is stored stays, a person's too; an answer of another fate is a line of the history. A row in which the claim is
-    /// missing is that of a database whose last commits were lost, in a fail-over say: this attempt, which has the answer, writes it again.
+    /// A stored outcome stays, even if a person set it; an answer with another outcome becomes a line of the history.
+    /// If the claim is missing in the row, the database lost its last commits, for example in a fail-over. Then this
+    /// attempt, which has the answer, writes the claim again.
     ///
     /// - Parameters:
-    ///   - row: this payment's; nil where its arrival was lost too.
-    ///   - other: whichever has the transaction's name.
+    ///   - row: this payment's row; nil if its arrival was lost too.
+    ///   - other: the payment that has the transaction's name.
     func settled(
         in row: Payment?, besides other: Payment?, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) throws(PaymentStoreError) -> SettledRow {
@@ -170,7 +173,7 @@ extension Payment {
                 payment: found, isChanged: false,
                 history: contradicts ? [(state, PaymentChange.contradiction(outcome))] : [], at: now)
         }
-        // What the processor calls the payment is worth storing once.
+        // The processor's name for the payment is worth storing once.
         let addsReference = found.outcome?.processorReference == nil && outcome.processorReference != nil
         if state == .pending, found.state == .pending, !addsReference {
             return SettledRow(payment: found, isChanged: false, history: [], at: now)
@@ -179,19 +182,19 @@ extension Payment {
         return SettledRow(payment: settled, isChanged: true, history: [(state, outcome.reason)], at: now)
     }
 
-    /// By a person.
+    /// The payment after a person resolved it.
     ///
-    /// - Throws: `superseded`, where it is not pending.
+    /// - Throws: `superseded`, if it is not pending.
     func resolved(as state: PaymentState, at now: Date) throws(PaymentStoreError) -> Payment {
         var outcome = outcome ?? PaymentOutcome()
         (outcome.reason, outcome.processedAt) = ("resolved", now)
         return try changed(in: self, to: state, from: [.pending], outcome, at: now)
     }
 
-    /// From where an attempt ends without having sent anything.
+    /// The states in which an attempt can end without having sent anything.
     static let endable: Set<PaymentState> = [.received, .decrypted, .submitting]
-    /// From where a processor's answer is taken.
+    /// The states in which a processor's answer is accepted.
     static let settleable: Set<PaymentState> = [.submitting, .pending]
-    /// What a processor, or a person, can say of a payment.
+    /// The outcomes that a processor, or a person, can give a payment.
     static let fates: Set<PaymentState> = [.authorized, .captured, .declined, .error]
 }

@@ -1,67 +1,70 @@
 public import Foundation
 
-/// Where payments are kept. An answer means that what it says has reached the disk.
+/// The store of payments. An answer means that the change has reached the disk.
 ///
-/// Of two that write to one payment, the first wins: every change names the attempt and the state that it follows, and one that
-/// finds another attempt there is ``PaymentStoreError/superseded``. Every change and its line of history are one transaction.
+/// Of two writers of one payment, the first wins. Every change names the attempt and the state that it follows; a
+/// change that finds another attempt is ``PaymentStoreError/superseded``. Every change and its line of history are one
+/// transaction.
 ///
-/// Two engines: ``SQLitePaymentStore`` for one gateway, `PostgreSQLPaymentStore` for several. PaymentStoreConformance in the
-/// tests says what both must do.
+/// Two engines: ``SQLitePaymentStore`` for one gateway, `PostgreSQLPaymentStore` for several. PaymentStoreConformance
+/// in the tests defines what both must do.
 public protocol PaymentStore: Sendable {
     /// `sqlite` or `postgresql`.
     var engine: String { get }
 
-    /// A client brings a token. Nobody but this attempt goes on with it until its deadline.
+    /// A client brings a payment token. Until its deadline only this attempt continues with it.
     func begin(_ arrival: PaymentArrival, at now: Date) async throws(PaymentStoreError) -> PaymentBeginning
 
-    /// paytokend has released the token: the transaction's identifier becomes the payment's name, and the payment is
-    /// `submitting`, or `released`. After this, and not before, the first byte may go to the processor.
+    /// paytokend has released the payment token: the transaction's identifier becomes the payment's name, and the
+    /// payment is `submitting`, or `released`. Only after this may the first byte go to the processor.
     ///
-    /// - Parameter state: `submitting` or `released`; `refused` where the payment cannot be made with what the token says.
+    /// - Parameter state: `submitting` or `released`; `refused` if the payment cannot be made with the payment token's
+    ///   data.
     func claim(
         _ payment: Payment, _ transaction: PaymentTransaction, as state: PaymentState, _ outcome: PaymentOutcome?,
         at now: Date
     ) async throws(PaymentStoreError) -> PaymentClaim
 
-    /// Nothing was sent, for certain: `notSent` or `refused`.
+    /// Ends an attempt that certainly sent nothing: `notSent` or `refused`.
     ///
     /// From `received` or `submitting`, by the attempt that has the payment.
     func end(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 
-    /// What the processor answered: `authorized`, `captured`, `declined`, `error`; or `pending` when its answer did not come.
+    /// Stores the processor's answer: `authorized`, `captured`, `declined`, `error`; or `pending` if no answer came.
     ///
-    /// Also from `pending`, where the answer comes late or to a question about the payment. The same fate twice is one.
+    /// Also from `pending`, if the answer is late or replies to a query about the payment. The same outcome twice
+    /// counts once.
     ///
-    /// - Returns: the payment as it is stored. Where another fate was stored before, a person's say, that one stays, and the answer is a line
-    ///   of the history (``PaymentChange/isContradiction``).
+    /// - Returns: the payment as it is stored. If another outcome was stored before, for example by a person, that one
+    ///   stays, and the answer becomes a line of the history (``PaymentChange/isContradiction``).
     func settle(
         _ payment: Payment, as state: PaymentState, _ outcome: PaymentOutcome, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 
-    /// A person says what became of a pending payment.
+    /// A person states the outcome of a pending payment.
     ///
     /// - Parameters:
-    ///   - person: who, for the record.
-    ///   - reason: why, for the record.
+    ///   - person: the person, for the record.
+    ///   - reason: the reason, for the record.
     func resolve(
         transaction: [UInt8], as state: PaymentState, by person: String, reason: String, at now: Date
     ) async throws(PaymentStoreError) -> Payment
 
-    /// Payments whose attempt ended while they were `submitting` become `pending`: their fate is not known.
+    /// Payments whose attempt ended while they were `submitting` become `pending`: their outcome is unknown.
     ///
-    /// - Returns: how many there were.
+    /// - Returns: the number of these payments.
     func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int
 
-    /// Removes payments, and their history, that nothing can come of any more: `received`, `notSent` or `refused` without a
-    /// transaction, and last changed more than ``Payment/retention`` ago by the store's own clock. At most 1,000 at a
-    /// time, and a long history in several calls, before its payment.
+    /// Removes payments without a possible result, with their history: those `received`, `notSent` or `refused` without
+    /// a transaction, and last changed more than ``Payment/retention`` ago by the store's own clock. At most 1,000 at a
+    /// time; a long history is removed in several calls, before its payment.
     ///
-    /// A token that is brought again later is new to the store. paytokend decides about it, and releases it after no attempt that is
-    /// forgotten.
+    /// If the payment token comes again later, it is new to the store. paytokend decides about it, and repeats a
+    /// release after no attempt that was removed.
     ///
-    /// - Returns: how many were removed.
+    /// - Returns: the number of removed payments.
     func prune() async throws(PaymentStoreError) -> Int
 
     /// - Parameter transaction: 32 bytes.
@@ -70,20 +73,21 @@ public protocol PaymentStore: Sendable {
     /// The newest first, unless the filter says otherwise.
     func payments(_ filter: PaymentFilter) async throws(PaymentStoreError) -> [Payment]
 
-    /// In the order in which it happened.
+    /// The history in the order of events.
     func history(of key: Payment.Key) async throws(PaymentStoreError) -> [PaymentChange]
 
-    /// How many are pending, and since when the oldest is.
+    /// The number of pending payments, and the age of the oldest.
     func pending() async throws(PaymentStoreError) -> PendingPayments
 
-    /// Checks that the store takes changes: a file gets what a payment's arrival writes, synced, and taken back in the same commit;
-    /// a server commits a log record that changes no row, and acknowledges it.
+    /// Checks that the store takes changes. In a file it writes what a payment's arrival writes, synced, and undoes it
+    /// in the same commit. A server commits a log record that changes no row, and acknowledges it.
     func probe() async throws(PaymentStoreError)
 
-    /// The number of payments that lists and ``takeOverAbandoned(at:)`` have skipped, because their rows hold what this version does not know.
+    /// The number of payments that lists and ``takeOverAbandoned(at:)`` have skipped, because their rows contain values
+    /// that this version does not know.
     var unreadablePayments: Int { get }
 
-    /// What is under way is finished first.
+    /// Closes the store after the current operations have ended.
     func close() async
 }
 
@@ -91,20 +95,21 @@ extension PaymentStore {
     public var unreadablePayments: Int { 0 }
 }
 
-/// A client's request, before anything is known of its token.
+/// A client's request, before its payment token is found in the store.
 public struct PaymentArrival: Sendable {
     public let key: Payment.Key
     public let purpose: Payment.Purpose
     /// 32 bytes.
     public let requestDigest: [UInt8]
-    /// The digests of what the client wrote as it spelled it; ``key`` and ``requestDigest`` are of its normal form. Earlier versions stored
-    /// only these, so a payment that they stored is found by them. nil where there is one spelling.
+    /// The digests of the client's original spelling; ``key`` and ``requestDigest`` are of the normal form. Earlier
+    /// versions stored only these, so they find payments of earlier versions. Nil if there is one spelling.
     public let spelled: Spelled?
     public let orderId: String?
-    /// The transaction identifier that the token states, 32 bytes, verified by nobody yet: finds the client's own payment
-    /// where the same token comes in another form; nil where it states none.
+    /// The transaction identifier that the payment token states, 32 bytes, not verified yet. It finds the client's own
+    /// payment if the same payment token comes in another form. Nil if it states none.
     public let statedTransaction: [UInt8]?
-    /// What the client's name brought before belongs to a former client of this name; nil where there was none.
+    /// The time before which payments under the client's name belong to a former client of this name; nil if there was
+    /// none.
     public let since: Date?
     public let attempt: PaymentAttempt
 
@@ -134,35 +139,35 @@ public struct PaymentArrival: Sendable {
     }
 }
 
-/// What a client's token meets in the store.
+/// The store's answer to a client's payment token.
 public enum PaymentBeginning: Sendable, Equatable {
-    /// It is this attempt's now.
+    /// This attempt has it now.
     ///
-    /// - Parameter after: the client's earlier attempts at this token that are known to have ended without sending anything.
-    ///   paytokend is told them and releases the token after no other: one that this store does not know, because it was
-    ///   restored from a copy, say, may have paid with it.
+    /// - Parameter after: the client's earlier attempts at this payment token that certainly ended without sending
+    ///   anything. paytokend receives them, and repeats the release after no other attempt: one that this store does
+    ///   not know, for example because it was restored from a copy, may have paid with it.
     case begun(Payment, after: [[UInt8]])
-    /// It was brought before, by the same request, and this is what became of it.
+    /// The same request brought it before, with this result so far.
     case known(Payment)
-    /// Another attempt is at it, and may be until its deadline.
+    /// Another attempt is working on it, perhaps until its deadline.
     case underWay(Payment)
     /// Too many attempts at it ended without sending anything: the next one may begin after this time.
     case triedTooOften(seconds: Int)
-    /// It was brought before for something else: another order, other expectations, another purpose.
+    /// Another request brought it before: another order, other expectations, another purpose.
     case usedDifferently
     /// A former client of this name brought it.
     case usedBefore
 }
 
-/// Whether a released token may be submitted.
+/// The answer whether a released payment token may be submitted.
 public enum PaymentClaim: Sendable, Equatable {
-    /// It is in the state that was asked for, durably.
+    /// It is in the requested state, durably.
     case claimed(Payment)
     /// Another payment has this transaction's name. This one is `refused`, durably.
     case usedBefore
 }
 
-/// Which payments are looked for.
+/// The conditions and order of a list of payments.
 public struct PaymentFilter: Sendable {
     public var client: String?
     public var states: Set<PaymentState>
@@ -173,7 +178,7 @@ public struct PaymentFilter: Sendable {
     /// 1 to 1000.
     public var limit: Int
     public var oldestFirst: Bool
-    /// Only what comes behind this place in that order: the next page.
+    /// The place after which the list continues: the next page.
     public var after: Place?
 
     /// A payment's place in a list.
@@ -202,7 +207,7 @@ public struct PaymentFilter: Sendable {
 
 public struct PendingPayments: Sendable, Equatable {
     public let count: Int
-    /// When the oldest was received; nil where there is none.
+    /// The time at which the oldest was received; nil if there is none.
     public let oldest: Date?
 
     public init(count: Int, oldest: Date?) {

@@ -4,19 +4,20 @@ import GRDB
 import PostgreSQLClient
 import SQLiteFiles
 
-/// Why the store did not do what it was asked.
+/// The reason why the store did not carry out a request.
 public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// It can be neither written nor read now. Nothing was changed. The reason is for the log and holds no row's value.
+    /// It can be neither written nor read now. Nothing was changed. The reason is for the log and contains no row's
+    /// value.
     case unavailable(reason: String)
-    /// A commit was not acknowledged: it may stand. Nothing is sent on the strength of it.
+    /// A commit was not acknowledged, and may have taken place. Nothing is sent that depends on it.
     case inDoubt(reason: String)
-    /// More waits than is worth waiting for.
+    /// The queue is full.
     case overloaded
-    /// Another attempt has the payment, or it is no longer in a state that this change follows.
+    /// Another attempt has the payment, or its state no longer permits this change.
     case superseded(PaymentState)
-    /// There is no payment of this name.
+    /// No payment has this name.
     case notFound
-    /// What stands there is not what this version writes.
+    /// A row has values that this version does not write.
     case damaged(reason: String)
 
     public var description: String {
@@ -56,7 +57,7 @@ extension PaymentStoreError: StoreFailure {
         if case .unavailable(let reason) = self { .inDoubt(reason: reason) } else { self }
     }
 
-    /// Without what it is the reason of.
+    /// The reason alone, without its consequence.
     var reason: String {
         switch self {
         case .unavailable(let reason), .inDoubt(let reason): reason
@@ -65,17 +66,17 @@ extension PaymentStoreError: StoreFailure {
     }
 }
 
-/// Why the store cannot be opened.
+/// The reason why the store cannot be opened.
 public enum PaymentStoreOpeningError: Error, Sendable, Equatable, CustomStringConvertible {
     case noDirectory(path: String)
     case notPrivate(path: String, why: String)
     case inUse(path: String)
     case notDurable(place: String, why: String)
-    /// A database, but none of payments; or no database at all.
+    /// A database without a store of payments, or no database at all.
     case notAStore(place: String)
     case newerSchema(place: String, found: Int, known: Int)
     case cannotOpen(place: String, reason: String)
-    /// It may open later, as it is.
+    /// It may open later without a change.
     case notNow(place: String, reason: String)
 
     public var description: String {

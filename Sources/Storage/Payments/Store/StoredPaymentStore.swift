@@ -1,27 +1,28 @@
 import DatabaseKit
 import Foundation
 
-/// The work that both engines do by the same statements.
+/// The operations that both engines carry out with the same statements.
 protocol StoredPaymentStore: PaymentStore {
     static var rows: PaymentRows { get }
     var unreadable: UnreadablePayments { get }
 
-    /// Attempts that ended without sending anything, each with its token's digest: at the client's token by either digest, and at
-    /// the one whose payment has the stated transaction. Of each the newest, at most ``Payment/mostFreeAttempts``; each attempt has one such line.
+    /// Attempts that ended without sending anything, each with its payment token's digest: those at the client's
+    /// payment token by either digest, and those at the one whose payment has the stated transaction. Of each the
+    /// newest, at most ``Payment/mostFreeAttempts``; each attempt has one such line.
     static func harmlessAttempts(at arrival: PaymentArrival) -> StoredStatement
 
-    /// One transaction, which is durable when this answers.
+    /// One transaction, which is durable when this returns.
     ///
     /// - Parameters:
-    ///   - arriving: a token, of which no other arrival is read meanwhile, even where it has no row yet.
-    ///   - decide: gets the rows of each statement of `reading`, and gives what is answered once `writing` is durable. Nothing
-    ///     is written where that is empty; otherwise a line of history is the last of it.
+    ///   - arriving: a payment token, of which no other arrival is read meanwhile, even if it has no row yet.
+    ///   - decide: receives the rows of each statement of `reading`, and returns the answer for the time when `writing`
+    ///     is durable. Nothing is written if that is empty; otherwise its last statement is a line of history.
     func change<Value: Sendable>(
         arriving: Payment.Key?, _ reading: [StoredStatement],
         _ decide: @escaping @Sendable ([[any StoredRow]]) throws -> (value: Value, writing: [StoredStatement])
     ) async throws(PaymentStoreError) -> Value
 
-    /// A question outside of a transaction.
+    /// A query outside of a transaction.
     func read<Value: Sendable>(
         _ statement: StoredStatement, _ value: @escaping @Sendable ([any StoredRow]) throws -> Value
     ) async throws(PaymentStoreError) -> Value
@@ -54,8 +55,8 @@ extension StoredPaymentStore {
         at now: Date
     ) async throws(PaymentStoreError) -> PaymentClaim {
         precondition(PaymentState.decrypted.mayBecome(state))
-        // Of two that claim one transaction at once the second waits at the name's index, is refused by it, and sees the first
-        // when it is begun again.
+        // Of two simultaneous claims of one transaction, the second waits at the name's index, which then refuses it.
+        // When it begins again it sees the first.
         let reading = [Self.rows.payment(payment.key), PaymentRows.find(transaction: transaction.identifier)]
         return try await change(arriving: nil, reading) { results in
             let claimed = try payment.claimed(
@@ -105,7 +106,7 @@ extension StoredPaymentStore {
 
     public func takeOverAbandoned(at now: Date) async throws(PaymentStoreError) -> Int {
         let latest = StoredTime.nearestMilliseconds(now.addingTimeInterval(-Payment.clockMargin))
-        // Read first without locks: nearly always there is none.
+        // First read without locks: nearly always there is none.
         let found = try await read(PaymentRows.findAbandoned(before: latest)) { try $0.map(PaymentRows.listed) }
         guard !unreadable.readable(found).isEmpty else { return 0 }
         return try await change(arriving: nil, [Self.rows.abandoned(before: latest)]) { [unreadable] results in

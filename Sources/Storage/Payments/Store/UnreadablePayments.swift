@@ -3,21 +3,22 @@ import Synchronization
 /// A row of a list.
 struct ListedPayment {
     let place: PaymentFilter.Place
-    /// Nil where the row holds what this version does not know.
+    /// Nil if the row has values that this version does not know.
     let payment: Payment?
 }
 
-/// Rows that lists and the upkeep skip, because they hold what this version does not know: one such row stops no other payment.
+/// The rows that lists and the maintenance skip because they have values that this version does not know. So such a row
+/// stops no other payment.
 final class UnreadablePayments: Sendable {
-    /// More are not told apart.
+    /// The limit up to which rows are remembered one by one.
     private static let most = 10_000
 
     private let keys = Mutex<Set<Payment.Key>>([])
 
-    /// Those that were found and have not been read since.
+    /// The number of rows that were found and have not become readable since.
     var count: Int { keys.withLock { $0.count } }
 
-    /// The rows that can be read; the others are counted.
+    /// The readable rows; the others are counted.
     func readable(_ rows: [ListedPayment]) -> [Payment] {
         keys.withLock { keys in
             for row in rows where row.payment == nil && keys.count < Self.most { keys.insert(row.place.key) }
@@ -26,7 +27,8 @@ final class UnreadablePayments: Sendable {
         return rows.compactMap(\.payment)
     }
 
-    /// As many payments as the filter asks for, or all that there are: a list that is shorter than its limit is the last.
+    /// The number of payments that the filter asks for, or all if there are fewer: a list that is shorter than its
+    /// limit is the last.
     ///
     /// - Parameter page: the rows of a filter, at most as many as its limit.
     func list(
