@@ -253,7 +253,7 @@ private struct ChainState: Sendable {
     var hash: AuditDigest
     var sealed: Int
     var sealedAt: AuditTime?
-    /// At most as many as there are keys, if signatures are checked.
+    /// The keys that signed; at most as many as there are keys, if signatures are checked.
     var signers: Set<AuditDigest> = []
 
     /// The fault of a record that does not follow the last one; nil for none.

@@ -8,7 +8,7 @@ public struct Checkpoint: Sendable, Equatable {
     public let node: AuditNode
     /// The sequence of the record that it seals, together with all records before.
     public let sequence: Int
-    /// That record's hash.
+    /// The hash of that record.
     public let hash: AuditDigest
     /// The time at which it was made.
     public let time: AuditTime

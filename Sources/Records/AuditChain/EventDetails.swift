@@ -145,8 +145,8 @@ public struct LedgerRestore: Sendable, Equatable {
 public struct LedgerClockAcceptance: Sendable, Equatable {
     /// The newest record until then, by a clock that was ahead; nil if the clock was not behind it.
     public var newestRecord: AuditTime?
-    /// Until then, payment tokens that were signed before this time were refused, because a clock that was ahead had
-    /// claims pruned; nil if it had none pruned.
+    /// The time before which payment tokens were refused until then, because a clock that was ahead had claims pruned;
+    /// nil if it had none pruned. It is compared with the signing time.
     public var forgottenBefore: AuditTime?
     /// The time that replaces it; nil if it stays.
     public var servedFrom: AuditTime?

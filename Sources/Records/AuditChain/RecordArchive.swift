@@ -71,7 +71,7 @@ public struct KeyStatesPart: Sendable, Equatable {
 
     public let states: [AuditDigest: AuditKeyState]
 
-    /// As many parts as are needed; none if there is no key.
+    /// The parts for these keys; none if there is no key.
     public static func parts(of states: [(key: AuditDigest, state: AuditKeyState)]) -> [KeyStatesPart] {
         stride(from: 0, to: states.count, by: maximumKeys).map { start in
             KeyStatesPart(

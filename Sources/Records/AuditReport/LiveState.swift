@@ -7,7 +7,7 @@ public struct LiveState: Sendable {
     public var status: StatusAnswer
     /// All keys that it lists, with the attributes that the HSM tokens gave when asked.
     public var keys: [KeySummary]
-    /// For each key whose attributes were not read, by publicKeyHash in base64, a sentence with the reason.
+    /// Sentences with the reason, by publicKeyHash in base64, for the keys whose attributes were not read.
     public var attributeFaults: [String: String]
 
     public init(

@@ -118,7 +118,7 @@ extension StatusCommand {
         return [("Record", parts.compactMap(\.self).joined(separator: ", "))]
     }
 
-    /// For a ledger on a server: its address, and this daemon's lease on its name.
+    /// The address of a ledger on a server, and this daemon's lease on its name.
     private static func database(_ ledger: LedgerStatus) -> [(String, String)] {
         var pairs: [(String, String)] = []
         if let server = ledger.server {

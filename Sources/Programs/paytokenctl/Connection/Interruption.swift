@@ -18,7 +18,7 @@ struct Interrupted: Error {
 
 /// The treatment of SIGINT, SIGTERM and SIGHUP during a long operation.
 enum Interruption {
-    /// Without SIGHUP if nohup(1) has it ignored: waiting for the signal would undo that.
+    /// The signals, without SIGHUP if nohup(1) has it ignored: waiting for the signal would undo that.
     private static var signals: [UnixSignal] {
         ignoresHangup ? [.sigint, .sigterm] : [.sigint, .sigterm, .sighup]
     }

@@ -3,28 +3,28 @@ import DaemonAPI
 /// The next step for a person, in this program's words. The daemon's types give the facts; the sentences with
 /// `paytokenctl …` are here.
 enum NextStep {
-    /// For the requester of an import that waits for approval.
+    /// The step for the requester of an import that waits for approval.
     static func repeatImport(_ pending: PendingAnswer) -> String {
         "Nothing is imported yet: once it is approved, repeat the same command with --approval \(pending.approval)"
     }
 
-    /// For the person who approved an import.
+    /// The step for the person who approved an import.
     static func requesterRepeatsImport(_ approval: ApprovalSummary) -> String {
         "\(approval.requestedBy) repeats the same key import with --approval \(approval.approval)"
     }
 
-    /// For the person who approved an operation that only another node can carry out.
+    /// The step for the person who approved an operation that only another node can carry out.
     static func nodeCarriesOut(_ approval: ApprovalSummary) -> String {
         "the node \(approval.node ?? "that it was asked for on") does it within seconds; paytokenctl approval list shows when it is done"
     }
 
-    /// For the person who moved a ledger into a database.
+    /// The step for the person who moved a ledger into a database.
     static func startOnDatabase(node: String, server: String) -> String {
         "The file never serves again. In paytokend.yaml name \(server) in ledger.url, with the daemon's own role, and set "
             + "ledger.node: \(node); then paytokend --check, and start it."
     }
 
-    /// For the person who put a copy of a ledger in its place.
+    /// The step for the person who put a copy of a ledger in its place.
     static let acceptRestore =
         "Nothing is released from it before it is accepted. Start paytokend with --await-restore, then: paytokenctl ledger "
         + "accept-restore --reason TEXT. Then suspend and compromise again the keys that were so after the copy."
@@ -32,7 +32,7 @@ enum NextStep {
     static let giveAuditorsTheKey =
         "Give auditors the new public key beside the old one: paytokenctl audit public-key > keys.pem"
 
-    /// For a certificate whose key is in service: its expiry changes no state and no readiness.
+    /// The step for a certificate whose key is in service: its expiry changes no state and no readiness.
     static func renewCertificate(of use: String) -> String {
         use == "identity"
             ? "With an expired certificate Apple gives no merchant sessions. Renew it: paytokenctl help rotate."

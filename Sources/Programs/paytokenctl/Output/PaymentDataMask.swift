@@ -33,7 +33,7 @@ enum PaymentDataMask {
         }
     }
 
-    /// The last four digits of an account number; nothing of a value that is too short to be one or is no text.
+    /// The last four digits of an account number; completely hidden if the value is no text or too short to be one.
     private static func lastFour(_ value: JSONValue) -> JSONValue {
         let text: String
         switch value {

@@ -64,7 +64,7 @@ struct KeysSection {
         ]
     }
 
-    /// Of repeated statements only the first, and only if it says more than the steps before it.
+    /// The events to show: of repeated statements only the first, and only if it says more than the steps before it.
     private static func shown(_ key: KeyHistory) -> [KeyHistory.Event] {
         key.events.filter { event in
             !event.isStatement || key.arrival == nil && event == key.statement

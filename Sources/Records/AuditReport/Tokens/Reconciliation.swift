@@ -13,7 +13,7 @@ public struct Reconciliation: Sendable {
     }
 
     public let logs: [TokenUseLog]
-    /// For each log, by key, the uses that the record explains.
+    /// The uses that the record explains, one dictionary by key for each log.
     public private(set) var recorded: [[AuditDigest: Uses]]
     /// The same for each day, the most.
     private(set) var days: [[AuditDigest: [Int: Int]]]

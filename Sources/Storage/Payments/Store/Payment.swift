@@ -1,8 +1,8 @@
 import Encodings
 public import Foundation
 
-/// One payment token of one client, and the payment's progress: everything that is stored. Nothing of a card and
-/// nothing of a contact is.
+/// One payment token of one client, and the payment's progress: everything that is stored. It contains no card data and
+/// no contacts.
 public struct Payment: Sendable, Equatable {
     /// The key by which a client's payment token is found again.
     public struct Key: Sendable, Hashable {
@@ -88,7 +88,7 @@ public struct PaymentAttempt: Sendable, Hashable {
     public let identifier: [UInt8]
     /// The gateway that makes the attempt, for people.
     public let owner: String
-    /// After this time the attempt sends nothing.
+    /// The time after which the attempt sends nothing.
     public let deadline: Date
 
     public static let identifierByteCount = 8
