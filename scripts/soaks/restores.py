@@ -19,21 +19,30 @@ WINDOW = 86_400
 SERVER = "db1.example"
 
 
-def block(name, article):
-    """The fenced block after the comment that names it, with today's date for the article's."""
-    mark, found, inside = f"<!-- scripts/test-restore runs this as {name} -->", [], None
-    for line in (ARTICLES / article).read_text().splitlines():
-        if line == mark:
-            inside = False
-        elif inside is not None and line.startswith("```"):
-            if inside:
-                break
-            inside = True
-        elif inside:
-            found.append(line)
-    if not found:
-        raise service.Failed(f"{article} has no block marked as {name}")
-    return "\n".join(found).replace("2026-01-31", datetime.date.today().isoformat())
+def blocks(name):
+    """The fenced blocks after comments with this name, by the article's name."""
+    mark, found = f"<!-- scripts/test-restore runs this as {name} -->", {}
+    for article in sorted(ARTICLES.glob("*.md")):
+        lines, inside = [], None
+        for line in article.read_text().splitlines():
+            if line == mark:
+                inside = False
+            elif inside is not None and line.startswith("```"):
+                if inside:
+                    found[article.name] = "\n".join(lines)
+                    break
+                inside = True
+            elif inside:
+                lines.append(line)
+    return found
+
+
+def block(name):
+    """The fenced block of this name, whichever article has it, with today's date for the article's."""
+    found = blocks(name)
+    if len(set(found.values())) != 1:
+        raise service.Failed(f"{len(found)} articles have a block marked as {name}: {', '.join(found) or 'none'}")
+    return next(iter(found.values())).replace("2026-01-31", datetime.date.today().isoformat())
 
 
 def told(text):
@@ -217,7 +226,7 @@ END
 
     def do(self, name, without=()):
         """A block, but for the lines with these words."""
-        text = block(name, "Database.md").replace("/15/", f"/{self.version}/").replace("@15-", f"@{self.version}-")
+        text = block(name).replace("/15/", f"/{self.version}/").replace("@15-", f"@{self.version}-")
         self.type("\n".join(line for line in text.splitlines() if not any(word in line for word in without)))
 
     def sql(self, statement, database="postgres"):
@@ -268,9 +277,9 @@ def try_file():
     old.set_up()
     shop = Shop([old])
     kept = shop.release()
-    old.type(block("back-up-ledger.sh", "Operating.md"))
+    old.type(block("back-up-ledger.sh"))
     lost = shop.release()
-    old.type(block("back-up-host.sh", "Operating.md"))
+    old.type(block("back-up-host.sh"))
     service.wait("the daemon", lambda: old.try_to_type("paytokenctl status")[0] == 0)
     lost += shop.release()
     service.end(int(old.path("/run/paytokend.pid").read_text()))
@@ -279,7 +288,7 @@ def try_file():
     new = Host("new", node, is_new=False)
     old.give(new, "/backup", "/safe")
     shop.hosts = [new]
-    new.type(block("restore-host.sh", "Operating.md"))
+    new.type(block("restore-host.sh"))
     new.waits_for_acceptance()
     shop.is_held(*kept[:1], *lost[:1])
     # Without --await-restore it does not even start.
@@ -292,7 +301,7 @@ def try_file():
     new.type("systemctl start paytokend.service")
     new.waits_for_acceptance()
     shop.is_held(*kept[:1], *lost[:1])
-    new.type(block("accept-host.sh", "Operating.md"))
+    new.type(block("accept-host.sh"))
     shop.accepted()
     shop.is_forgotten(lost)
     shop.is_kept(kept + shop.release())
@@ -301,7 +310,7 @@ def try_file():
 
 
 def try_copy():
-    """Files of another day are put back without `ledger restore`: what is noticed, and what is not (Operating.md)."""
+    """Files of another day are put back without `ledger restore`: what is noticed, and what is not (Restoring.md)."""
     host = Host("copied", "ledger:\n  node: backend-1")
     host.set_up()
     shop = Shop([host])
@@ -330,7 +339,7 @@ def try_copy():
     require(answer == (200, False), "with its token the older ledger should not be noticed", *answer)
     status, said = host.try_to_type("paytokenctl audit head --directory /safe/heads")
     require(status == 1 and "chain_broken" in said, "a head kept elsewhere should tell", status, said)
-    host.type(block("accept-copied.sh", "Operating.md"))
+    host.type(block("accept-copied.sh"))
     shop.accepted()
     shop.is_forgotten(lost[1:])
     shop.is_kept(kept + shop.release())
@@ -340,12 +349,12 @@ def try_copy():
 
 def replace(old, shop):
     """The host burns down some payments after its backup, and another machine takes its name."""
-    old.type(block("back-up-host.sh", "Operating.md"))
+    old.type(block("back-up-host.sh"))
     kept = shop.release()
     service.end(int(old.path("/run/paytokend.pid").read_text()))
     new = Host("another", None, is_new=False)
     old.give(new, "/backup", "/safe")
-    new.type(block("replace-host.sh", "SeveralHosts.md"))
+    new.type(block("replace-host.sh"))
     shop.hosts = [new if host is old else host for host in shop.hosts]
     shop.is_kept(kept)
     return new
@@ -381,7 +390,7 @@ def try_cluster():
     service.wait("the primary", server.is_primary)
     service.wait("both findings", lambda: server.findings() == 2)
     shop.is_held(*kept[:1], *lost[:1])
-    hosts[0].type(block("accept-cluster.sh", "Database.md"))
+    hosts[0].type(block("accept-cluster.sh"))
     shop.accepted()
     shop.is_forgotten(lost)
     kept += shop.release()
@@ -407,26 +416,26 @@ def try_cluster():
     for host in hosts:
         host.type("systemctl stop paytokend.service")
     server.sql("DROP SCHEMA paytokend CASCADE", "paytokend")
-    restore = block("restore-cluster.sh", "Database.md").splitlines()
-    more = block("restore-moment.sh", "Database.md")
+    restore = block("restore-cluster.sh").splitlines()
+    more = block("restore-moment.sh")
     today = datetime.date.today().isoformat()
     require(f"{today} 12:00:00+00" in more, "restore-moment.sh has no moment")
     start = restore.pop()
     text = "\n".join([*restore, more.replace(f"{today} 12:00:00+00", moment), start])
     server.type(text.replace("/15/", f"/{server.version}/").replace("@15-", f"@{server.version}-"))
     service.wait("the primary", server.is_primary)
-    server.type(block("moment-reached.sh", "Database.md"))
+    server.type(block("moment-reached.sh"))
     left = server.path(f"{server.data}/postgresql.auto.conf").read_text()
     require("recovery_target_time =" not in left and "target_action" not in left, "the next restore would end at the same moment", left)
     for host in hosts:
         host.ends_with(78)
-        host.type(block("await-restore.sh", "Database.md"))
+        host.type(block("await-restore.sh"))
     service.wait("both findings", lambda: server.findings() == 2)
     shop.is_held(*kept[:1], *lost[:1])
-    hosts[1].type(block("accept-cluster.sh", "Database.md"))
+    hosts[1].type(block("accept-cluster.sh"))
     shop.accepted(2)
     for host in hosts:
-        host.type(block("await-no-more.sh", "Database.md"))
+        host.type(block("await-no-more.sh"))
     shop.is_forgotten(lost)
     kept += shop.release()
     shop.is_kept(kept)
