@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A record of thirty, whose records 1 to 10 and then 11 to 20 were archived: record 21 says so of the first part, 25 of the second.
+/// Thirty records, of which 1 to 10 and 11 to 20 were archived. Record 21 names the first archive, record 25 the second.
 private struct ArchivedChain {
     let signer: CheckpointSigner
     /// The files, each with the checkpoint before its first record, and what is left.
@@ -12,8 +12,8 @@ private struct ArchivedChain {
     let rest: [[UInt8]]
 
     /// - Parameters:
-    ///   - last: the sequence that record 25 says the second archive ends with.
-    ///   - sealsEnd: whether a checkpoint seals record 25.
+    ///   - last: the last sequence of the second archive, as record 25 gives it.
+    ///   - sealsEnd: true if a checkpoint seals record 25.
     init(last: Int = 20, sealsEnd: Bool = true) async throws {
         signer = try CheckpointSigner()
         var head = ChainHead(node: try required(AuditNode("a")))
@@ -46,9 +46,9 @@ private struct ArchivedChain {
     }
 }
 
-@Suite("Records whose beginning was archived")
+@Suite("A record whose beginning was archived")
 struct ArchivedRecordsTests {
-    @Test("Archives and what is left are one chain for both verifiers, and a part that is missing or moved is found")
+    @Test("verifies archives and the remaining records as one chain, and finds a missing or moved part")
     func joined() async throws {
         let chain = try await ArchivedChain()
         let (first, second, rest) = (chain.first, chain.second, chain.rest)
@@ -90,24 +90,24 @@ struct ArchivedRecordsTests {
         }
     }
 
-    @Test("What is left is intact by itself where a sealed record names the archive before it")
+    @Test("accepts the remaining records alone where a sealed record names the archive before them")
     func behindArchive() async throws {
         let chain = try await ArchivedChain()
         #expect(chain.verdict([chain.rest], .behindArchive) == chain.verdict([chain.rest], .anywhere))
         #expect(chain.verdict([chain.rest], .behindArchive).exitStatus == 0)
-        // Its records name that archive, but the first part is not the one before them.
+        // The records name that archive, but the first part does not precede them.
         #expect(chain.verdict([chain.second, chain.rest], .behindArchive).exitStatus == 0)
         #expect(chain.verdict([chain.rest], .record1).exitStatus == 1)
     }
 
-    @Test("A beginning that no sealed record of the same chain names as archived was removed")
+    @Test("reports a beginning as removed unless a sealed record of the same chain names it as archived")
     func removed() async throws {
         let missing = "broken: line 1, node a, checkpoint 20: records 1 to 20 are missing before it"
-        // Of an archive that ends elsewhere, and of one that nothing seals.
+        // One archive ends elsewhere; the other one is not sealed.
         for chain in [try await ArchivedChain(last: 19), try await ArchivedChain(sealsEnd: false)] {
             #expect(chain.verdict([chain.rest], .behindArchive).description == missing)
         }
-        // Another node's word for it.
+        // The archive record comes from another node.
         let (chain, other) = (try await ArchivedChain(last: 19), try await ArchivedChain())
         let renamed = other.rest.map { line in
             Array(String(decoding: line, as: UTF8.self).replacing(#""node":"a""#, with: #""node":"b""#).utf8)
@@ -115,25 +115,25 @@ struct ArchivedRecordsTests {
         #expect(chain.verdict([chain.rest, renamed], .behindArchive).exitStatus == 1)
     }
 
-    @Test("No line of an archive can be left out without being found, but for a seal between two others")
+    @Test("finds each line that is missing from an archive, except a checkpoint between two others")
     func everyLine() async throws {
         let chain = try await ArchivedChain()
         for line in chain.second.indices {
             var second = chain.second
             second.remove(at: line)
             let isWhole = chain.verdict([chain.first, second, chain.rest], .record1).exitStatus == 0
-            // The seal that begins it stands at the end of the file before, and the last one before what is left.
+            // An archive's first checkpoint is at the end of the file before; the last one precedes the remaining records.
             #expect(isWhole == (line == 0 || line == chain.second.count - 1), "line \(line)")
         }
     }
 
-    @Test("What is no archive's record is not read as one", arguments: [(0, 1), (1, 0), (2, 1), (-1, -1)])
+    @Test("reads only well-formed archive records, and rejects these", arguments: [(0, 1), (1, 0), (2, 1), (-1, -1)])
     func impossible(first: Int, last: Int) {
         #expect(RecordArchive(first: first, last: last, hash: .zero, digest: .zero, size: 1) == nil)
         #expect(RecordArchive(first: 1, last: 1, hash: .zero, digest: .zero, size: 0) == nil)
     }
 
-    @Test("Pins that are made again are believed with the records before them and without")
+    @Test("accepts keys that are trusted again after an archive, with the archived records and without them")
     func pinsAgain() throws {
         let (a, b) = (try required(AuditNode("a")), try required(AuditNode("b")))
         let (key, other) = (try CheckpointSigner().publicKey, try CheckpointSigner().publicKey)
@@ -147,7 +147,7 @@ struct ArchivedRecordsTests {
             #expect(pins.keys == [b: [key]])
             #expect(pins.unvouched.isEmpty)
         }
-        // By its own word alone no key joins those of a whole record.
+        // A key of a whole record does not join them on its own authority.
         whole.add(KeyPin(other, of: b, by: .init(keyId: other.keyId, sequence: 8)), recordedAt: 10, by: a)
         #expect(whole.keys == [b: [key]])
         #expect(whole.unvouched[b] != nil)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Reading lines")
 struct AuditEntryTests {
-    @Test("A line of the contract is read into its members")
+    @Test("reads a line of the contract into its members")
     func read() throws {
         let entry = try AuditEntry(line: Array(GoldenLineTests.second.utf8))
         #expect(entry.event == "key_state_change")
@@ -16,7 +16,7 @@ struct AuditEntryTests {
         #expect(entry.transactionId == nil)
     }
 
-    @Test("An event, an outcome and members of a newer version are read")
+    @Test("reads events, outcomes and members of a newer version")
     func newer() throws {
         let line = try Array(GoldenLineTests.second.utf8)
             .replacing("key_state_change", with: "key_teleport").replacing(#""ok""#, with: #""not_today""#)
@@ -56,14 +56,14 @@ struct AuditEntryTests {
         (#"445f7a7"}"#, #"445f7a7","more":1}"#, .member("hash")),
     ]
 
-    @Test("A line of another shape is refused", arguments: faults.indices)
+    @Test("refuses a line of another shape", arguments: faults.indices)
     func refused(index: Int) throws {
         let fault = Self.faults[index]
         let line = try Array(GoldenLineTests.second.utf8).replacing(fault.text, with: fault.with)
         #expect(throws: fault.error) { try AuditEntry(line: line) }
     }
 
-    @Test("A repeated member, an array, a checkpoint and a line that is too long are refused")
+    @Test("refuses a repeated member, an array, a checkpoint and a line that is too long")
     func otherThings() throws {
         let twice = try Array(GoldenLineTests.second.utf8).replacing(#""from""#, with: #""to""#)
         #expect(throws: AuditEntryError.self) { try AuditEntry(line: twice) }
@@ -75,7 +75,7 @@ struct AuditEntryTests {
         #expect(throws: AuditEntryError.tooLong) { try AuditEntry(line: long) }
     }
 
-    @Test("An error's sentence repeats nothing of the line")
+    @Test("quotes nothing of the line in an error")
     func silent() throws {
         let line = try Array(GoldenLineTests.second.utf8).replacing("key_state_change", with: "4111111111111111 x")
         do {
@@ -86,7 +86,7 @@ struct AuditEntryTests {
         }
     }
 
-    @Test("Random bytes and broken lines crash neither the readers nor the verifier")
+    @Test("survives random bytes and broken lines, in readers and verifier")
     func fuzz() throws {
         var generator = SeededGenerator(seed: 3)
         let keys = try required(CheckpointKeys(pem: GoldenLineTests.publicKey))
@@ -113,7 +113,7 @@ struct AuditEntryTests {
             if let signed = SignedCheckpoint(line: line) { #expect(signed.line == line) }
             var verifier = ChainVerifier(keys: keys)
             verifier.consume(line: line)
-            // Only a signed checkpoint is intact by itself.
+            // Only a signed checkpoint is intact on its own.
             if case .intact = verifier.verdict() { #expect(line == lines[2]) }
         }
     }
@@ -121,7 +121,7 @@ struct AuditEntryTests {
 
 @Suite("CSV")
 struct AuditCSVTests {
-    @Test("The first line says that CSV cannot be verified, the second names the columns")
+    @Test("begins with a line that says CSV cannot be verified, then names the columns")
     func header() {
         let text = String(decoding: AuditCSV.header, as: UTF8.self)
         let lines = text.components(separatedBy: "\r\n")
@@ -133,7 +133,7 @@ struct AuditCSVTests {
                 + "transactionId,protection,token,reference,reason,details,hash")
     }
 
-    @Test("A record is one line with a field for each column")
+    @Test("writes a record as one line with a field for each column")
     func row() throws {
         let entry = try AuditEntry(line: Array(GoldenLineTests.second.utf8))
         let expected = #"""
@@ -147,7 +147,7 @@ struct AuditCSVTests {
     }
 
     @Test(
-        "Separators, quotes and line breaks are quoted by RFC 4180",
+        "quotes separators, quotes and line breaks by RFC 4180",
         arguments: [
             ("plain-1.x_y:z/w", "plain-1.x_y:z/w"), ("a,b", #""a,b""#), ("a;b", #""a;b""#), (#"a"b"#, #""a""b""#),
             ("a\r\nb", "\"a\r\nb\""), ("", ""), ("a b", #""a b""#), ("é", #""é""#),
@@ -157,7 +157,7 @@ struct AuditCSVTests {
     }
 
     @Test(
-        "What a spreadsheet would calculate begins with an apostrophe",
+        "puts an apostrophe before a value that a spreadsheet would calculate",
         arguments: [
             ("=1+1", #""'=1+1""#), ("+cmd", #""'+cmd""#), ("-2", #""'-2""#), ("@SUM(A1)", #""'@SUM(A1)""#),
             ("\t=1", "\"'\t=1\""), ("\r=1", "\"'\r=1\""), ("＝1", #""'＝1""#), ("|calc", #""'|calc""#),

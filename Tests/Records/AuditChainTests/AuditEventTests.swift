@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Events")
 struct AuditEventTests {
-    /// One of each, with what its line has between `outcome` and `hash`; the words are public contract.
+    /// One example of each event, with its line's members between `outcome` and `hash`. The names are public contract.
     static let events: [(event: AuditEvent, name: String, members: String)] = {
         let digest = AuditDigest(bytes: [UInt8](repeating: 0xAB, count: 32))!
         let hex = String(repeating: "ab", count: 32)
@@ -147,7 +147,7 @@ struct AuditEventTests {
         ]
     }()
 
-    @Test("Each event has its word and its members, in their order", arguments: events.indices)
+    @Test("writes each event with its name and members, in their order", arguments: events.indices)
     func written(index: Int) throws {
         let (event, name, members) = Self.events[index]
         #expect(event.name.rawValue == name)
@@ -159,12 +159,12 @@ struct AuditEventTests {
         #expect(String(decoding: line.bytes, as: UTF8.self) == expected)
     }
 
-    @Test("No event is without an example here")
+    @Test("has an example here for every event")
     func complete() {
         #expect(Set(Self.events.map(\.event.name)) == Set(AuditEvent.Name.allCases))
     }
 
-    @Test("What is written is read back", arguments: events.indices)
+    @Test("reads back what it writes", arguments: events.indices)
     func readBack(index: Int) throws {
         let (event, name, members) = Self.events[index]
         let caller = AuditCaller(name: nil, uid: 4_294_967_294, gid: nil, loginUID: nil, pid: 1, comm: AuditText("x"))
@@ -190,7 +190,7 @@ struct AuditEventTests {
         #expect(JSONValue.object(entry.details) == (try JSONValue(parsing: "{" + members.dropFirst() + "}")))
     }
 
-    @Test("An outcome's word is ok, repeat or a refusal's code, and reads back")
+    @Test("writes an outcome as ok, repeat or a refusal's code, and reads it back")
     func outcomes() {
         let all = [AuditOutcome.ok, .repeated] + RefusalCode.allCases.map(AuditOutcome.refused)
         for outcome in all { #expect(AuditOutcome(outcome.text) == outcome) }
@@ -199,7 +199,7 @@ struct AuditEventTests {
         #expect(AuditOutcome("OK") == nil)
     }
 
-    @Test("A flood's outcome is the code that was given most often")
+    @Test("takes the code that was given most often as a flood's outcome")
     func floods() throws {
         let since = AuditTime(milliseconds: 0)
         let flood = try required(RefusalSummary(since: since, counts: [.forbidden: 2, .overloaded: 9]))
@@ -212,7 +212,7 @@ struct AuditEventTests {
         #expect(RefusalSummary(since: since, counts: [.forbidden: .max, .overloaded: 1])?.total == .max)
     }
 
-    @Test("The largest record that can be made fits a line and is read back")
+    @Test("fits the largest possible record into a line and reads it back")
     func largest() throws {
         let wide = String(repeating: "\u{10348}", count: 400)
         let quotes = String(repeating: "\"", count: 400)
@@ -226,7 +226,7 @@ struct AuditEventTests {
             let request = ApprovalRequest(
                 approval: approval, operation: .ledgerAcceptRestore, parameters: .zero, reason: AuditReason(text),
                 expires: time)
-            // More than fit: all but the last part are as full as parts get.
+            // More values than fit: all parts but the last are as full as parts get.
             var configuration = ConfigurationValues()
             for number in 0..<3000 { configuration.set("\(number).\(text)", ConfigurationValue(text)) }
             let parts = configuration.events()

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Filters")
 struct AuditFilterTests {
-    /// The record of `GoldenLineTests.first`; each condition once as it holds and once as it does not.
+    /// Conditions on the record of `GoldenLineTests.first`: each one once as it holds and once as it does not.
     static let conditions: [(String, holds: String, fails: String)] = [
         ("since", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00.001Z"),
         ("until", "2026-01-31T12:00:00.001Z", "2026-01-31T12:00:00Z"),
@@ -20,7 +20,7 @@ struct AuditFilterTests {
         ),
     ]
 
-    @Test("Each condition keeps what meets it and no more", arguments: conditions.indices)
+    @Test("keeps the records that meet a condition, and no others", arguments: conditions.indices)
     func matches(index: Int) throws {
         let (name, holds, fails) = Self.conditions[index]
         let entry = try AuditEntry(line: Array(GoldenLineTests.first.utf8))
@@ -28,7 +28,7 @@ struct AuditFilterTests {
         #expect(try !AuditFilter([name: fails]).matches(entry))
     }
 
-    @Test("Every condition must hold, and without conditions every record is kept")
+    @Test("requires every condition, and keeps every record without conditions")
     func all() throws {
         let entry = try AuditEntry(line: Array(GoldenLineTests.first.utf8))
         #expect(AuditFilter().matches(entry))
@@ -37,7 +37,7 @@ struct AuditFilterTests {
     }
 
     @Test(
-        "A record without caller, key or transaction meets no condition about one",
+        "excludes a record without caller, key or transaction from a condition about one",
         arguments: ["key", "caller", "merchant", "transaction"])
     func absent(name: String) throws {
         var head = ChainHead(node: try required(AuditNode("n")))
@@ -47,7 +47,7 @@ struct AuditFilterTests {
     }
 
     @Test(
-        "A condition that cannot be read is named",
+        "names a condition that cannot be read",
         arguments: [
             ("since", "yesterday"), ("until", "2026-01-31"), ("key", "0001020"), ("key", "xyzxyzxyz"),
             ("key", String(repeating: "0", count: 65)), ("key", String(repeating: "+", count: 44)), ("outcome", "fine"),

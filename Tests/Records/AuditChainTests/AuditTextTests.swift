@@ -6,7 +6,7 @@ import Testing
 @Suite("Text in records")
 struct AuditTextTests {
     @Test(
-        "The digits of a run of 12 or more become asterisks",
+        "replaces the digits of a run of 12 or more with asterisks",
         arguments: [
             ("card 4111111111111111 of Ann", "card **************** of Ann"),
             ("123456789012", "************"),
@@ -23,20 +23,20 @@ struct AuditTextTests {
     }
 
     @Test(
-        "Shorter numbers stay",
+        "keeps shorter numbers",
         arguments: ["ticket 12345678901", "order-1234", "2026-01-31 12:00", "10.0.0.1", "a1b2c3d4e5f6a7b8c9d0e1f2"])
     func kept(text: String) {
         #expect(AuditReason(text).text == text)
     }
 
-    @Test("What cannot be printed or turns the direction of writing becomes U+FFFD")
+    @Test("replaces unprintable and direction-changing characters with U+FFFD")
     func unprintable() {
         #expect(
             AuditReason("a\u{1B}[2Jb\u{202E}c\u{7F}d\u{2028}e\tf").text
                 == "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}d\u{FFFD}e\u{FFFD}f")
     }
 
-    @Test("A reason has at most 200 scalars and a name 255, the last of a cut one an ellipsis")
+    @Test("cuts a reason at 200 scalars and a name at 255, with an ellipsis as the last")
     func cut() {
         let long = String(repeating: "é", count: 300)
         #expect(AuditReason(long).text == String(repeating: "é", count: 199) + "…")
@@ -45,13 +45,13 @@ struct AuditTextTests {
         #expect(AuditReason(fitting).text == fitting)
     }
 
-    @Test("A run that the cut goes through is masked as a whole")
+    @Test("masks a run of digits as a whole even if the cut goes through it")
     func cutThroughARun() {
         let text = String(repeating: "x", count: 190) + "4111111111111111"
         #expect(AuditReason(text).text == String(repeating: "x", count: 190) + "*********…")
     }
 
-    @Test("Cleaning what is clean changes nothing")
+    @Test("changes nothing in clean text")
     func idempotent() {
         var generator = SeededGenerator(seed: 7)
         let alphabet: [Unicode.Scalar] = [
@@ -68,7 +68,7 @@ struct AuditTextTests {
         }
     }
 
-    /// Counted as the contract says it: digits next to each other.
+    /// The number of digits in succession, as the contract counts them.
     private func longestRun(_ text: String) -> Int {
         var (longest, current) = (0, 0)
         for scalar in text.unicodeScalars {
@@ -79,7 +79,7 @@ struct AuditTextTests {
     }
 
     @Test(
-        "A node's name is 1 to 64 letters, digits, dots, hyphens and underscores",
+        "accepts 1 to 64 letters, digits, dots, hyphens and underscores as a node's name",
         arguments: [
             ("backend-1.example_a", true), (String(repeating: "a", count: 64), true), ("", false), ("a b", false),
             (String(repeating: "a", count: 65), false), ("é", false), ("a\"b", false), ("a\n", false),
@@ -88,7 +88,7 @@ struct AuditTextTests {
         #expect((AuditNode(name) != nil) == valid)
     }
 
-    @Test("An approval's identifier has 4 to 16 bytes")
+    @Test("accepts 4 to 16 bytes as an approval's identifier")
     func approvals() {
         #expect(ApprovalIdentifier(bytes: [0x9F, 0, 1, 2])?.hex == "9f000102")
         #expect(ApprovalIdentifier(bytes: [1, 2, 3]) == nil)
@@ -98,9 +98,9 @@ struct AuditTextTests {
 
 @Suite("Times in records")
 struct AuditTimeTests {
-    /// Seconds by `date -u -d … +%s`.
+    /// Seconds since 1970, as `date -u -d … +%s` gives them.
     @Test(
-        "A time is written in RFC 3339, UTC, with three digits of fraction",
+        "writes a time in RFC 3339, UTC, with three digits of fraction",
         arguments: [
             (0, "1970-01-01T00:00:00.000Z"), (1_769_860_800_000, "2026-01-31T12:00:00.000Z"),
             (1_769_860_800_007, "2026-01-31T12:00:00.007Z"), (951_825_599_999, "2000-02-29T11:59:59.999Z"),
@@ -114,7 +114,7 @@ struct AuditTimeTests {
         #expect(AuditTime(stored: text) == time)
     }
 
-    @Test("Every day of four centuries is written as Foundation writes it")
+    @Test("writes every day of four centuries as Foundation does")
     func foundationAgrees() {
         let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
         for day in stride(from: -73_000, through: 73_000, by: 19) {
@@ -125,7 +125,7 @@ struct AuditTimeTests {
         }
     }
 
-    @Test("A date is rounded down, and one beyond the calendar taken as its end")
+    @Test("rounds a date down, and takes the calendar's end for one beyond it")
     func dates() {
         #expect(AuditTime(Date(timeIntervalSince1970: 1.0019)).milliseconds == 1001)
         #expect(AuditTime(Date(timeIntervalSince1970: -0.0001)).milliseconds == -1)
@@ -134,7 +134,7 @@ struct AuditTimeTests {
     }
 
     @Test(
-        "People may write other fractions and offsets",
+        "accepts other fractions and offsets from people",
         arguments: [
             ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00.000Z"),
             ("2026-01-31T12:00:00.5Z", "2026-01-31T12:00:00.500Z"),
@@ -148,7 +148,7 @@ struct AuditTimeTests {
     }
 
     @Test(
-        "Anything else is not a time",
+        "refuses any other text as a time",
         arguments: [
             "", "2026-01-31", "2026-01-31T12:00:00", "2026-02-29T12:00:00Z", "2100-02-29T12:00:00Z",
             "2026-13-01T12:00:00Z", "2026-00-01T12:00:00Z", "2026-01-00T12:00:00Z", "2026-01-32T12:00:00Z",

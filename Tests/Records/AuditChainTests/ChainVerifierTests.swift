@@ -3,16 +3,16 @@ import Testing
 
 @testable import AuditChain
 
-@Suite("The verifier at work")
+@Suite("The chain verifier")
 struct ChainVerifierTests {
-    /// Six records and two checkpoints: small enough to try every byte.
+    /// Six records and two checkpoints: few enough to try every byte.
     private func smallExport() async throws -> (export: [UInt8], keys: String) {
         let signer = try CheckpointSigner()
         let chain = try await SyntheticChain(node: "a", records: 6, checkpointEvery: 3, signer: signer)
         return (chain.lines.export, signer.publicKey.pem)
     }
 
-    @Test("No byte of an export can be changed without being found")
+    @Test("finds a change of any byte of an export")
     func everyByte() async throws {
         let (export, pem) = try await smallExport()
         let keys = try required(CheckpointKeys(pem: pem))
@@ -27,7 +27,7 @@ struct ChainVerifierTests {
         }
     }
 
-    @Test("Both verifiers say the same of exports that were changed at random")
+    @Test("gives the same verdict in both verifiers for exports that were changed at random")
     func random() async throws {
         let (export, pem) = try await smallExport()
         var generator = SeededGenerator(seed: 11)
@@ -54,7 +54,7 @@ struct ChainVerifierTests {
         }
     }
 
-    @Test("A part of a chain is intact as a part, and broken where the whole is wanted")
+    @Test("accepts a part of a chain as a part, and rejects it where the whole is required")
     func part() async throws {
         let signer = try CheckpointSigner()
         let chain = try await SyntheticChain(node: "a", records: 6, checkpointEvery: 3, signer: signer)
@@ -72,7 +72,7 @@ struct ChainVerifierTests {
         #expect(verifier.fault?.fault == .missing(from: 1, to: 3))
     }
 
-    @Test("A chain of 50,000 records is verified in memory that does not grow")
+    @Test("verifies a chain of 50,000 records in constant memory")
     func long() async throws {
         let signer = try CheckpointSigner()
         var verifier = ChainVerifier(keys: CheckpointKeys([signer.publicKey]))
@@ -81,7 +81,7 @@ struct ChainVerifierTests {
         for sequence in 1...50_000 {
             var bytes = head.append(SyntheticChain.record(sequence % 100)).bytes + [0x0A]
             if sequence % 1000 == 0 { bytes += try await signer.checkpoint(head).line + [0x0A] }
-            // Cut so that most lines come in two pieces.
+            // Pieces of such a size that most lines are split in two.
             verifier.consume(bytes[..<(sequence % bytes.count)])
             verifier.consume(bytes[(sequence % bytes.count)...])
             largest = max(largest, verifier.retainedBytes)
@@ -92,7 +92,7 @@ struct ChainVerifierTests {
         #expect(largest < 64 * 1024)
     }
 
-    @Test("A line that never ends is refused before it fills the memory")
+    @Test("refuses a line without an end before it fills the memory")
     func endless() throws {
         var verifier = ChainVerifier(keys: CheckpointKeys([]))
         let piece = [UInt8](repeating: 0x61, count: 1000)
@@ -101,7 +101,7 @@ struct ChainVerifierTests {
         #expect(verifier.retainedBytes < 64 * 1024)
     }
 
-    @Test("The ledger's own lines are taken without line feeds, and the fault shows at once")
+    @Test("accepts the ledger's own lines without line feeds, and shows a fault at once")
     func live() async throws {
         let signer = try CheckpointSigner()
         let chain = try await SyntheticChain(node: "a", records: 10, checkpointEvery: 5, signer: signer)

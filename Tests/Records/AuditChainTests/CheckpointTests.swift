@@ -15,7 +15,7 @@ struct CheckpointTests {
         (#"LoI="}"#, #"LoI="} "#), (#"LoI="}"#, #"LoI=","x":1}"#), ("d09c\"}", "d09c\",\"x\":1}"),
     ]
 
-    @Test("A line in another spelling is no checkpoint", arguments: faults.indices)
+    @Test("rejects a checkpoint line in another spelling", arguments: faults.indices)
     func strict(index: Int) throws {
         let fault = Self.faults[index]
         let line = try Array(GoldenLineTests.checkpoint.utf8).replacing(fault.text, with: fault.with)
@@ -23,7 +23,7 @@ struct CheckpointTests {
     }
 
     @Test(
-        "A signature holds for nothing but its checkpoint",
+        "accepts a signature for its own checkpoint only",
         arguments: [
             (#""sequence":2"#, #""sequence":3"#), ("694e", "694f"), ("12:01:00", "12:01:01"),
             ("backend-1", "backend-2"),
@@ -35,7 +35,7 @@ struct CheckpointTests {
         #expect(!key.verifies(try required(SignedCheckpoint(line: line))))
     }
 
-    @Test("A token's r ‖ s and OpenSSL's DER become the same line's signature")
+    @Test("writes a token's r ‖ s and OpenSSL's DER as the same signature")
     func raw() throws {
         let signature = try P256.Signing.PrivateKey().signature(for: Data("message".utf8))
         let raw = CheckpointSignature(rawRepresentation: Array(signature.rawRepresentation))
@@ -45,7 +45,7 @@ struct CheckpointTests {
         #expect(CheckpointSignature(der: [UInt8](repeating: 0x30, count: 73)) == nil)
     }
 
-    @Test("A signer's failure is passed on")
+    @Test("passes on a signer's failure")
     func failing() async throws {
         struct Gone: Error {}
         var head = ChainHead(node: try required(AuditNode("n")))
@@ -55,7 +55,7 @@ struct CheckpointTests {
         await #expect(throws: Gone.self) { try await checkpoint.signed { _ throws(Gone) in throw Gone() } }
     }
 
-    @Test("A head is taken up where a ledger says, and not before the beginning")
+    @Test("continues from a head where the ledger says so, and not before the beginning")
     func heads() throws {
         let node = try required(AuditNode("n"))
         #expect(ChainHead(node: node, sequence: 0, hash: .zero) == ChainHead(node: node))
@@ -67,7 +67,7 @@ struct CheckpointTests {
         #expect(whole.append(SyntheticChain.record(2)) == resumed.append(SyntheticChain.record(2)))
     }
 
-    @Test("Several keys are read from one PEM text, and anything but P-256 is refused")
+    @Test("reads several keys from one PEM text, and refuses any curve but P-256")
     func pem() throws {
         let other = try CheckpointSigner().publicKey
         let both = try required(CheckpointKeys(pem: "first:\n" + GoldenLineTests.publicKey + "second:\n" + other.pem))
@@ -82,7 +82,7 @@ struct CheckpointTests {
         #expect(CheckpointKey(point: [4] + [UInt8](repeating: 1, count: 64)) == nil)
     }
 
-    @Test("Kept checkpoints are read one a line, with or without the last line feed")
+    @Test("reads stored checkpoints one a line, with or without the last line feed")
     func lists() {
         let line = Array(GoldenLineTests.checkpoint.utf8)
         #expect(SignedCheckpoint.list(parsing: line)?.count == 1)
@@ -94,11 +94,11 @@ struct CheckpointTests {
     }
 }
 
-@Suite("When a checkpoint is due")
+@Suite("The time of a checkpoint")
 struct CheckpointScheduleTests {
     private let start = ContinuousClock.now
 
-    @Test("An idle chain needs none, however long it is idle")
+    @Test("is never due for an idle chain")
     func idle() {
         var schedule = CheckpointSchedule(recorded: 10, sealed: 10, at: start)
         #expect(!schedule.isDue(at: start + .seconds(100_000)))
@@ -107,7 +107,7 @@ struct CheckpointScheduleTests {
         #expect(schedule.deadline == nil)
     }
 
-    @Test("It is due at the thousandth record, not before")
+    @Test("is due at the thousandth record, not before")
     func count() {
         var schedule = CheckpointSchedule(at: start)
         schedule.recorded(upTo: 999, at: start)
@@ -118,7 +118,7 @@ struct CheckpointScheduleTests {
         #expect(!schedule.isDue(at: start + .seconds(61)))
     }
 
-    @Test("It is due when the oldest unsealed record is 60 seconds old, not before")
+    @Test("is due when the oldest unsealed record is 60 seconds old, not before")
     func age() {
         var schedule = CheckpointSchedule(at: start)
         schedule.recorded(upTo: 1, at: start + .seconds(5))
@@ -128,7 +128,7 @@ struct CheckpointScheduleTests {
         #expect(schedule.deadline == start + .seconds(65))
     }
 
-    @Test("Records that came while a checkpoint was signed wait from its cut on")
+    @Test("counts records that came during the signature from its cut on")
     func overtaken() {
         var schedule = CheckpointSchedule(at: start)
         schedule.recorded(upTo: 1000, at: start)
@@ -138,7 +138,7 @@ struct CheckpointScheduleTests {
         #expect(schedule.deadline == start + .seconds(61))
     }
 
-    @Test("Records without a checkpoint at start wait from there, and an older checkpoint unseals nothing")
+    @Test("counts unsealed records at start from there, and ignores an older checkpoint")
     func resumed() {
         var schedule = CheckpointSchedule(recorded: 30, sealed: 20, at: start)
         #expect(schedule.unsealed == 10)

@@ -3,9 +3,9 @@ import StrictJSON
 import TestSupport
 import Testing
 
-@Suite("The configuration's values in records")
+@Suite("Configuration values in records")
 struct ConfigurationValuesTests {
-    /// What the records say that hold these values, one object a record.
+    /// The values in these records, one object a record.
     private func details(_ values: ConfigurationValues) throws -> [JSONObject] {
         var head = ChainHead(node: try required(AuditNode("n")))
         return try values.events().map { event in
@@ -17,7 +17,7 @@ struct ConfigurationValuesTests {
         (details["values"]?.objectValue?.members ?? []).map { "\($0.name)=\($0.value.stringValue ?? "?")" }
     }
 
-    @Test("They stand in the order of their names' bytes, in whatever order they came")
+    @Test("orders values by the bytes of their names, whatever the input order")
     func sorted() throws {
         var values = ConfigurationValues()
         for name in ["b", "access.2.name", "access.10.name", "access.1.uid", "access.1.name", "Z"] {
@@ -29,7 +29,7 @@ struct ConfigurationValuesTests {
             ])
     }
 
-    @Test("Names and texts are cleaned as other text is, at most 256 scalars of a text; a digest stays whole")
+    @Test("cleans names and texts like other text, cuts a text at 256 scalars, and keeps a digest whole")
     func cleaned() throws {
         var values = ConfigurationValues()
         values.set("a\u{1B}", ConfigurationValue("4111 1111 1111 1111\n\u{202E}"))
@@ -45,7 +45,7 @@ struct ConfigurationValuesTests {
     }
 
     // Three digests of 64 digits with two separators have 196 characters, and a fourth would make it 262.
-    @Test("A list goes on under a further name where the next element does not fit, and no element is cut")
+    @Test("continues a list under another name where the next element does not fit, and cuts no element")
     func lists() throws {
         let digests = (0..<7).map { AuditDigest.of([$0]) }
         var values = ConfigurationValues()
@@ -59,7 +59,7 @@ struct ConfigurationValuesTests {
             ])
     }
 
-    /// `count` values of 268 bytes each with the comma: 28 of them have 7,504 bytes, and 29 more than 7,680.
+    /// `count` values of 268 bytes each, the comma included: 28 of them have 7,504 bytes, and 29 more than 7,680.
     private func wide(_ count: Int) -> ConfigurationValues {
         var values = ConfigurationValues()
         for number in 0..<count {
@@ -70,7 +70,7 @@ struct ConfigurationValuesTests {
         return values
     }
 
-    @Test("What one record does not hold goes on in the next, and each says which part of how many it is")
+    @Test("continues in further records what one does not hold, and numbers the parts")
     func parts() throws {
         let details = try details(wide(100))
         #expect(details.map { $0["part"]?.numberValue?.int } == [1, 2, 3, 4])
@@ -81,7 +81,7 @@ struct ConfigurationValuesTests {
         #expect(names.count == 100 && names.first == "n.0000" && names.last == "n.0099" && names == names.sorted())
     }
 
-    @Test("A line that the daemon records stays within 8 KiB, for syslog")
+    @Test("keeps a recorded line within 8 KiB, for syslog")
     func lengths() throws {
         var head = try required(
             ChainHead(
@@ -91,8 +91,8 @@ struct ConfigurationValuesTests {
         #expect(lines.allSatisfy { $0 > 7_500 && $0 <= 8_192 })
     }
 
-    // 32 parts hold 32 * 28 = 896 of them.
-    @Test("There are at most 32 parts, of which the last says how many values are left out")
+    // 32 parts hold 32 * 28 = 896 values.
+    @Test("writes at most 32 parts, and counts the omitted values in the last one")
     func bounded() throws {
         let full = try details(wide(896))
         #expect(full.count == 32 && full.allSatisfy { $0["omitted"] == nil })
@@ -102,7 +102,7 @@ struct ConfigurationValuesTests {
         #expect(more.last?["omitted"]?.numberValue?.int == 4)
     }
 
-    @Test("Of names that a record cannot tell apart one stays, and the other counts as left out")
+    @Test("keeps one of several names that a record cannot tell apart, and counts the others as omitted")
     func indistinct() throws {
         var values = ConfigurationValues()
         values.set("tokens.123456789012", ConfigurationValue("a"))
@@ -112,7 +112,7 @@ struct ConfigurationValuesTests {
         #expect(details[0]["omitted"]?.numberValue?.int == 1)
     }
 
-    @Test("A configuration without values is a record too")
+    @Test("records a configuration without values")
     func empty() throws {
         let details = try details(ConfigurationValues())
         #expect(details.count == 1 && pairs(details[0]).isEmpty)

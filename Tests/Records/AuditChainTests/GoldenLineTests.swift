@@ -2,7 +2,7 @@ import AuditChain
 import TestSupport
 import Testing
 
-/// The expected bytes were written by hand from the public contract. The hashes were computed apart, for example
+/// Expected bytes, written by hand from the public contract. The hashes were computed elsewhere, for example by
 /// `(head -c 32 /dev/zero; printf '%s' '{"node":…,"reference":"…"') | openssl dgst -sha256`, the signature with
 /// `openssl dgst -sha256 -sign`.
 @Suite("Lines, byte for byte")
@@ -51,7 +51,7 @@ struct GoldenLineTests {
 
         """
 
-    /// The records that the lines are of.
+    /// The records of these lines.
     static func records() throws -> [AuditRecord] {
         let key = try required(AuditDigest(bytes: Array(0..<32)))
         return [
@@ -73,7 +73,7 @@ struct GoldenLineTests {
         ]
     }
 
-    @Test("A chain's first and second line are the contract's bytes with hashes computed elsewhere")
+    @Test("writes a chain's first and second line as the contract's bytes, with hashes computed elsewhere")
     func lines() throws {
         var head = ChainHead(node: try required(AuditNode("backend-1")))
         let lines = try Self.records().map { head.append($0) }
@@ -85,7 +85,7 @@ struct GoldenLineTests {
     }
 
     @Test(
-        "Trace and unreached HSM follow the event's own members, and every reader of lines takes them",
+        "puts trace and unreached HSM after the event's own members, and every reader accepts them",
         arguments: [(traced, AuditOutcome.refused(.amountMismatch)), (unreached, .refused(.hsmUnavailable))])
     func laterMembers(golden: String, outcome: AuditOutcome) async throws {
         var record = AuditRecord(
@@ -112,7 +112,7 @@ struct GoldenLineTests {
     }
 
     @Test(
-        "A trace is 32 and 16 lower-case hexadecimal digits and nothing else",
+        "accepts 32 and 16 lower-case hexadecimal digits as a trace, and nothing else",
         arguments: [
             ("4BF92F3577B34DA6A3CE929D0E0E4736", "00f067aa0ba902b7"),
             ("4bf92f3577b34da6a3ce929d0e0e473", "00f067aa0ba902b7"),
@@ -123,7 +123,7 @@ struct GoldenLineTests {
         #expect(AuditTrace(traceId: traceId, parentId: parentId) == nil)
     }
 
-    @Test("A checkpoint's line is the contract's bytes, and OpenSSL's signature of them is taken")
+    @Test("writes a checkpoint's line as the contract's bytes, and accepts OpenSSL's signature of them")
     func checkpointLine() async throws {
         let key = try required(CheckpointKey(pem: Self.publicKey))
         #expect(key.keyId.hex == "647ceea4b4f9167888a8b058761969af0fc8f71df17c1d3e91ec1506d518d09c")
@@ -140,7 +140,7 @@ struct GoldenLineTests {
         #expect(String(decoding: made.line, as: UTF8.self) == Self.checkpoint)
     }
 
-    @Test("The lines together verify against the public key")
+    @Test("verifies these lines against the public key")
     func verified() throws {
         var verifier = ChainVerifier(keys: try required(CheckpointKeys(pem: Self.publicKey)))
         let export = [Self.first, Self.second, Self.checkpoint].map { Array($0.utf8) }.export

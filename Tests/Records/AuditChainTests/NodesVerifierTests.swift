@@ -3,13 +3,13 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Several nodes' records, each verified by itself")
+@Suite("Records of several nodes, each verified by itself")
 struct NodesVerifierTests {
-    /// One export, what is believed of it, and what both verifiers say.
+    /// An export, the keys that are trusted for it, and the verdict of both verifiers.
     private struct Case {
         let name: String
         let export: [UInt8]
-        /// Keys for all nodes in PEM.
+        /// Keys for all nodes, in PEM.
         var pool: String?
         var bound: [(node: String, pem: String)] = []
         var only: String?
@@ -63,7 +63,7 @@ struct NodesVerifierTests {
         }
     }
 
-    /// Node a's record of 20, which pins node b's keys, and node b's of 40 whose second half another key seals.
+    /// Node a's record of 20, which names node b's keys, and node b's of 40, whose second half is sealed by another key.
     private struct Ground {
         let a: CheckpointSigner
         let b: CheckpointSigner
@@ -79,7 +79,7 @@ struct NodesVerifierTests {
             stranger = try CheckpointSigner()
         }
 
-        /// - Parameter pins: as records 5, 6 and so on; a checkpoint after 10 and 20.
+        /// - Parameter pins: become records 5, 6 and so on; a checkpoint follows 10 and 20.
         func recordA(_ pins: [AuditEvent], records: Int = 20) async throws -> [[UInt8]] {
             var head = ChainHead(node: nodeA)
             var lines: [[UInt8]] = []
@@ -120,7 +120,7 @@ struct NodesVerifierTests {
         "intact: node b, records 1 to 40, sealed at 2026-01-31T12:00:40.000Z, \(key)"
     }
 
-    @Test("Keys that are given, and keys that a verified record pins; the verdict says which")
+    @Test("trusts given keys and keys that a verified record names, and says which it used")
     func keys() async throws {
         let ground = try Ground()
         let b = try await ground.recordB(first: ground.b, second: ground.next)
@@ -162,7 +162,7 @@ struct NodesVerifierTests {
         ])
     }
 
-    @Test("Pins that do not hold: sealed by nobody, hidden and made again, or of a key that no pinned one vouches for")
+    @Test("rejects trusted keys that are unsealed, hidden and made again, or not vouched for by an earlier key")
     func pins() async throws {
         let ground = try Ground()
         let b = try await ground.recordB(first: ground.b, second: ground.next)
@@ -197,7 +197,7 @@ struct NodesVerifierTests {
                 export: try await ground.recordA([first]).export, bound: aKey + [("c", aKey[0].pem)],
                 expected: Self.aIntact + "\nbroken: node c: there is no line of it"),
         ])
-        // A pin that was changed is found as every other change of a line is.
+        // A changed trust record is found like any other change of a line.
         unsealed = try await ground.recordA([first])
         unsealed[4] = try unsealed[4].replacing(ground.b.publicKey.keyId.hex, with: ground.next.publicKey.keyId.hex)
         try await Self.verify([
@@ -208,7 +208,7 @@ struct NodesVerifierTests {
         ])
     }
 
-    @Test("A fault of one node's record leaves the others' verdicts as they are; a line that is nobody's ends them")
+    @Test("keeps the other nodes' verdicts after a fault in one record, and ends them at a line of no node")
     func faults() async throws {
         let ground = try Ground()
         let (a, b) = (try await ground.recordA([]), try await ground.recordB(first: ground.b, second: ground.next))
@@ -255,7 +255,7 @@ struct NodesVerifierTests {
         ])
     }
 
-    @Test("Both verifiers say the same of exports of several nodes that were changed at random")
+    @Test("gives the same verdict in both verifiers for exports of several nodes that were changed at random")
     func random() async throws {
         let ground = try Ground()
         let a = try await ground.recordA([try ground.firstSight(ground.b)])

@@ -3,7 +3,7 @@ import Crypto
 import Foundation
 import Refusals
 
-/// A key that signs checkpoints, in software.
+/// A key that signs checkpoints in software.
 struct CheckpointSigner: Sendable {
     let key: P256.Signing.PrivateKey
     let publicKey: CheckpointKey
@@ -13,7 +13,7 @@ struct CheckpointSigner: Sendable {
         publicKey = try required(CheckpointKey(point: Array(key.publicKey.x963Representation)))
     }
 
-    /// - Parameter claiming: the key that the checkpoint names, when it is not the one that signs.
+    /// - Parameter claiming: the key that the checkpoint names, if it differs from the signing key.
     func checkpoint(
         _ head: ChainHead, at time: AuditTime? = nil, claiming: CheckpointKey? = nil
     ) async throws -> SignedCheckpoint {
@@ -26,11 +26,11 @@ struct CheckpointSigner: Sendable {
     }
 }
 
-/// The lines of one node as an export has them, with a checkpoint after every so many records.
+/// The lines of one node, as an export has them, with a checkpoint after a fixed number of records.
 struct SyntheticChain: Sendable {
     static let beginning = AuditTime(stored: "2026-01-31T12:00:00.000Z")!
 
-    /// A second a record: record 3000's is 12:50:00.
+    /// The time of a record, one second apart: record 3000 has 12:50:00.
     static func time(_ sequence: Int) -> AuditTime {
         AuditTime(milliseconds: beginning.milliseconds + Int64(sequence) * 1000)
     }
@@ -50,7 +50,7 @@ struct SyntheticChain: Sendable {
         }
     }
 
-    /// Records of several kinds, one after the other.
+    /// Appends records of several kinds.
     static func record(_ sequence: Int, salt: String = "") -> AuditRecord {
         let number = "\(sequence)\(salt)"
         var record = AuditRecord(
@@ -74,19 +74,19 @@ struct SyntheticChain: Sendable {
 
 struct Missing: Error {}
 
-/// The value, or the test fails here.
+/// Returns the value, or fails the test here.
 func required<Value>(_ value: Value?) throws -> Value {
     guard let value else { throw Missing() }
     return value
 }
 
 extension [[UInt8]] {
-    /// As a file: a line feed after each line.
+    /// The lines as a file, each with a line feed.
     var export: [UInt8] { flatMap { $0 + [0x0A] } }
 }
 
 extension [UInt8] {
-    /// With the first occurrence of `text` replaced; a test that finds nothing to replace fails.
+    /// Returns the text with the first occurrence of `text` replaced; fails the test if there is none.
     func replacing(_ text: String, with other: String) throws -> [UInt8] {
         let string = String(decoding: self, as: UTF8.self)
         guard let range = string.range(of: text) else { throw Missing() }

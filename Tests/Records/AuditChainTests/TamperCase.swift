@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// One manipulated export and what both verifiers must say of it, word for word.
+/// A manipulated export, and the exact verdict that both verifiers must give.
 struct TamperCase: Sendable, CustomStringConvertible {
     let name: String
     let export: [UInt8]
@@ -13,7 +13,7 @@ struct TamperCase: Sendable, CustomStringConvertible {
 
     var description: String { name }
 
-    /// What the Swift verifier says, fed in pieces of odd sizes.
+    /// The Swift verifier's verdict, with the export fed in pieces of odd sizes.
     func swiftVerdict() throws -> ChainVerdict {
         let heads = try head.map { try required(SignedCheckpoint.list(parsing: $0)) } ?? []
         var verifier = ChainVerifier(keys: try required(CheckpointKeys(pem: keys)), heads: heads)
@@ -28,7 +28,7 @@ struct TamperCase: Sendable, CustomStringConvertible {
         return verifier.verdict()
     }
 
-    /// What `scripts/verify-audit` says of each, and its exit statuses.
+    /// The verdicts of `scripts/verify-audit` for these cases, and its exit statuses.
     static func scriptVerdicts(_ cases: [TamperCase]) async throws -> [VerifierScript.Verdict] {
         let directory = try FreshDirectory()
         var runs: [[String]] = []
@@ -43,7 +43,7 @@ struct TamperCase: Sendable, CustomStringConvertible {
         return try await VerifierScript.verdicts(runs)
     }
 
-    /// Both verifiers say what is expected, and no more; the script's exit status fits.
+    /// Requires the expected verdict of both verifiers, no more than that, and the script's matching exit status.
     static func verify(_ cases: [TamperCase], sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let script = try await scriptVerdicts(cases)
         try #require(script.count == cases.count)
@@ -58,17 +58,17 @@ struct TamperCase: Sendable, CustomStringConvertible {
     }
 }
 
-/// Chains to tamper with: 3,000 records of node a and 1,200 of node b, a checkpoint after every 500 and 400.
+/// Chains to tamper with: 3,000 records of node a and 1,200 of node b, with a checkpoint after every 500 and 400.
 ///
-/// Record n of node a stands in line n + (n - 1) / 500, its checkpoint of 500 in line 501, of 1000 in line 1002.
+/// Record n of node a is in line n + (n - 1) / 500; its checkpoint of 500 is in line 501, that of 1000 in line 1002.
 struct TamperGround: Sendable {
     let signer: CheckpointSigner
     let otherSigner: CheckpointSigner
     let a: SyntheticChain
     let b: SyntheticChain
-    /// Node b's, with checkpoints that the other signer signed.
+    /// Node b's lines, with checkpoints signed by the other signer.
     let foreign: SyntheticChain
-    /// Node a's again, made anew from record 2001 on after a roll-back, signed by the same key.
+    /// Node a's lines again, rewritten from record 2001 on after a rollback, signed by the same key.
     let regrown: SyntheticChain
 
     static let shared = Task { try await TamperGround() }
@@ -91,7 +91,7 @@ struct TamperGround: Sendable {
 
     func checkpoint(_ sequence: Int) -> [UInt8] { a.lines[checkpointIndex(sequence)] }
 
-    /// Node a's export with its lines changed.
+    /// Node a's export with changed lines.
     func tampered(
         _ name: String, _ expected: String, head: [UInt8]? = nil, keys: String? = nil,
         change: (inout [[UInt8]]) throws -> Void = { _ in }
@@ -107,7 +107,7 @@ struct TamperGround: Sendable {
         TamperCase(name: name, export: export, keys: keys ?? signer.publicKey.pem, head: head, expected: expected)
     }
 
-    /// Lines like node a's with record `sequence` changed and every hash after it made anew, the checkpoints by `sign`.
+    /// Node a's lines with record `sequence` changed and all later hashes recomputed; `sign` signs the checkpoints.
     func forged(
         from sequence: Int, sign: (ChainHead) async throws -> [UInt8]?
     ) async throws -> [[UInt8]] {

@@ -2,9 +2,9 @@ import AuditChain
 import TestSupport
 import Testing
 
-@Suite("Whole and tampered exports, verified by both verifiers with the same words")
+@Suite("Whole and tampered exports, with the same verdict from both verifiers")
 struct TamperedExportsTests {
-    @Test("What begins with a filter's line proves nothing, whatever follows it")
+    @Test("proves nothing for an export that begins with a filter's line")
     func filtered() async throws {
         let ground = try await TamperGround.shared.value
         let first = FilteredExport.firstLine(
@@ -33,7 +33,7 @@ struct TamperedExportsTests {
         ])
     }
 
-    @Test("What is whole is intact, whichever way it is cut at checkpoints")
+    @Test("accepts whole exports, however they are cut at checkpoints")
     func whole() async throws {
         let ground = try await TamperGround.shared.value
         let intact = "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z"
@@ -74,7 +74,7 @@ struct TamperedExportsTests {
         ])
     }
 
-    @Test("Another node's lines are found")
+    @Test("finds another node's lines")
     func otherNode() async throws {
         let ground = try await TamperGround.shared.value
         let intact = "intact: node a, records 1 to 3000, sealed at 2026-01-31T12:50:00.000Z"
@@ -112,7 +112,7 @@ struct TamperedExportsTests {
         ])
     }
 
-    @Test("A cut-off end is unsealed, or shows against a head that was kept")
+    @Test("reports a cut-off end as unsealed, or as missing against a stored head")
     func cut() async throws {
         let ground = try await TamperGround.shared.value
         let start = ground.checkpointIndex(1000)
@@ -169,7 +169,7 @@ struct TamperedExportsTests {
         ])
     }
 
-    @Test("Checkpoints that were changed, and heads that are nobody's, are found")
+    @Test("finds changed checkpoints, and heads of no known key")
     func checkpoints() async throws {
         let ground = try await TamperGround.shared.value
         let at = ground.checkpointIndex(1500)

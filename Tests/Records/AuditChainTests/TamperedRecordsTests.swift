@@ -2,9 +2,9 @@ import AuditChain
 import TestSupport
 import Testing
 
-@Suite("Tampered records, found by both verifiers with the same words")
+@Suite("Tampered records, with the same verdict from both verifiers")
 struct TamperedRecordsTests {
-    @Test("Changed records are found and named")
+    @Test("names changed records")
     func changed() async throws {
         let ground = try await TamperGround.shared.value
         let found =
@@ -74,7 +74,7 @@ struct TamperedRecordsTests {
         ])
     }
 
-    @Test("Removed, repeated, reordered and renumbered records are found and named")
+    @Test("names removed, repeated, reordered and renumbered records")
     func moved() async throws {
         let ground = try await TamperGround.shared.value
         let at = ground.index(1234)
@@ -148,7 +148,7 @@ struct TamperedRecordsTests {
         ])
     }
 
-    @Test("Inserted records are found, by hash, by number and by the signature that nobody can make")
+    @Test("finds inserted records by hash, by number, and by a signature that cannot be forged")
     func inserted() async throws {
         let ground = try await TamperGround.shared.value
         var head = ground.a.heads[1232]

@@ -11,7 +11,7 @@ struct VerifierScriptTests {
         try await Program.run(VerifierScript.path, arguments, input: input)
     }
 
-    @Test("It says what is intact and exits 0, from a file and from standard input")
+    @Test("reports what is intact and exits 0, from a file and from standard input")
     func intact() async throws {
         let directory = try FreshDirectory()
         let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
@@ -24,7 +24,7 @@ struct VerifierScriptTests {
         }
     }
 
-    @Test("It exits 1 for an unsealed and for a broken export")
+    @Test("exits 1 for an unsealed and for a broken export")
     func notIntact() async throws {
         let directory = try FreshDirectory()
         let key = try directory.write(GoldenLineTests.publicKey, to: "key.pem")
@@ -37,7 +37,7 @@ struct VerifierScriptTests {
     }
 
     @Test(
-        "It exits 64 and says how it is used when it is used otherwise",
+        "exits 64 and prints its usage for wrong arguments",
         arguments: [
             [], ["export"], ["export", "key", "more"], ["export", "key", "--head"], ["e", "k", "--tail", "h"],
             ["export", "--node", "all"], ["export", "key", "--node"], ["-", "a=key", "--pinned-by", "a"],
@@ -49,14 +49,14 @@ struct VerifierScriptTests {
         #expect(result.error.contains("verify-audit EXPORT PUBLIC-KEY.pem [--head CHECKPOINT-FILE]"))
     }
 
-    @Test("--help goes to standard output and exits 0")
+    @Test("prints help to standard output and exits 0")
     func help() async throws {
         let result = try await run(["--help"])
         #expect(result.status == 0)
         #expect(result.output.contains("verify-audit EXPORT PUBLIC-KEY.pem [--head CHECKPOINT-FILE]"))
     }
 
-    @Test("It exits 66 for files that are not there or hold something else")
+    @Test("exits 66 for files that do not exist or hold something else")
     func unreadable() async throws {
         let directory = try FreshDirectory()
         let export = try directory.write(export, to: "export.jsonl")
@@ -77,7 +77,7 @@ struct VerifierScriptTests {
         }
     }
 
-    @Test("It fits on a few pages and needs nothing beside Python's standard library")
+    @Test("fits on a few pages and needs only Python's standard library")
     func small() throws {
         let text = try String(contentsOfFile: VerifierScript.path, encoding: .utf8)
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
@@ -88,17 +88,17 @@ struct VerifierScriptTests {
     }
 }
 
-/// `scripts/verify-audit`, the verifier that shares nothing with this package.
+/// `scripts/verify-audit`, the verifier that shares no code with this package.
 enum VerifierScript {
     static let path = ProjectFiles.path("scripts/verify-audit")
 
-    /// What one run said and how it ended.
+    /// The output and exit status of one run.
     struct Verdict: Decodable, Equatable {
         let status: Int
         let output: String
     }
 
-    /// Runs it for many arguments in one Python process, in order: only starting Python is saved.
+    /// Runs the script for many arguments in one Python process, in order. This saves Python's start only.
     static func verdicts(_ runs: [[String]]) async throws -> [Verdict] {
         let driver = """
             import contextlib, importlib.machinery, importlib.util, io, json, sys

@@ -8,13 +8,13 @@ import Testing
 
 @testable import AuditReport
 
-@Suite("What a report counts")
+@Suite("The counts of a report")
 struct CountingTests {
     private static func pair(_ key: AuditDigest? = RecordBook.key, _ caller: String? = "checkout") -> KeyUseTally.Pair {
         KeyUseTally.Pair(key: key, caller: caller)
     }
 
-    @Test("A record is in the period from its beginning up to and without its end")
+    @Test("includes a record from the period's beginning up to, but not at, its end")
     func period() throws {
         var book = RecordBook()
         for hours in [23.9999, 24, 47.9999, 48] {
@@ -24,7 +24,7 @@ struct CountingTests {
         #expect(uses[Self.pair()]?.released.beginning.map(\.sequence) == [2, 3])
     }
 
-    @Test("Released, repeated, refused and signed are told apart, by key and caller, and name their records")
+    @Test("counts releases, repeats, refusals and signatures by key and caller, with their records")
     func outcomes() throws {
         var book = RecordBook()
         let decrypt = AuditEvent.decrypt(reference: nil)
@@ -54,10 +54,10 @@ struct CountingTests {
         #expect(builder.events[.init(event: "decrypt", outcome: "ok")]?.count == 2)
     }
 
-    @Test("What a key opened after its deactivation is counted on every node, in whatever order an export has them")
+    @Test("counts what a key opened after its deactivation on every node, in any order of nodes")
     func late() throws {
         var book = RecordBook()
-        // In the export before the node on which the key is deactivated.
+        // In the export, this node precedes the one on which the key is deactivated.
         for hours in [5.0, 10, 15] {
             try book.add(.decrypt(reference: nil), on: "node-a", at: hours, by: "checkout", key: RecordBook.key)
         }
@@ -74,7 +74,7 @@ struct CountingTests {
         .keyStates(try #require(KeyStatesPart.parts(of: states.map { ($0.key, $0.value) }).first))
     }
 
-    /// What counts without this program counts the same.
+    /// Requires the same counts from the script that counts without this program.
     private func expectRecounted(_ book: RecordBook) async throws {
         let script = ProjectFiles.path("scripts/recount-report")
         let directory = try FreshDirectory()
@@ -84,7 +84,7 @@ struct CountingTests {
         #expect(counted.status == 0 && counted.output.hasSuffix(" totals are those of the export\n"), "\(counted)")
     }
 
-    @Test("Where a key's deactivation is archived, what it opened after the archive is late")
+    @Test("counts as late what a key opened after the archive that contains its deactivation")
     func archivedDeactivation() async throws {
         var book = RecordBook()
         let decrypt = AuditEvent.decrypt(reference: nil)
@@ -96,7 +96,7 @@ struct CountingTests {
         for hours in [10.0, 12] { try book.add(decrypt, at: hours, by: "checkout", key: RecordBook.key) }
         let stated = try book.add(Self.states([RecordBook.key: .deactivated]), at: 14)
         try book.add(Self.states([RecordBook.key: .deactivated]), at: 15)
-        // With all records it is the change that counts.
+        // With all records, the change itself counts.
         let whole = try book.counted()
         #expect(whole.keys[RecordBook.key]?.superseded?.time == RecordBook.time(2))
         #expect(whole.uses.uses[Self.pair()]?.afterSuperseded.count == 4)
@@ -105,14 +105,14 @@ struct CountingTests {
         let key = try #require(builder.keys[RecordBook.key])
         #expect(key.state == "deactivated" && key.arrival == nil && key.activation == nil)
         #expect(key.superseded?.place.sequence == stated)
-        // Node 1 begins at 10: the change is from before that.
+        // Node 1 begins at 10, so the change is earlier.
         #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(10))
         let use = try #require(builder.uses.uses[Self.pair()])
         #expect(use.afterSuperseded.beginning.map(\.text) == ["node-0 2", "node-1 4"])
         try await expectRecounted(book)
     }
 
-    @Test("Where a node of the ledger is not in the export, a stated deactivation counts from its statement on")
+    @Test("counts a stated deactivation from its statement on where a node is missing from the export")
     func deactivatedElsewhere() async throws {
         var book = RecordBook()
         try book.add(.start(version: AuditText("1.0.0")), at: 0)
@@ -129,13 +129,13 @@ struct CountingTests {
         #expect(builder.lateAfter(RecordBook.key) == RecordBook.time(14))
         #expect(builder.uses.uses[Self.pair()]?.afterSuperseded.beginning.map(\.sequence) == [4])
         try await expectRecounted(book)
-        // With that node's part, however short, what is missing was before node 1's first line.
+        // With any part of that node, what is missing precedes node 1's first line.
         try book.add(.start(version: AuditText("1.0.0")), on: "node-2", at: 1)
         #expect(try book.counted().lateAfter(RecordBook.key) == RecordBook.time(10))
         try await expectRecounted(book)
     }
 
-    @Test("However often a state is stated, no step of a key's life is left out for it")
+    @Test("omits no step of a key's life, however often a state is stated")
     func manyStatements() async throws {
         var book = RecordBook()
         try book.add(.start(version: AuditText("1.0.0")), at: 0)
@@ -156,7 +156,7 @@ struct CountingTests {
         try await expectRecounted(book)
     }
 
-    @Test("However many steps a key has, no change of its state is left out; signing requests are counted")
+    @Test("omits no change of a key's state, however many steps it has, and counts signing requests")
     func manySteps() throws {
         var book = RecordBook()
         try book.add(.keyGenerate, at: 0, by: "staff", key: RecordBook.key)
@@ -179,7 +179,7 @@ struct CountingTests {
         #expect(page.html.contains("51 more signing requests and certificates are in the export."))
     }
 
-    @Test("What people did is counted beyond the acts that are kept, and the page says how many are not")
+    @Test("counts people's acts beyond those that are listed, and says how many are omitted")
     func manyActs() throws {
         var acts = AdministrativeActs()
         var book = RecordBook()
@@ -191,7 +191,7 @@ struct CountingTests {
         #expect(acts.people["mallory"]?.alone.count == 20_003)
     }
 
-    @Test("Behind an archive a key has the state that is stated of it, until its next step")
+    @Test("takes a key's stated state after an archive until its next step")
     func statedStates() async throws {
         let keys = ["prepared", "certified", "serving", "suspended", "gone"].map { AuditDigest.of(Array($0.utf8)) }
         var book = RecordBook()
@@ -216,7 +216,7 @@ struct CountingTests {
         try await expectRecounted(book)
     }
 
-    @Test("A refused change of state supersedes nothing")
+    @Test("ignores a refused change of state")
     func refusedChange() throws {
         var book = RecordBook()
         try book.add(
@@ -228,7 +228,7 @@ struct CountingTests {
         #expect(builder.keys[RecordBook.key] == nil)
     }
 
-    @Test("A key's life is in the order of time, whatever the order of nodes, and begins before the period")
+    @Test("orders a key's life by time, whatever the order of nodes, and begins before the period")
     func life() throws {
         var book = RecordBook()
         let approval = try #require(ApprovalIdentifier(hex: "00112233"))
@@ -249,7 +249,7 @@ struct CountingTests {
         #expect(key.state == "compromised" && key.superseded == nil && key.merchant == "merchant.com.example")
     }
 
-    @Test("Floods of refusals are added up from their own counts")
+    @Test("adds up floods of refusals from their own counts")
     func floods() throws {
         var book = RecordBook()
         for (hours, counts) in [(1.0, [RefusalCode.forbidden: 40, .requestTooLarge: 2]), (2, [.forbidden: 3])] {
@@ -260,7 +260,7 @@ struct CountingTests {
         #expect(uses.floods == ["forbidden": 43, "request_too_large": 2])
     }
 
-    @Test("Requests for a second person are counted by what became of them")
+    @Test("counts requests for a second person by their outcome")
     func approvals() throws {
         var book = RecordBook()
         for (index, decision) in [ApprovalDecision.approve, .reject, .withdraw, .expire, nil].enumerated() {
@@ -271,11 +271,11 @@ struct CountingTests {
                         approval: identifier, operation: .keyDestroy, parameters: .zero, reason: nil,
                         expires: RecordBook.time(100))), at: Double(index * 10), by: "alice", key: RecordBook.key)
             guard let decision else { continue }
-            // One that was refused changes nothing.
+            // A refused decision changes nothing.
             try book.add(
                 .approvalDecision(approval: identifier, decision: .approve, reason: nil), .refused(.approvalInvalid),
                 at: Double(index * 10 + 1), by: "alice", key: RecordBook.key)
-            // What lapses the daemon records itself, with the code of an approval that came too late.
+            // The daemon itself records expired requests, with the code of an approval that came too late.
             let isLapse = decision == .expire
             try book.add(
                 .approvalDecision(approval: identifier, decision: decision, reason: nil),
@@ -295,7 +295,7 @@ struct CountingTests {
     }
 
     @Test(
-        "A start without a stop before it is a process that was killed, and a time that goes back is a step of the clock"
+        "takes a start without a stop for a killed process, and a time that goes back for a step of the clock"
     )
     func hosts() throws {
         var book = RecordBook()
@@ -316,7 +316,7 @@ struct CountingTests {
         #expect(nodes[two]?.startsWithoutStop.isEmpty == true)
     }
 
-    @Test("An hour far beyond a caller's habit is shown, and not the first of a new caller")
+    @Test("shows an hour far beyond a caller's habit, and not the first hour of a new caller")
     func busyHour() throws {
         var book = RecordBook()
         for day in 0..<40 {
@@ -335,14 +335,14 @@ struct CountingTests {
             try book.add(.decrypt(reference: nil), at: 41 * 24, by: "batch", key: RecordBook.other)
         }
         let found = CallerAnomaly.busyHours(try book.counted(to: 24 * 90).uses)
-        // Thirty are three times ten, and no more; and four weeks later nothing is left to compare with.
+        // Thirty is three times ten and not more; four weeks later there is nothing left to compare with.
         #expect(
             found == [
                 CallerAnomaly.BusyHour(caller: "checkout", hour: RecordBook.time(41 * 24), uses: 31, most: 10)
             ])
     }
 
-    @Test("Uses at a time of the day that a caller never uses are shown, however few they are beside its nights")
+    @Test("shows uses at a time of day that a caller never uses, even if they are few")
     func strangeHour() throws {
         var book = RecordBook()
         for day in 0..<60 {
@@ -355,7 +355,7 @@ struct CountingTests {
             }
         }
         let uses = try book.counted(to: 24 * 90).uses
-        // On day 20 there were no four weeks yet to compare with. On day 40 that day is known; 45 and 46 follow it.
+        // On day 20 there were no four weeks to compare with. On day 40 that day is known; 45 and 46 follow it.
         #expect(CallerAnomaly.unusualHours(uses).isEmpty)
         #expect(CallerAnomaly.busyHours(uses).isEmpty)
         var later = book
@@ -368,7 +368,7 @@ struct CountingTests {
             ])
     }
 
-    @Test("A caller's first use of a key is shown once it has used others for four weeks")
+    @Test("shows a caller's first use of a key once it has used others for four weeks")
     func newKey() throws {
         var book = RecordBook()
         try book.add(.decrypt(reference: nil), at: 0, by: "checkout", key: RecordBook.key)
@@ -378,7 +378,7 @@ struct CountingTests {
         #expect(found == [.init(caller: "checkout", key: RecordBook.other, first: RecordBook.time(28 * 24))])
     }
 
-    /// A period from 2026-01-01, and its chart.
+    /// The chart of a period that begins on 2026-01-01.
     struct Steps: Sendable {
         let days: Int
         let count: Int
@@ -387,7 +387,7 @@ struct CountingTests {
     }
 
     @Test(
-        "Charts have at most 62 steps, of days, Monday's weeks, months or years",
+        "draws charts of at most 62 steps, in days, Monday weeks, months or years",
         arguments: [
             Steps(days: 31, count: 31, first: "2026-01-01", last: "2026-01-31"),
             Steps(days: 62, count: 62, first: "2026-01-01", last: "2026-03-03"),
@@ -402,7 +402,7 @@ struct CountingTests {
         #expect(steps.first?.text == expected.first && steps.last?.text == expected.last)
     }
 
-    @Test("The JSON has every total")
+    @Test("contains every total in the JSON")
     func totals() throws {
         var book = RecordBook()
         try book.add(.start(version: AuditText("1.0.0")), at: 0)
@@ -426,7 +426,7 @@ struct CountingTests {
                 """)
     }
 
-    @Test("The event is read off a line as the whole line has it")
+    @Test("reads the same event from a line's beginning as from the whole line")
     func event() throws {
         var book = RecordBook()
         try book.add(.verify, on: String(repeating: "n", count: 64), at: 1, by: #"","event":"decrypt""#)

@@ -5,15 +5,15 @@ import Testing
 
 @testable import AuditReport
 
-/// What the page says of the attributes that were read from the tokens, beside what the record says of the keys.
+/// The page's table of the attributes that were read from the HSM tokens, compared with the record.
 @Suite("The report's table of attributes")
 struct KeyAttributesTableTests {
-    /// As a token describes a P-256 key that it made.
+    /// A P-256 key that an HSM token made, as the HSM token describes it.
     private static let made = KeyAttributes.Values(
         sensitive: true, extractable: false, alwaysSensitive: true, neverExtractable: true, local: true, private: true,
         modifiable: true, uses: ["derive"], strength: "P-256")
 
-    /// As a token describes one that came from a file.
+    /// A key that came from a file, as the HSM token describes it.
     private static var imported: KeyAttributes.Values {
         var values = made
         (values.local, values.alwaysSensitive, values.neverExtractable) = (false, false, false)
@@ -32,7 +32,7 @@ struct KeyAttributesTableTests {
         return KeyAttributesTable.warnings(attributes, key([attributes]), arrival: arrival)
     }
 
-    @Test("A key that is as the record says has no warning, made there or come from a file")
+    @Test("shows no warning for a key that agrees with the record, made in the HSM token or imported")
     func asRecorded() {
         #expect(Self.warnings(Self.made, arrival: .generated).isEmpty)
         #expect(Self.warnings(Self.imported, arrival: .imported).isEmpty)
@@ -40,19 +40,19 @@ struct KeyAttributesTableTests {
         #expect(Self.warnings(Self.imported, arrival: nil).isEmpty)
     }
 
-    @Test("A key that the record says was made in a token, and the token says was not, is three warnings")
+    @Test("shows three warnings for a key that was made in the HSM token by the record and not by the HSM token")
     func replaced() {
         let warnings = Self.warnings(Self.imported, arrival: .generated)
         #expect(warnings.count == 3 && warnings.allSatisfy { $0.hasPrefix("Made in a token by the record") })
     }
 
-    @Test("A key that came from a file by the record, and that the token says it made, is a warning")
+    @Test("shows a warning for a key that was imported by the record and made in the HSM token by the HSM token")
     func madeAfterAll() {
         let warnings = Self.warnings(Self.made, arrival: .imported)
         #expect(warnings.count == 1 && warnings[0].hasPrefix("Came from a file by the record"))
     }
 
-    @Test("Another strength than the ledger's is a warning, and so is each shortcoming")
+    @Test("shows a warning for a strength other than the ledger's, and for each shortcoming")
     func strength() {
         var values = Self.made
         values.strength = "RSA-1024"
@@ -63,7 +63,7 @@ struct KeyAttributesTableTests {
             ])
     }
 
-    @Test("A key that the token does not show any more is one warning, and a token that is away is none")
+    @Test("shows one warning for a key that the HSM token no longer shows, and none for an absent HSM token")
     func absent() {
         let gone = KeyAttributes.Values(shortcomings: ["The token shows no private key with this CKA_ID now."])
         #expect(Self.warnings(gone, arrival: .generated) == gone.shortcomings)
@@ -92,7 +92,7 @@ struct KeyAttributesTableTests {
                 askedAt: RecordBook.time(2), status: status, keys: keys, attributeFaults: faults))
     }
 
-    @Test("The page shows each key and token, the warning, and why a key was not read; names are never markup")
+    @Test("shows each key and HSM token, the warning, and why a key was not read, and escapes names")
     func shown() throws {
         var values = Self.made
         values.extractable = true
@@ -109,7 +109,7 @@ struct KeyAttributesTableTests {
         #expect(page.contains("<td>P-256</td><td>yes</td><td>no</td><td>yes</td><td>yes</td><td>yes</td>"))
         #expect(page.contains("<td>away</td>") && page.contains("It is not open."))
         #expect(!page.contains(Self.hostile))
-        // The one with the warning stands first, and then what was not answered.
+        // The key with the warning comes first, then the one that was not answered.
         let second = try #require(page.range(of: "<span class=\"t\">second</span>"))
         let primary = try #require(page.range(of: "<span class=\"t\">primary</span>"))
         let third = try #require(page.range(of: "<span class=\"t\">third</span>"))
@@ -120,7 +120,7 @@ struct KeyAttributesTableTests {
         #expect(unread.contains("hsm_unavailable: &lt;img src=x&gt;"))
     }
 
-    @Test("A page without a warning has no warning, and the tokens' versions stand in the system's part")
+    @Test("shows no warning without cause, and lists the HSM tokens' versions with the system's")
     func quiet() throws {
         let page = try Self.page([Self.key([KeyAttributes(token: "primary", Self.made)])])
         #expect(!page.contains("are not as they have to be"))

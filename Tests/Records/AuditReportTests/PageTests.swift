@@ -10,7 +10,7 @@ import Testing
 struct PageTests {
     private static let hostile = #"</script><img src=x onerror="alert(1)">'&"#
 
-    /// Whatever names and reasons hold, they are text.
+    /// Names and reasons with markup, which must remain text.
     private static func book() throws -> RecordBook {
         var book = RecordBook()
         try book.add(.start(version: AuditText(hostile)), at: 0)
@@ -26,7 +26,7 @@ struct PageTests {
         return book
     }
 
-    @Test("Names and reasons from records are never markup, and the JSON never ends its element")
+    @Test("escapes names and reasons from records, and never ends the JSON element early")
     func escaped() throws {
         let page = try Self.book().page()
         #expect(!page.contains("<img") && page.contains("&lt;img"))
@@ -34,7 +34,7 @@ struct PageTests {
         #expect(page.contains(#"\u003c/script>"#))
     }
 
-    @Test("The page is complete in itself: no script runs, and nothing is fetched")
+    @Test("is complete in itself: runs no script and fetches nothing")
     func selfContained() throws {
         let page = try Self.book().page()
         #expect(page.contains("default-src 'none'; style-src 'unsafe-inline'"))
@@ -47,7 +47,7 @@ struct PageTests {
         #expect(page.contains(#"<script type="application/json" id="totals">"#))
     }
 
-    @Test("Every figure leads to its records, and every record that is named is there")
+    @Test("links every figure to its records, and contains every record that is named")
     func figures() throws {
         let page = try Self.book().page()
         let linked = page.matches(of: /href="#f([0-9]+)">([0-9,]+)</)
@@ -59,7 +59,7 @@ struct PageTests {
         #expect(page.contains("node-1: 10 from 3 to 12; first: node-1 3, node-1 4"))
     }
 
-    @Test("The totals can be read back from the page")
+    @Test("gives the totals back when they are read from the page")
     func totals() throws {
         let page = try Self.book().page()
         let start = try #require(page.range(of: #"id="totals">"#)).upperBound
@@ -69,7 +69,7 @@ struct PageTests {
         #expect(totals?["uses"]?.arrayValue?.first?.objectValue?["released"]?.numberValue?.int == 10)
     }
 
-    @Test("A record that is not proved is said to be so first, and the page never says that anything complies")
+    @Test("says first that a record is not proved, and never claims compliance")
     func notProved() throws {
         let page = try Self.book().page()
         let verdict = try #require(page.range(of: "Not proved."))
@@ -77,7 +77,7 @@ struct PageTests {
         #expect(!page.lowercased().contains("complian") && !page.contains("Intact."))
     }
 
-    @Test("What happened to the record is told with who did it, and with whose approval")
+    @Test("shows what happened to the record, by which person and with which approval")
     func whoAccepted() throws {
         var book = RecordBook()
         let approval = try #require(ApprovalIdentifier(hex: "01020304"))
@@ -99,7 +99,7 @@ struct PageTests {
         #expect(page.contains("\(to.hex.prefix(12))…, in the place of \(from.hex.prefix(12))…"))
     }
 
-    @Test("Refusals by reason name the callers, those with the most first")
+    @Test("lists callers under refusals by reason, those with the most first")
     func refusals() throws {
         var book = RecordBook()
         for (caller, count) in [("app", 2), ("web", 3), ("batch", 2)] {
@@ -111,12 +111,12 @@ struct PageTests {
         #expect(try book.page().contains("web 3, app 2, batch 2"))
     }
 
-    @Test("Characters that show a name as another one are taken away")
+    @Test("removes characters that disguise one name as another")
     func directions() {
         #expect(PageWriter.escaped("a\u{202E}b\u{200B}c\u{0007}") == "a\u{FFFD}b\u{FFFD}c\u{FFFD}")
     }
 
-    @Test("Access rules are read from the recorded values, lists that go on included")
+    @Test("reads access rules from recorded values, continued lists included")
     func accessRules() {
         let access = AccessRules([
             "approvals.people": "2", "access.2.group": "staff", "access.2.gid": "50", "access.2.roles": "admin, audit",
@@ -138,7 +138,7 @@ struct PageTests {
         #expect(access.rules[0].alone(people: 2) == "open payment tokens of these merchants")
     }
 
-    @Test("A key that another ledger has too is named; without another's list the page says that nothing was compared")
+    @Test("names a key that another ledger has too, and says so if no other list was compared")
     func otherLedgers() throws {
         var book = RecordBook()
         try book.add(.keyGenerate, at: 1, by: "alice", key: RecordBook.key)

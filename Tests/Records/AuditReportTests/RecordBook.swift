@@ -5,7 +5,7 @@ import Testing
 
 @testable import AuditReport
 
-/// Records of several nodes as an export has them: each node's chain, one after the other.
+/// Records of several nodes in an export's order: one node's chain after the other.
 struct RecordBook {
     private var heads: [AuditNode: ChainHead] = [:]
     private var lines: [AuditNode: [[UInt8]]] = [:]
@@ -44,7 +44,7 @@ struct RecordBook {
         return line.sequence
     }
 
-    /// A node's first records are archived.
+    /// Archives a node's first records.
     mutating func archive(_ count: Int, on node: String = "node-1") throws {
         lines[try #require(AuditNode(node))]?.removeFirst(count)
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import AuditReport
 
-@Suite("What a token says of its keys' uses")
+@Suite("An HSM token's log of key uses")
 struct TokenUseLogTests {
     private static let header =
         #"{"format":"paytokend-token-uses","version":1,"kind":"log","since":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}"#
@@ -22,7 +22,7 @@ struct TokenUseLogTests {
         return log
     }
 
-    @Test("A log is counted by key and day, and a counter by key")
+    @Test("counts a log by key and day, and a counter by key")
     func counted() throws {
         let other = AuditDigest.of("another".utf8)
         let log = try Self.read([
@@ -39,7 +39,7 @@ struct TokenUseLogTests {
         #expect(counter.uses == [Self.key: 4096])
     }
 
-    @Test("What is cut off, changed or of another format is refused, with its line")
+    @Test("refuses a cut, changed or unknown log, and names its line")
     func refused() {
         let cases: [([String], TokenUseLogError)] = [
             ([""], .notJSON(line: 1)), (["{}"], .format),
@@ -75,7 +75,7 @@ struct TokenUseLogTests {
         }
     }
 
-    @Test("Two logs of the same uses are told from logs of different nodes, tokens or times")
+    @Test("tells two logs of the same uses from logs of different nodes, HSM tokens or times")
     func overlapping() throws {
         func log(_ members: String, _ since: String = "2026-01-01") throws -> TokenUseLog {
             try TokenUseLog(
@@ -91,7 +91,7 @@ struct TokenUseLogTests {
     }
 }
 
-@Suite("A token's count beside the record")
+@Suite("An HSM token's count compared with the record")
 struct ReconciliationTests {
     private static let key = AuditDigest.of("a key".utf8)
     private static let time = AuditTime(rfc3339: "2026-01-10T12:00:00Z")!
@@ -105,7 +105,7 @@ struct ReconciliationTests {
         return log
     }
 
-    /// What the builder counts of these records of node `a`.
+    /// The builder's counts of these records of node `a`.
     private static func reconciled(_ records: [AuditRecord], _ log: TokenUseLog) throws -> Reconciliation {
         let period = try #require(ReportPeriod(since: .earliest, until: .latest))
         var builder = ReportBuilder(period: period, tokenUses: [log])
@@ -125,7 +125,7 @@ struct ReconciliationTests {
 
     private static let decrypt = AuditEvent.decrypt(reference: nil)
 
-    /// Each event and outcome with how often it uses the key at least and at most.
+    /// Each event and outcome, with the least and the most uses of the key that it stands for.
     private static let cases: [(AuditRecord, Int, Int)] = [
         (record(decrypt, .ok, token: "primary"), 1, 1), (record(decrypt, .repeated, token: "primary"), 1, 1),
         (record(decrypt, .refused(.amountMismatch), token: "primary"), 1, 1),
@@ -145,14 +145,14 @@ struct ReconciliationTests {
         (record(.verify), 0, 0), (record(.keyStateChange(KeyStateChange(from: nil, to: .active))), 0, 0),
     ]
 
-    @Test("A record is a use of its key for certain, perhaps, or not", arguments: cases.indices)
+    @Test("counts a record as a certain, possible or absent use of its key", arguments: cases.indices)
     func bounds(index: Int) throws {
         let (record, least, most) = Self.cases[index]
         let found = try Self.reconciled([record], Self.log(uses: 0)).recorded[0][Self.key] ?? .init()
         #expect((found.least, found.most) == (least, most))
     }
 
-    @Test("What is beyond the most is in no record, and what is below the least was not counted")
+    @Test("takes uses beyond the most as unrecorded, and uses below the least as uncounted")
     func differences() throws {
         let records = [
             Self.record(Self.decrypt, .ok, token: "primary"), Self.record(Self.decrypt, .ok, token: "primary"),
@@ -165,7 +165,7 @@ struct ReconciliationTests {
         }
     }
 
-    @Test("an import into several tokens is a use in each of them and in no other")
+    @Test("counts an import into several HSM tokens as a use in each of them and in no other")
     func severalTokens() throws {
         let record = Self.record(.keyImport(certificate: nil, approval: nil), token: "primary,backup")
         for (token, most) in [("primary", 2), ("backup", 2), ("primary,backup", 0), ("back", 0), ("third", 0)] {
@@ -175,7 +175,7 @@ struct ReconciliationTests {
         }
     }
 
-    @Test("Records of other nodes, tokens and times are somebody else's")
+    @Test("ignores records of other nodes, HSM tokens and times")
     func coverage() throws {
         let use = Self.record(Self.decrypt, .ok, token: "primary")
         func least(_ record: AuditRecord, _ members: String) throws -> Int {
