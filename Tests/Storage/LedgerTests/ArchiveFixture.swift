@@ -9,10 +9,10 @@ struct ArchiveFixture: Sendable {
     let fixture: LedgerFixture
     let signer = CheckpointSigner()
 
-    /// Old enough for a server that keeps thirteen months, whatever the day.
+    /// Older than the thirteen months that a server keeps, on any day.
     static let old = Date(timeIntervalSinceNow: -730 * 86_400)
 
-    /// Thirty records with checkpoints of 10, 20 and 30.
+    /// Thirty records with checkpoints at 10, 20 and 30.
     init(engine: StorageEngine = .current) async throws {
         fixture = try await LedgerFixture(engine: engine)
         let identifier = [UInt8](repeating: 5, count: 16)
@@ -27,7 +27,7 @@ struct ArchiveFixture: Sendable {
 
     var ledger: any TestedLedger { fixture.ledger }
 
-    /// The archive that a part would make, and its file's content.
+    /// The archive of a part, and its file's content.
     func archive(_ sequences: ClosedRange<Int>) async throws -> (archive: RecordArchive, file: [UInt8]) {
         var file: [UInt8] = []
         for try await page in ledger.export(from: sequences.lowerBound, through: sequences.upperBound) {
@@ -48,7 +48,7 @@ struct ArchiveFixture: Sendable {
         try await ledger.apply(change)
     }
 
-    /// Archives a part and seals that.
+    /// Archives a part and seals its record.
     ///
     /// - Returns: the file's content.
     @discardableResult
@@ -59,9 +59,9 @@ struct ArchiveFixture: Sendable {
         return file
     }
 
-    /// Removes what is archived.
+    /// Removes the archived records.
     ///
-    /// - Returns: how many records each step has removed.
+    /// - Returns: the number of records that each step removed.
     @discardableResult
     func remove(limit: Int = 500) async throws -> [Int] {
         var counts: [Int] = []
@@ -69,7 +69,7 @@ struct ArchiveFixture: Sendable {
         return counts
     }
 
-    /// Which lines an export of all has: `c10` is the checkpoint of record 10.
+    /// The lines of a full export in short: `c10` is the checkpoint of record 10.
     func shape(from first: Int = 1) async throws -> [String] {
         var shape: [String] = []
         for try await page in ledger.export(from: first, pageSize: 7) {

@@ -11,9 +11,9 @@ import TestSupport
 
 @testable import Ledger
 
-/// A ledger of a test's own, with one active key, in the engine of the test.
+/// A ledger of a test's own with one active key, in the test's engine.
 final class LedgerFixture: Sendable {
-    /// Where it is kept.
+    /// The place of the ledger.
     enum Store: Sendable {
         case sqlite(SQLiteLedger.Settings)
         case postgresql(LedgerDatabase, PostgreSQLLedger.Settings)
@@ -24,14 +24,14 @@ final class LedgerFixture: Sendable {
     let ledger: any TestedLedger
     let key: PublicKeyHash
     let events = LedgerEvents()
-    /// Between PostgreSQL and a ledger whose acknowledgements get lost.
+    /// A proxy to PostgreSQL, for a ledger whose acknowledgements are lost.
     private let proxy: PostgreSQLProxy?
     private let commits = CommitFaults()
 
     static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
     /// - Parameters:
-    ///   - isFaulty: whether ``breakCommits()`` and ``loseAcknowledgement()`` are to be called.
+    ///   - isFaulty: true if ``breakCommits()`` and ``loseAcknowledgement()`` are to be called.
     ///   - path: SQLite's file; nil for one in a fresh directory.
     init(
         repeatFor: Duration = .seconds(3600), busyTimeout: Duration = .milliseconds(200), isFaulty: Bool = false,
@@ -65,7 +65,7 @@ final class LedgerFixture: Sendable {
         try await ledger.store(Self.record(key))
     }
 
-    /// The same ledger as a later process finds it.
+    /// The same ledger, opened as by a later process.
     func reopened() async throws -> any TestedLedger { try await Self.open(store) }
 
     private static func open(
@@ -77,7 +77,7 @@ final class LedgerFixture: Sendable {
         }
     }
 
-    /// No commit takes place until ``repairCommits()``.
+    /// Makes every commit fail until ``repairCommits()``.
     func breakCommits() async throws {
         guard case .postgresql(let database, _) = store else {
             commits.isBroken = true
@@ -99,12 +99,12 @@ final class LedgerFixture: Sendable {
         try await database.sql("DROP TRIGGER break_commit ON node; DROP FUNCTION break_commit()")
     }
 
-    /// The next commit takes place, and its acknowledgement gets lost.
+    /// Lets the next commit take place and loses its acknowledgement.
     func loseAcknowledgement() {
         if let proxy { proxy.fault = .loseAcknowledgement(then: .none) } else { commits.loseNext() }
     }
 
-    /// The number of acknowledgements that got lost.
+    /// The number of lost acknowledgements.
     var lostAcknowledgements: Int { proxy?.cuts ?? commits.lost }
 
     /// For tests of SQLite alone.
@@ -151,7 +151,7 @@ final class LedgerFixture: Sendable {
     struct Broken: Error {}
 }
 
-/// What the writer told.
+/// The writer's reports.
 final class LedgerEvents: Sendable {
     private let events = Mutex<[LedgerEvent]>([])
 
@@ -159,14 +159,14 @@ final class LedgerEvents: Sendable {
 
     var all: [LedgerEvent] { events.withLock { $0 } }
 
-    /// How many writes each acknowledged commit had, the oldest first.
+    /// The number of writes of each acknowledged commit, the oldest first.
     var committed: [Int] {
         events.withLock { events in
             events.compactMap { event in if case .committed(let writes, _) = event { writes } else { nil } }
         }
     }
 
-    /// How far the record reaches, as the writer has told.
+    /// The end of the record, as the writer has reported it.
     var recorded: Int {
         events.withLock { events in
             events.reduce(0) { end, event in if case .recorded(let sequence) = event { sequence } else { end } }
@@ -181,13 +181,13 @@ final class LedgerEvents: Sendable {
 }
 
 extension Ledger {
-    /// Without a record.
+    /// Writes without a record.
     func release(_ release: Release) async throws(LedgerFailure) -> ReleaseVerdict {
         try await self.release(release, recording: nil).verdict
     }
 
     /// Adds a key, or changes a known one's state.
-    /// - Returns: the audit record's sequence, where one is asked for.
+    /// - Returns: the audit record's sequence, where a record is requested.
     @discardableResult
     func store(_ keyRecord: KeyRecord, recording auditRecord: AuditRecord? = nil) async throws(LedgerFailure) -> Int? {
         let records = auditRecord.map { [$0] } ?? []
@@ -195,12 +195,12 @@ extension Ledger {
     }
 }
 
-/// Keeps the writer busy, so that what is asked meanwhile comes into one batch.
+/// Keeps the writer busy, so that calls made meanwhile share a batch.
 final class WriterPause: Sendable {
     private let ledger: any TestedLedger
     private let release = DispatchSemaphore(value: 0)
 
-    /// Returns when the writer has ended what it did and stands still.
+    /// Returns when the writer has finished its work and waits.
     init(_ ledger: any TestedLedger) async {
         self.ledger = ledger
         let release = release
@@ -212,7 +212,7 @@ final class WriterPause: Sendable {
         }
     }
 
-    /// Waits until so many writes wait.
+    /// Waits until so many writes are queued.
     func wait(for writes: Int) async throws {
         try await TestSupport.wait(for: "\(writes) waiting writes") { self.ledger.waitingWrites >= writes }
     }
@@ -221,7 +221,7 @@ final class WriterPause: Sendable {
 }
 
 extension LedgerFixture {
-    /// Runs all at once, as one batch; their answers in the order of the operations.
+    /// Runs all operations as one batch, and returns their answers in the same order.
     func inOneBatch<Answer: Sendable>(
         _ operations: [@Sendable (any TestedLedger) async throws -> Answer]
     ) async throws -> [Result<Answer, any Error>] {
@@ -236,7 +236,7 @@ extension LedgerFixture {
                         return (position, .failure(error))
                     }
                 }
-                // So that they enter in this order.
+                // One after the other, so that they enter in this order.
                 try await pause.wait(for: position + 1)
             }
             pause.end()
@@ -246,7 +246,7 @@ extension LedgerFixture {
         }
     }
 
-    /// The record of a release as the daemon would make it.
+    /// The record of a release, as the daemon makes it.
     static func record(of release: Release, at time: AuditTime = AuditTime(noon)) -> AuditRecord {
         AuditRecord(
             time: time, event: .decrypt(reference: release.referenceDigest.flatMap { AuditDigest(bytes: $0) }),
@@ -256,7 +256,7 @@ extension LedgerFixture {
             hsmToken: AuditText("primary"))
     }
 
-    /// An operation that releases and records it.
+    /// An operation that releases and records the release.
     func releasing(
         _ number: Int, caller: String = "checkout", reference: UInt8? = 7
     ) throws -> @Sendable (any TestedLedger) async throws -> RecordedVerdict {
@@ -266,13 +266,13 @@ extension LedgerFixture {
 }
 
 extension SQLiteConnections {
-    /// On the writing connection, outside the commit queue.
+    /// Runs on the writing connection, outside the commit queue.
     func write<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try await writer.writeWithoutTransaction(body)
     }
 }
 
-/// The fate of the commits of a ledger in SQLite.
+/// The outcome of the commits of a ledger in SQLite.
 private final class CommitFaults: Sendable {
     private struct Broken: Error {}
 

@@ -4,10 +4,10 @@ import TestSupport
 
 @testable import Ledger
 
-// What the tests of the protocol's promises need done behind the protocol: by an earlier version, or by another program. Each
+// Changes that the tests of the protocol need without the protocol, as by an earlier version or another program. Each
 // engine has its own way.
 extension LedgerFixture {
-    /// As a former program left it: claims pruned by a clock that was a year ahead.
+    /// Prunes claims by a clock a year ahead, as a former program did.
     func setForgottenBefore(_ time: Date) async throws {
         let value = String(Int64(time.timeIntervalSince1970 * 1000))
         switch store {
@@ -20,7 +20,7 @@ extension LedgerFixture {
         }
     }
 
-    /// An approval that is asked for, its columns in the order in which version 3 of the schema made them.
+    /// Inserts an open approval, with its columns in the order in which version 3 of the schema made them.
     func insertEarlierApproval() async throws {
         let values = """
             NULL, NULL, 2077, 'staff', 1003, 100, '7,8', 'r', 1800000000000, 1800003600000, 'pending', NULL, NULL, 'node-1',
@@ -41,7 +41,7 @@ extension LedgerFixture {
         }
     }
 
-    /// While another program holds a lock that every write needs.
+    /// Runs while another program holds a lock that every write needs.
     func whileLocked(_ body: () async throws -> Void) async throws {
         switch store {
         case .sqlite(let settings):
@@ -60,7 +60,7 @@ extension LedgerFixture {
         }
     }
 
-    /// Lets the record of a caller of this name fail as a full disk or a damaged page would.
+    /// Makes the record of a caller of this name fail, as a full disk or a damaged page would.
     func poison(_ caller: String) async throws {
         switch store {
         case .sqlite:
@@ -78,7 +78,7 @@ extension LedgerFixture {
 }
 
 extension ArchiveFixture {
-    /// As whoever can write to the store.
+    /// Changes rows as an account that can write to the store.
     private func execute(_ statement: String) async throws {
         switch fixture.store {
         case .sqlite: try await fixture.sqlite.connections.write { try $0.execute(sql: statement) }
@@ -86,13 +86,13 @@ extension ArchiveFixture {
         }
     }
 
-    /// Everything before a record, which stays with its checkpoint.
+    /// Removes everything before a record, which stays with its checkpoint.
     func removeBehindItsBack(through last: Int) async throws {
         try await execute("DELETE FROM audit_record WHERE sequence < \(last)")
         try await execute("DELETE FROM checkpoint WHERE sequence < \(last)")
     }
 
-    /// An archive that no record names.
+    /// Inserts an archive that no record names.
     func pretendArchive(through last: Int) async throws {
         try await execute(
             """

@@ -1,10 +1,10 @@
 @testable import Ledger
 
-/// What tests need of an engine beside its promises.
+/// Access that tests need to an engine in addition to the protocol.
 protocol TestedLedger: Ledger {
-    /// Runs on the writer's thread, after what was handed to it before.
+    /// Runs a closure on the writer's thread, after everything that was queued before.
     func onWriter(_ body: @escaping @Sendable () -> Void)
-    /// How many writes wait for the next batch.
+    /// The number of writes that wait for the next batch.
     var waitingWrites: Int { get }
 }
 

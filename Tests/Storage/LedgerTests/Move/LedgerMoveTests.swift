@@ -9,10 +9,10 @@ import Testing
 
 @testable import Ledger
 
-/// A host's file becomes a node of a database: once, whole, and never both serve.
+/// Moving a host's file into a node of a database: once, whole, and with only one of the two serving.
 @Suite("Moving a ledger into a database")
 struct LedgerMoveTests {
-    @Test("Record, checkpoints, claims, keys, approvals and times go over, and the node goes on where it was")
+    @Test("moves record, checkpoints, claims, keys, approvals and times, and continues the node")
     func whole() async throws {
         let (noon, key) = (LedgerFixture.noon, LedgerFixture.hash(9))
         let approval = Approval(
@@ -53,14 +53,14 @@ struct LedgerMoveTests {
         #expect(try await ledger.approvals(limit: 5) == [kept])
         await ledger.close()
         try await fixture.expectMoved()
-        // Once more it changes nothing.
+        // Another run changes nothing.
         let before = try await fixture.rows()
         #expect(try await fixture.move().carryOut().status == .moved)
         #expect(try await fixture.rows() == before)
     }
 
     @Test(
-        "Broken off at any moment nothing is lost, at most one of the two serves, and the repeat completes it",
+        "loses nothing when interrupted at any moment, lets one side serve at most, and completes at the repeat",
         arguments: LedgerMoveMoment.allCases)
     func brokenOff(at moment: LedgerMoveMoment) async throws {
         let fixture = try await MoveFixture()
@@ -70,7 +70,7 @@ struct LedgerMoveTests {
         case .looked:
             await (try await fixture.openFile()).close()
         case .begun, .recordsCopied, .claimsCopied:
-            // The file serves; a daemon that wants the name in the database is told what to do, and holds nobody.
+            // The file serves. A daemon that wants the name in the database learns what to do, and blocks no other.
             let file = try await fixture.openFile()
             #expect(try await file.release(fixture.file.request(1)) == .repeated)
             await file.close()
@@ -100,7 +100,7 @@ struct LedgerMoveTests {
         await other.close()
     }
 
-    @Test("The names of attempts go over: the next one follows the last release of the file, and no other")
+    @Test("moves the names of attempts, so that the next one follows the file's last release and no other")
     func namedAttempts() async throws {
         let fixture = try await MoveFixture()
         let ledger = try await fixture.openFile()
@@ -118,7 +118,7 @@ struct LedgerMoveTests {
         await moved.close()
     }
 
-    @Test("What the file has served after a move broke off is moved by the repeat")
+    @Test("moves at the repeat what the file served after an interrupted move")
     func servedBetween() async throws {
         let fixture = try await MoveFixture()
         try await fixture.moveKilled(at: .claimsCopied)
@@ -134,7 +134,7 @@ struct LedgerMoveTests {
         await ledger.close()
     }
 
-    @Test("A record that was copied before it was sealed is sealed by what the repeat brings")
+    @Test("seals a record that was copied unsealed with what the repeat brings")
     func sealedBetween() async throws {
         let fixture = try await MoveFixture()
         let unsealed = try await fixture.openFile()
@@ -154,7 +154,7 @@ struct LedgerMoveTests {
     }
 
     @Test(
-        "A commit whose acknowledgement gets lost, or that gets lost itself, is looked for by the repeat",
+        "finds out at the repeat about a commit that was lost, or whose acknowledgement was lost",
         arguments: [
             PostgreSQLProxy.Fault.loseAcknowledgement(then: .none), .loseCommit(then: .none),
         ])
@@ -172,7 +172,7 @@ struct LedgerMoveTests {
         try await fixture.expectMoved()
     }
 
-    @Test("A connection that breaks while records or claims are copied is no harm", arguments: [1, 3, 6])
+    @Test("survives a connection that breaks while records or claims are copied", arguments: [1, 3, 6])
     func connectionLost(commits: Int) async throws {
         let fixture = try await MoveFixture()
         let proxy = try await PostgreSQLProxy(to: fixture.database.server)
@@ -188,7 +188,7 @@ struct LedgerMoveTests {
     }
 
     @Test(
-        "A full disk on the server ends the move with a sentence, and the repeat goes on",
+        "ends with a sentence when the server's disk is full, and continues at the repeat",
         arguments: ["audit_record", "claim", "moved_ledger", "node"])
     func fullDisk(table: String) async throws {
         let fixture = try await MoveFixture()
@@ -206,10 +206,10 @@ struct LedgerMoveTests {
         try await fixture.expectMoved()
     }
 
-    @Test("A program that stood still while another went on with the move changes nothing any more")
+    @Test("changes nothing any more in a program that was stopped while another continued the move")
     func overtaken() async throws {
         let fixture = try await MoveFixture()
-        // Its process lives, but the lock on the file went with a copy, as on two hosts that share it.
+        // Its process lives, but the lock was lost with a copy of the file, as on two hosts that share it.
         let copy = fixture.path + ".copy"
         let error = await #expect(throws: LedgerMoveError.self) {
             try await fixture.move { moment in
@@ -226,7 +226,7 @@ struct LedgerMoveTests {
         try await fixture.expectMoved()
     }
 
-    @Test("Given up before the database accepted it, the file serves again, and can be moved later")
+    @Test("serves from the file again when given up before the database accepted it, and can move it later")
     func givenUp() async throws {
         let fixture = try await MoveFixture()
         #expect(try await fixture.move().giveUp().status == .givenUp, "nothing to give up is no error")
@@ -242,7 +242,7 @@ struct LedgerMoveTests {
         try await fixture.expectMoved()
     }
 
-    @Test("What the database has accepted is not given up", arguments: [LedgerMoveMoment.accepted, .done])
+    @Test("refuses to give up what the database has accepted", arguments: [LedgerMoveMoment.accepted, .done])
     func notGivenUp(after moment: LedgerMoveMoment) async throws {
         let fixture = try await MoveFixture()
         try await fixture.moveKilled(at: moment)
@@ -252,7 +252,7 @@ struct LedgerMoveTests {
         try await fixture.expectMoved()
     }
 
-    @Test("A name that a daemon has in the database is in the way; given back without a record it is free")
+    @Test("refuses a name that a daemon has in the database, and takes one that was given back without a record")
     func nameGivenBack() async throws {
         let fixture = try await MoveFixture()
         let early = try await fixture.openDatabase()
@@ -265,14 +265,14 @@ struct LedgerMoveTests {
     }
 }
 
-/// How far a move said that it was.
+/// The moments that a move reported.
 final class LedgerMoveProgressSeen: Sendable {
     private let state = Mutex<(progress: [LedgerMoveProgress], calls: Int)>(([], 0))
 
     func add(_ progress: LedgerMoveProgress) { state.withLock { $0.progress.append(progress) } }
     var all: [LedgerMoveProgress] { state.withLock { $0.progress } }
 
-    /// How often it was called, this time included.
+    /// The number of calls, this one included.
     func count() -> Int {
         state.withLock {
             $0.calls += 1

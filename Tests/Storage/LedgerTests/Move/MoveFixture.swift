@@ -9,7 +9,7 @@ import Testing
 
 @testable import Ledger
 
-/// A stopped host's file with a sealed record, and a database that it is to be moved into.
+/// A stopped host's file with a sealed record, and a database to move it into.
 struct MoveFixture: Sendable {
     let file: LedgerFixture
     let database: LedgerDatabase
@@ -17,10 +17,10 @@ struct MoveFixture: Sendable {
     /// The record's lines and checkpoints, as the file's own export has them.
     let export: [UInt8]
 
-    /// What a test ends a move with.
+    /// The error with which a test ends a move.
     struct Killed: Error {}
 
-    /// Seven releases, sealed after the fourth and the last, on node-1, with what a ledger has beside.
+    /// Seven releases on node-1, sealed after the fourth and the last, with the other contents of a ledger.
     ///
     /// - Parameter prepare: changes the ledger before it is closed.
     init(_ prepare: (any TestedLedger) async throws -> Void = { _ in }) async throws {
@@ -49,7 +49,7 @@ struct MoveFixture: Sendable {
     var path: String { file.settings.path }
 
     /// - Parameters:
-    ///   - url: instead of the database's own, with the owner's account.
+    ///   - url: the address to use instead of the database's own, with the owner's account.
     ///   - reached: called at each moment.
     func move(
         to url: PostgreSQLURL? = nil, _ reached: @escaping @Sendable (LedgerMoveMoment) throws -> Void = { _ in }
@@ -60,7 +60,7 @@ struct MoveFixture: Sendable {
         return move
     }
 
-    /// As a process that is killed at a moment leaves it.
+    /// Leaves the move as a process that is killed at a moment does.
     func moveKilled(at moment: LedgerMoveMoment) async throws {
         let error = await #expect(throws: LedgerMoveError.self) {
             try await move { if $0 == moment { throw Killed() } }.carryOut()
@@ -68,36 +68,36 @@ struct MoveFixture: Sendable {
         guard case .brokenOff = error else { throw Killed() }
     }
 
-    /// The file, as a daemon opens it.
+    /// Opens the file as a daemon does.
     func openFile() async throws -> SQLiteLedger { try await SQLiteLedger.open(file.settings) }
 
-    /// The database, as a node's daemon opens it.
+    /// Opens the database as a node's daemon does.
     func openDatabase(as node: String = "node-1") async throws -> PostgreSQLLedger {
         try await PostgreSQLLedger.open(
             PostgreSQLLedger.Settings(
                 url: try database.url(), node: node, repeatFor: .seconds(3600), timeout: .seconds(60)))
     }
 
-    /// Changes the file behind its back.
+    /// Changes the file without the ledger's code.
     func changeFile(_ sql: String) throws {
         let queue = try DatabaseQueue(path: path)
         try queue.write { try $0.execute(sql: sql) }
         try queue.close()
     }
 
-    /// Everything in the database's tables of the ledger that a move writes, a row a line.
+    /// All rows of the tables that a move writes, one a line.
     func rows() async throws -> [String] {
         var rows: [String] = []
         for table in ["audit_record", "checkpoint", "audit_key", "claim", "merchant_key", "approval", "hold"] {
             rows.append(
                 try await database.sql("SELECT '\(table)', count(*), md5(string_agg(t::text, ',')) FROM \(table) t"))
         }
-        // A daemon that lives renews its row.
+        // A running daemon renews its row.
         rows.append(try await database.sql("SELECT name, fence, version FROM node ORDER BY name"))
         return rows
     }
 
-    /// What holds of every move that is done: the whole record, once, and a node that goes on with it.
+    /// Requires the result of every complete move: the whole record, once, and a node that continues it.
     func expectMoved(through last: Int = 7, sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let moved = LedgerOpeningError.moved(path: path, server: try database.url().server, node: "node-1")
         await #expect(throws: moved, sourceLocation: sourceLocation) { try await openFile() }

@@ -6,8 +6,8 @@ import Testing
 
 @testable import Ledger
 
-/// What both ledgers have, and what does not go together.
-@Suite("Two ledgers that become one")
+/// Contents that both ledgers have, and contents that contradict each other.
+@Suite("Merging two ledgers")
 struct MoveRulesTests {
     private static let now = LedgerFixture.noon
     private static let sooner = now.addingTimeInterval(60)
@@ -18,7 +18,7 @@ struct MoveRulesTests {
     }
 
     @Test(
-        "Of two states of a key the stricter one holds, whichever side has it",
+        "keeps the stricter of a key's two states, whichever side has it",
         arguments: [
             (record(.active), record(.active), record(.active)),
             (record(.active), record(.preActivation), record(.preActivation)),
@@ -28,7 +28,7 @@ struct MoveRulesTests {
             (record(.deactivated, sooner), record(.deactivated), record(.deactivated)),
             (record(.deactivated, sooner), record(.preActivation), record(.deactivated)),
             (record(.active), record(.suspended), record(.suspended)),
-            // Resumed it is deactivated again, as on the other side.
+            // When resumed it is deactivated again, as on the other side.
             (record(.suspended), record(.deactivated, later), record(.suspended, later)),
             (record(.suspended, later), record(.deactivated, sooner), record(.suspended, sooner)),
             (record(.suspended), record(.deactivated), record(.suspended, now)),
@@ -44,7 +44,7 @@ struct MoveRulesTests {
     }
 
     /// The database would not know that it has forgotten what was released after the copy.
-    @Test("A file that was restored from a copy is moved only when that has been accepted")
+    @Test("moves a file that was restored from a copy only after its acceptance")
     func restored() async throws {
         let fixture = try await MoveFixture()
         try fixture.changeFile(
@@ -56,7 +56,7 @@ struct MoveRulesTests {
         #expect(try await fixture.move().carryOut().status == .moved)
     }
 
-    @Test("A key in both is released with by neither while the stricter side forbids it, and other nodes hear of it")
+    @Test("releases on neither side with a key that the stricter side forbids, and notifies other nodes")
     func keyInBoth() async throws {
         let fixture = try await MoveFixture()
         let other = try await fixture.openDatabase(as: "node-2")
@@ -85,12 +85,12 @@ struct MoveRulesTests {
         await active.close()
     }
 
-    @Test("A transaction that both have claimed stays claimed, and nobody can repeat it any more")
+    @Test("keeps a transaction claimed that both have claimed, and repeats it for no caller")
     func claimInBoth() async throws {
         let fixture = try await MoveFixture()
         let other = try await fixture.openDatabase(as: "node-2")
         try await other.store(LedgerFixture.record(fixture.file.key))
-        // The same caller with the same reference, another caller, and one that only the database has.
+        // The same caller with the same reference, another caller, and a claim that only the database has.
         #expect(try await other.release(fixture.file.request(1)) == .released)
         #expect(try await other.release(fixture.file.request(2, caller: "kiosk")) == .released)
         #expect(try await other.release(fixture.file.request(60)) == .released)
@@ -110,7 +110,7 @@ struct MoveRulesTests {
         for ledger in [moved, other] { await ledger.close() }
     }
 
-    @Test("The later times of the two hold")
+    @Test("keeps the later times of the two")
     func times() async throws {
         let fixture = try await MoveFixture()
         try fixture.changeFile(
@@ -123,7 +123,7 @@ struct MoveRulesTests {
             try await fixture.database.sql("SELECT forgotten_before, restore_fence FROM ledger_state") == "5000|9000")
     }
 
-    /// Each leaves both sides as they were.
+    /// Each refusal leaves both sides as they were.
     private func expectRefused(
         _ fixture: MoveFixture, to url: PostgreSQLURL? = nil, _ words: String,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -142,7 +142,7 @@ struct MoveRulesTests {
         #expect(try await fixture.database.sql("SELECT count(*) FROM moved_ledger") == "0")
     }
 
-    @Test("A daemon that runs on the file, or under its node's name in the database, is in the way")
+    @Test("refuses while a daemon runs on the file, or under its node's name in the database")
     func inUse() async throws {
         let fixture = try await MoveFixture()
         let file = try await fixture.openFile()
@@ -153,7 +153,7 @@ struct MoveRulesTests {
         await database.close()
     }
 
-    @Test("A node of that name which has records in the database already is another one")
+    @Test("refuses a node name that already has records in the database")
     func nodeKnown() async throws {
         let fixture = try await MoveFixture()
         let database = try await fixture.openDatabase()
@@ -163,12 +163,12 @@ struct MoveRulesTests {
     }
 
     @Test(
-        "A record that was changed, cut or made anew in the file is not moved",
+        "refuses a record that was changed, cut or rewritten in the file",
         arguments: [
             "UPDATE audit_record SET line = CAST(replace(CAST(line AS TEXT), 'primary', 'another') AS BLOB) WHERE sequence = 3",
             "UPDATE audit_record SET hash = zeroblob(32) WHERE sequence = 7",
             "DELETE FROM audit_record WHERE sequence = 2", "DELETE FROM audit_record WHERE sequence = 7",
-            // A record that would be found as something else than it says.
+            // A record that its columns would find as something else than its line says.
             "UPDATE audit_record SET event = 'verify' WHERE sequence = 7",
             "UPDATE audit_record SET caller = 'another' WHERE sequence = 7",
             "UPDATE audit_record SET time = time + 1 WHERE sequence = 7",
@@ -182,7 +182,7 @@ struct MoveRulesTests {
         try await expectRefused(fixture, "is incomplete or damaged, so nothing was moved")
     }
 
-    @Test("Schemas other than the present one, on either side, and what is no ledger are refused")
+    @Test("refuses other schemas than the present one on either side, and files that are no ledger")
     func schemas() async throws {
         let fixture = try await MoveFixture()
         try fixture.changeFile("UPDATE ledger_meta SET value = '2' WHERE name = 'schema_version'")
@@ -200,7 +200,7 @@ struct MoveRulesTests {
         }
     }
 
-    @Test("A file of another kind, none at all, and one that others can read are refused")
+    @Test("refuses a file of another kind, a missing one, and one that other accounts can read")
     func files() async throws {
         let fixture = try await MoveFixture()
         let directory = try FreshDirectory()
@@ -223,7 +223,7 @@ struct MoveRulesTests {
         #expect(await refusal(open).contains("can be used by others"))
     }
 
-    @Test("Only the account that owns the schema moves a ledger in")
+    @Test("lets only the account that owns the schema move a ledger")
     func rights() async throws {
         let fixture = try await MoveFixture()
         for user in [LedgerDatabases.daemon, PostgreSQLServer.superuser] {
@@ -231,7 +231,7 @@ struct MoveRulesTests {
         }
     }
 
-    @Test("A key of another merchant, or with another algorithm, in the database is named")
+    @Test("names a key that has another merchant or algorithm in the database")
     func keyConflict() async throws {
         let fixture = try await MoveFixture()
         let other = try await fixture.openDatabase(as: "node-2")
@@ -241,7 +241,7 @@ struct MoveRulesTests {
     }
 
     @Test(
-        "A file that is on its way to one database, or was moved there, goes into no other",
+        "refuses to move a file to a second database",
         arguments: [
             LedgerMoveMoment.marked, .accepted, .done,
         ])
@@ -250,7 +250,7 @@ struct MoveRulesTests {
         try await fixture.moveKilled(at: moment)
         let server = try fixture.database.url().server
         let other = try await MoveFixture()
-        // A copy of the template has its identity; a database that was made has its own.
+        // A copy of the template has its identity; a created database has its own.
         try await other.database.sql("UPDATE ledger_state SET identity = gen_random_uuid()::text")
         let elsewhere = LedgerMoveError.elsewhere(path: fixture.path, server: server)
         let url = try other.database.url(as: LedgerDatabases.owner)

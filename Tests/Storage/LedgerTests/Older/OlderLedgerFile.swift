@@ -8,7 +8,7 @@ import Testing
 
 @testable import Ledger
 
-/// A ledger that the programs of one version left, as SQL: `Tests/Storage/OlderLedgers/make` says with what in it.
+/// A ledger that the programs of one version left, as SQL. `Tests/Storage/OlderLedgers/make` describes its contents.
 struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
     let engine: StorageEngine
     let version: Int
@@ -22,13 +22,13 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { "\(engine.rawValue)-\(version)" }
 
-    /// Puts it where a ledger is kept.
+    /// Writes it to a ledger's place.
     func placed() async throws -> PlacedLedger {
         switch engine {
         case .sqlite:
             let directory = try FreshDirectory()
             let path = try directory.write("", to: "ledger.sqlite")
-            // Tables come in the order of their names, and rows with them.
+            // Tables come in the order of their names, and so do their rows.
             var configuration = Configuration()
             configuration.foreignKeysEnabled = false
             let queue = try DatabaseQueue(path: path, configuration: configuration)
@@ -46,7 +46,7 @@ struct OlderLedgerFile: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// A ledger's place, looked into beside the program.
+/// A ledger's place, read without the program.
 enum PlacedLedger {
     case file(FreshDirectory, String)
     case database(LedgerDatabase)
@@ -60,7 +60,7 @@ enum PlacedLedger {
         let at: Date
     }
 
-    /// As `ledger create` and the daemon's start bring it up to date, in this order.
+    /// Upgrades the ledger as `ledger create` and the daemon's start do, in this order.
     func upgraded() async throws {
         if case .database(let database) = self {
             _ = try await PostgreSQLSchema.create(
@@ -79,7 +79,7 @@ enum PlacedLedger {
         }
     }
 
-    /// One row a line, columns with bars between them.
+    /// The rows, one a line, with bars between columns.
     private func rows(_ sql: String) async throws -> [[String]] {
         switch self {
         case .file(_, let path):
@@ -97,7 +97,7 @@ enum PlacedLedger {
         }
     }
 
-    /// How the engine writes bytes in hexadecimal digits.
+    /// The engine's expression for bytes in hexadecimal digits.
     private func hex(_ column: String) -> String {
         switch self {
         case .file: "lower(hex(\(column)))"
@@ -105,7 +105,7 @@ enum PlacedLedger {
         }
     }
 
-    /// In the order in which they were made.
+    /// In the order of their creation.
     func claims() async throws -> [StoredClaim] {
         let columns = ["transaction_id", "public_key_hash", "reference_digest", "content_digest"].map(hex)
         return try await rows(
@@ -119,7 +119,7 @@ enum PlacedLedger {
         }
     }
 
-    /// The lines of the record, and of its checkpoints, in hexadecimal digits.
+    /// The lines of the record and of its checkpoints, in hexadecimal digits.
     func lines() async throws -> [[String]] {
         try await rows("SELECT \(hex("line")) FROM audit_record ORDER BY sequence")
             + rows("SELECT \(hex("line")) FROM checkpoint ORDER BY sequence")

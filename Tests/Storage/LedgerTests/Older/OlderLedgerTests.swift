@@ -10,10 +10,10 @@ import Testing
 
 @testable import Ledger
 
-/// What versions in the field have written is opened by this one, and nothing of it is lost.
-@Suite("Ledgers that older versions made")
+/// Ledgers of versions in production, which this version opens without a loss.
+@Suite("Ledgers of older versions")
 struct OlderLedgerTests {
-    /// What `make` did with each merchant's keys.
+    /// The states in which `make` left each merchant's keys.
     private static let states = [
         "active imported active", "compromised imported compromised", "generated generated pre-activation",
         "rotated generated active", "rotated imported deactivated", "suspended imported suspended",
@@ -33,7 +33,7 @@ struct OlderLedgerTests {
             referenceDigest: reference, contentDigest: content ?? claim.content, at: claim.at + 60)
     }
 
-    @Test("keys, claims, record and checkpoints stand after the upgrade, and bind", arguments: OlderLedgerFile.all)
+    @Test("keeps and enforces keys, claims, record and checkpoints after the upgrade", arguments: OlderLedgerFile.all)
     func opened(_ file: OlderLedgerFile) async throws {
         let place = try await file.placed()
         let (claims, lines) = (try await place.claims(), try await place.lines())
@@ -46,7 +46,7 @@ struct OlderLedgerTests {
             "\(key.merchantIdentifier.split(separator: ".").last ?? "") \(key.origin.rawValue) \(key.state.rawValue)"
         }
         #expect(kept.sorted() == Self.states)
-        // There was no other use in those versions' ledgers.
+        // Those versions' ledgers had no other use.
         #expect(keys.allSatisfy { $0.use == .processing })
         #expect(keys.filter { $0.cutOff != nil }.map(\.state) == [.deactivated])
 
@@ -67,7 +67,7 @@ struct OlderLedgerTests {
         #expect(try await ledger.confirm(remembered: last.checkpoint) == .continues)
         let active = try #require(keys.first { $0.merchantIdentifier.hasSuffix(".active") }).publicKeyHash
         for claim in claims {
-            // No reference, another one, and another token's content under the right one.
+            // No reference, another one, and another payment token's content under the right one.
             #expect(try await ledger.release(release(claim, key: active, reference: nil)) == .replayed)
             let other = Self.digest("another")
             #expect(try await ledger.release(release(claim, key: active, reference: other)) == .replayed)
@@ -90,7 +90,7 @@ struct OlderLedgerTests {
     }
 
     @Test(
-        "A request that was open at the upgrade is decided on its own host; on another one the refusal says what to do")
+        "decides a request from before the upgrade on its own host, and says elsewhere what to do")
     func openRequests() async throws {
         let file = OlderLedgerFile(engine: .postgresql, version: 6)
         let place = try await file.placed()
@@ -129,7 +129,7 @@ struct OlderLedgerTests {
     }
 
     @Test(
-        "A table that is changed without a new version is found: this version's schema is the one that its file has",
+        "finds a table that was changed without a new version, by the schema in this version's file",
         arguments: StorageEngine.allCases)
     func frozen(_ engine: StorageEngine) async throws {
         let version = engine == .sqlite ? SQLiteTables.version : PostgreSQLTables.version
@@ -155,7 +155,7 @@ struct OlderLedgerTests {
         let expected = try await published.placed().schema()
         #expect(!expected.isEmpty)
         #expect(try await new.schema() == expected)
-        // Whichever way it has come there.
+        // For each way of getting to this schema.
         for older in OlderLedgerFile.all where older.engine == engine {
             let place = try await older.placed()
             try await place.upgraded()

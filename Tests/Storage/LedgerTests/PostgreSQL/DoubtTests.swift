@@ -6,12 +6,12 @@ import Testing
 
 @testable import Ledger
 
-/// A commit that was not acknowledged is found, or found absent for good: nothing is answered by hope.
+/// A commit that was not acknowledged is found, or found to be absent for good. No answer is a guess.
 @Suite("A PostgreSQL commit in doubt")
 struct DoubtTests {
     private let signer = CheckpointSigner()
 
-    @Test("When the acknowledgement of a commit gets lost its writes are found, and answered as they were decided")
+    @Test("finds a commit's writes after a lost acknowledgement, and answers them as decided")
     func acknowledgementLost() async throws {
         let fixture = try await PostgreSQLFixture()
         fixture.proxy.fault = .loseAcknowledgement(then: .none)
@@ -25,7 +25,7 @@ struct DoubtTests {
     }
 
     @Test(
-        "A named attempt whose acknowledgement got lost is the last release; one that never came to the server is not")
+        "keeps a named attempt with a lost acknowledgement as the last release, and not one that never arrived")
     func namedAttempts() async throws {
         let fixture = try await PostgreSQLFixture()
         #expect(try await fixture.release(1, named: NamedAttempt(1)).verdict == .released)
@@ -39,7 +39,7 @@ struct DoubtTests {
         #expect(try await fixture.release(1, named: NamedAttempt(6, after: [4])).verdict == .repeated)
     }
 
-    @Test("A named attempt that is found and not answered, since its key was suspended meanwhile, is the last release")
+    @Test("keeps a found attempt as the last release if its key was suspended and it is not answered")
     func namedAttemptSuspended() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
@@ -55,7 +55,7 @@ struct DoubtTests {
         await other.close()
     }
 
-    @Test("A commit that never came to the server is absent for good, and its writes are made anew, once")
+    @Test("finds a commit that never arrived absent for good, and repeats its writes once")
     func commitLost() async throws {
         let fixture = try await PostgreSQLFixture()
         fixture.proxy.fault = .loseCommit(then: .none)
@@ -66,7 +66,7 @@ struct DoubtTests {
         #expect(try await fixture.count("audit_record") == 1)
     }
 
-    @Test("An administrative change whose acknowledgement gets lost is answered once it is found")
+    @Test("answers an administrative change once it is found after a lost acknowledgement")
     func administrative() async throws {
         let fixture = try await PostgreSQLFixture()
         for fault in [PostgreSQLProxy.Fault.loseAcknowledgement(then: .none), .loseCommit(then: .none)] {
@@ -80,7 +80,7 @@ struct DoubtTests {
         #expect(try await fixture.ledger.head().sequence == 2)
     }
 
-    @Test("What is found is not released when its key was suspended meanwhile")
+    @Test("releases nothing that is found if its key was suspended meanwhile")
     func suspendedMeanwhile() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
@@ -96,7 +96,7 @@ struct DoubtTests {
         await other.close()
     }
 
-    @Test("A signature whose acknowledgement gets lost is found, and refused when its key was suspended meanwhile")
+    @Test("finds a signature after a lost acknowledgement, and refuses it if its key was suspended meanwhile")
     func signature() async throws {
         let fixture = try await PostgreSQLFixture()
         let key = LedgerFixture.record(LedgerFixture.hash(40), algorithm: .rsa, use: .identity)
@@ -121,7 +121,7 @@ struct DoubtTests {
         await other.close()
     }
 
-    @Test("A commit with a warning is in doubt, and counts once another commit behind it came without one")
+    @Test("counts a commit with a warning once a later commit came without one")
     func warning() async throws {
         let fixture = try await PostgreSQLFixture()
         try await fixture.database.sql(
@@ -138,7 +138,7 @@ struct DoubtTests {
         }
     }
 
-    @Test("While every commit warns nothing is answered as written, and nothing more is sent")
+    @Test("answers nothing as written and sends nothing more while every commit has a warning")
     func onlyWarnings() async throws {
         let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
         try await fixture.database.sql(
@@ -160,7 +160,7 @@ struct DoubtTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 3)
     }
 
-    @Test("Of a batch in doubt each member is answered, and notes are neither lost nor written twice")
+    @Test("answers each member of a batch in doubt, and neither loses nor repeats notes")
     func batch() async throws {
         let fixture = try await PostgreSQLFixture()
         for fault in [PostgreSQLProxy.Fault.loseAcknowledgement(then: .none), .loseCommit(then: .none)] {

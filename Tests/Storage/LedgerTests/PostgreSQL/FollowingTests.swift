@@ -8,9 +8,9 @@ import Testing
 
 @testable import Ledger
 
-@Suite("What other nodes did to keys and approvals")
+@Suite("Changes of keys and approvals on other nodes")
 struct FollowingTests {
-    /// What a node is told, one after the other.
+    /// The news that a node receives, in order.
     private struct News {
         private var iterator: AsyncStream<AdministrativeUpdates>.Iterator
 
@@ -20,7 +20,7 @@ struct FollowingTests {
 
         mutating func next() async throws -> AdministrativeUpdates { try #require(await iterator.next()) }
 
-        /// The first that names a key.
+        /// The first one that names a key.
         mutating func next(of key: PublicKeyHash) async throws -> AdministrativeUpdates {
             while true {
                 let news = try await next()
@@ -36,7 +36,7 @@ struct FollowingTests {
             identifier: .random(), operation: operation, parameters: .of([1]), key: nil, keyState: nil,
             requester: ApprovalRequester(person: person, name: "security-a", gid: 100, groups: []),
             reason: AuditReason("yearly"), requestedAt: Date(),
-            // Beyond the server's time, as the tests' databases have it.
+            // Later than the server's time, as in the tests' databases.
             expires: Date(timeIntervalSince1970: 9_000_003_600))
     }
 
@@ -49,13 +49,13 @@ struct FollowingTests {
     }
 
     @Test(
-        "A key that another node changes is named, with the server's notification and without it",
+        "names a key that another node changes, with the server's notification and without it",
         arguments: [true, false])
     func keys(listens: Bool) async throws {
         let fixture = try await PostgreSQLFixture { $0.listens = listens }
         let other = try await fixture.node("node-2")
         var news = News(fixture.ledger)
-        // What was before is not known one by one.
+        // Earlier changes are not reported one by one.
         #expect(try await news.next() == AdministrativeUpdates(keys: nil))
         let second = LedgerFixture.hash(2)
         try await other.store(LedgerFixture.record(second))
@@ -65,7 +65,7 @@ struct FollowingTests {
         await other.close()
     }
 
-    @Test("After its session was lost a node is told that anything may have changed")
+    @Test("reports after a lost session that anything may have changed")
     func lostSession() async throws {
         let fixture = try await PostgreSQLFixture()
         var news = News(fixture.ledger)
@@ -76,7 +76,7 @@ struct FollowingTests {
         #expect(try await news.next(of: fixture.key).keys == [fixture.key])
     }
 
-    @Test("News end when the ledger is closed")
+    @Test("ends the news when the ledger is closed")
     func closed() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
@@ -87,7 +87,7 @@ struct FollowingTests {
     }
 
     @Test(
-        "What another node approved of a node's own matters is told to that node until it has done it, and to no other; so many operations are of one node's",
+        "reports a node's own approved operations to that node alone until they are done, for each such operation",
         arguments: ApprovalOperation.allCases)
     func approvals(operation: ApprovalOperation) async throws {
         let fixture = try await PostgreSQLFixture()
@@ -114,14 +114,14 @@ struct FollowingTests {
     }
 
     @Test(
-        "On another node only a person approves whose uids and whose accounts' names all differ from the requester's, and are known",
+        "requires of an approver on another node that all uids and account names are known and differ",
         arguments: [
             (alice, PersonIdentities(uid: 1002, account: "bob"), nil),
-            // One person, whose account has another uid here.
+            // One person whose account has another uid here.
             (alice, PersonIdentities(uid: 1002, account: "alice"), .sameAccount(node: "node-1")),
             (alice, PersonIdentities(uid: 1001, account: "bob"), .samePerson),
             (alice, PersonIdentities(uid: 1002, loginUID: 1001, account: "bob", loginAccount: "carol"), .samePerson),
-            // Logged in as herself, and become another account.
+            // A person who logged in as herself and became another account.
             (
                 alice, PersonIdentities(uid: 1002, loginUID: 1003, account: "admin", loginAccount: "alice"),
                 .sameAccount(node: "node-1")
@@ -130,18 +130,18 @@ struct FollowingTests {
                 PersonIdentities(uid: 1005, loginUID: 1001, account: "admin", loginAccount: "alice"),
                 PersonIdentities(uid: 1002, account: "alice"), .sameAccount(node: "node-1")
             ),
-            // Root's name says as little as its uid.
+            // Root's name identifies as little as its uid.
             (
                 PersonIdentities(uid: 0, loginUID: 1001, account: "root", loginAccount: "alice"),
                 PersonIdentities(uid: 0, loginUID: 1002, account: "root", loginAccount: "bob"), nil
             ),
-            // A name that is not known may be the requester's.
+            // An unknown name may be the requester's.
             (alice, PersonIdentities(uid: 1002), .accountUnknown(node: "node-1")),
             (
                 alice, PersonIdentities(uid: 1002, loginUID: 1003, account: "bob"),
                 .accountUnknown(node: "node-1")
             ),
-            // As an older version's requests are.
+            // Requests of an older version have no names.
             (
                 PersonIdentities(uid: 1001), PersonIdentities(uid: 1002, account: "bob"),
                 .requestersAccountUnknown(node: "node-1")
@@ -163,7 +163,7 @@ struct FollowingTests {
         await other.close()
     }
 
-    @Test("An account of the same uid on another node neither withdraws nor uses what was asked for here")
+    @Test("lets an account of the same uid on another node neither withdraw nor use a request")
     func sameUID() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
@@ -182,7 +182,7 @@ struct FollowingTests {
         await other.close()
     }
 
-    @Test("Twenty open requests of an account on one node leave the same uid on another node its own")
+    @Test("counts twenty open requests of an account on one node apart from the same uid on another")
     func limits() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")

@@ -36,7 +36,7 @@ struct HoldTests {
         return change
     }
 
-    @Test("What one node finds holds all, over restarts, until it is accepted; the one that found it takes that up")
+    @Test("holds all nodes for one node's finding, over restarts, until its acceptance, which that node takes up")
     func held() async throws {
         let (fixture, other) = try await nodes()
         #expect(try await fixture.release(1).verdict == .released)
@@ -47,7 +47,7 @@ struct HoldTests {
         #expect(try await fixture.count("claim") == 1)
         let failure = await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
         #expect("\(failure, default: "")".contains("Found on node-2: its record ends with 3, and record 9 of"))
-        // Records and everything else go on.
+        // Records and everything else continue.
         _ = try await fixture.ledger.append(AuditRecord(time: AuditTime(LedgerFixture.noon), event: .stop))
 
         await other.close()
@@ -68,7 +68,7 @@ struct HoldTests {
         await again.close()
     }
 
-    @Test("Both nodes may find it at once; what is accepted is what was shown, and the widest window of all counts")
+    @Test("accepts the findings of both nodes as shown, with the widest window of all")
     func atOnce() async throws {
         let (fixture, other) = try await nodes()
         async let first: Void = fixture.ledger.hold(.init(kind: .lost, ledgerSequence: 0, remembered: nil))
@@ -92,7 +92,7 @@ struct HoldTests {
         await other.close()
     }
 
-    @Test("While any node's window is off, or not told since the upgrade, nothing is accepted")
+    @Test("accepts nothing while any node's window is off, or unreported since the upgrade")
     func windowOff() async throws {
         let (fixture, other) = try await nodes()
         try await other.hold(Self.finding)
@@ -107,7 +107,7 @@ struct HoldTests {
     }
 
     @Test(
-        "The daemon's role cannot end a hold, but for an acceptance that stands in its record",
+        "lets the daemon's role end a hold only by an acceptance that is in its record",
         arguments: [
             "UPDATE ledger_state SET held_since = NULL", "UPDATE ledger_state SET restore_fence = 0",
             "UPDATE ledger_state SET system_identifier = '1'", "DELETE FROM hold", "UPDATE hold SET accepted_at = 1",
@@ -124,7 +124,7 @@ struct HoldTests {
         await other.close()
     }
 
-    @Test("An acceptance without its record, without the approval that it names, or with an earlier fence is refused")
+    @Test("refuses an acceptance without its record or its approval, or with an earlier fence")
     func acceptanceAlone() async throws {
         let (fixture, other) = try await nodes()
         try await other.hold(Self.finding)
@@ -142,7 +142,7 @@ struct HoldTests {
         ] {
             await #expect(throws: PostgreSQLFailure.self, "\(statement)") { try await daemon.run(statement) }
         }
-        // With its record, and still too early, or with an approval that nobody gave.
+        // With its record but still too early, or with an approval that was not given.
         let recorded = try await fixture.ledger.apply(
             AdministrativeChange(at: LedgerFixture.noon, records: change(.takeUp).records))
         for statement in [accept(recorded[0], "NULL", "1"), accept(recorded[0], "'\\x0102030405060708'", later)] {
@@ -153,7 +153,7 @@ struct HoldTests {
         await other.close()
     }
 
-    @Test("A fence is compared with the clock at that moment, however long a transaction was kept open for it")
+    @Test("compares a fence with the present clock, however long its transaction was open")
     func openTransaction() async throws {
         let (fixture, other) = try await nodes()
         try await other.hold(Self.finding)
@@ -180,7 +180,7 @@ struct HoldTests {
         await other.close()
     }
 
-    @Test("An acceptance whose approval is another operation's, or not done, is refused as a whole")
+    @Test("refuses an acceptance as a whole if its approval is another operation's, or not done")
     func approval() async throws {
         let (fixture, other) = try await nodes()
         try await other.hold(Self.finding)
@@ -191,7 +191,7 @@ struct HoldTests {
         }
         #expect(try await other.head().sequence == 0)
         #expect(try await fixture.release(1).verdict == .held)
-        // The second person's, in the same transaction.
+        // The second person's acceptance, in the same transaction.
         let request = Approval(
             identifier: approval, operation: .ledgerAcceptRestore, parameters: .of([1]), key: nil, keyState: nil,
             requester: ApprovalRequester(person: PersonIdentities(uid: 1001), name: "staff", gid: 1, groups: []),
@@ -207,13 +207,13 @@ struct HoldTests {
         await other.close()
     }
 
-    @Test("A daemon under which the database becomes older notices it by itself and holds all nodes")
+    @Test("notices while it runs that the database became older, and holds all nodes")
     func restoredBeneath() async throws {
         let (fixture, other) = try await nodes()
         for number in 1...3 { _ = try await fixture.release(number) }
-        // What a lossy fail-over takes: the last records with their claims.
+        // The loss of an incomplete fail-over: the last records with their claims.
         try await fixture.database.sql("DELETE FROM audit_record WHERE sequence > 1; DELETE FROM claim")
-        // It finds it with this batch, or has found it when it renewed its lease.
+        // The daemon finds it with this batch, or found it when it renewed its lease.
         let found = try await fixture.begin(2).value()
         #expect(found.isUnavailable || (try? found.get().verdict) == .held, "\(found)")
         let holds = try await other.releaseStatus().holds
@@ -221,7 +221,7 @@ struct HoldTests {
         #expect(holds.first?.finding.remembered?.sequence == 3)
         #expect(fixture.events.all.contains { if case .held = $0 { true } else { false } })
         #expect(try await fixture.release(2, on: other).verdict == .held)
-        // It goes on with what is there, so that it can record the acceptance.
+        // The daemon continues from the present records, so that it can record the acceptance.
         let refused = try await fixture.release(4)
         #expect(refused.verdict == .held && refused.sequence != nil)
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
@@ -229,7 +229,7 @@ struct HoldTests {
         await other.close()
     }
 
-    @Test("Another record in the place of the last one is noticed too; more records behind it are no restore")
+    @Test("notices another record in place of the last one, and takes additional records for no restore")
     func forkedBeneath() async throws {
         let (fixture, other) = try await nodes()
         for number in 1...2 { _ = try await fixture.release(number) }
@@ -249,7 +249,7 @@ struct HoldTests {
         await other.close()
     }
 
-    @Test("A database from before the daemon's start is no other daemon of its name: it holds")
+    @Test("holds on a database from before its start, instead of taking it for another daemon of its name")
     func fencingNumberBehind() async throws {
         let (fixture, other) = try await nodes()
         await other.close()
@@ -261,7 +261,7 @@ struct HoldTests {
         let holds = try await fixture.ledger.releaseStatus().holds
         #expect(holds.map(\.node) == ["node-2"])
         #expect(again.lease.isLost)
-        // It finds the same again and again. What was shown stays what is to be accepted, and what was accepted stays so.
+        // It finds the same repeatedly. The finding that was shown remains the one to accept, and stays accepted.
         #expect(try await fixture.begin(2, on: again).value().isUnavailable)
         #expect(try await fixture.ledger.releaseStatus().holds == holds)
         try await fixture.ledger.apply(change(.accept(holds, newestRelease: nil, approval: nil)))
@@ -273,13 +273,13 @@ struct HoldTests {
 
 @Suite("A PostgreSQL ledger on another server than before")
 struct ChangedServerTests {
-    /// As a promotion, a restore to a moment, or one from a dump leaves it: the row says where all had compared.
+    /// Leaves the row that says where all have compared as a promotion, a restore to a moment, or a dump does.
     private func moveServer(_ fixture: PostgreSQLFixture, _ change: String) async throws {
         try await fixture.database.sql("UPDATE ledger_state SET \(change); UPDATE node SET \(change)")
     }
 
     @Test(
-        "Nothing is released until every live node has compared; one whose lease has ended is not waited for",
+        "releases nothing until every node with a live lease has compared",
         arguments: ["timeline = 77", "system_identifier = '1'"])
     func compares(change: String) async throws {
         let fixture = try await PostgreSQLFixture()
@@ -306,7 +306,7 @@ struct ChangedServerTests {
         await second.close()
     }
 
-    @Test("A node whose HSM token remembers more does not count as having compared")
+    @Test("does not count a node as compared whose HSM token remembers more")
     func behind() async throws {
         let fixture = try await PostgreSQLFixture()
         let signer = CheckpointSigner()
@@ -314,7 +314,7 @@ struct ChangedServerTests {
         let checkpoint = try await signer.seal(fixture.ledger).checkpoint
         try await moveServer(fixture, "timeline = 77")
         try await fixture.database.sql("DELETE FROM audit_record WHERE sequence = 3")
-        // Started anew: the process remembers nothing.
+        // After a restart the process remembers nothing.
         await fixture.ledger.close()
         let again = try await fixture.node("node-1")
         #expect(try await again.confirm(remembered: checkpoint) == .behind(last: 2))

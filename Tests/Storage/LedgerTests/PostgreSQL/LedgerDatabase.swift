@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-/// The tests' server, started once, with a database in which `ledger create` has been at work: each test has a copy of it.
+/// The tests' server, started once, with a database that `ledger create` has prepared. Each test has a copy of it.
 struct LedgerDatabases: Sendable {
     let server: PostgreSQLServer
 
@@ -18,7 +18,7 @@ struct LedgerDatabases: Sendable {
 
     private static let starting = Task { try await LedgerDatabases(server: PostgreSQLServer()) }
 
-    /// Prepares a server that has just been made.
+    /// Prepares a server that was just created.
     init(server: PostgreSQLServer) async throws {
         self.server = server
         try await server.sql("CREATE ROLE \(Self.owner) LOGIN")
@@ -26,7 +26,7 @@ struct LedgerDatabases: Sendable {
         try await server.sql("CREATE DATABASE \(Self.template) OWNER \(Self.owner)")
         _ = try await PostgreSQLSchema.create(
             PostgreSQLURL(server.url(Self.template, user: Self.owner)), grantTo: Self.daemon)
-        // The tests' noon is in the future: their claims are pruned by the time that they give.
+        // The tests' noon is in the future: their claims are pruned by the times that they give.
         try await server.sql(
             """
             CREATE OR REPLACE FUNCTION paytokend.present() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT 9000000000000'
@@ -44,7 +44,7 @@ struct LedgerDatabases: Sendable {
     }
 }
 
-/// One test's database.
+/// The database of one test.
 struct LedgerDatabase: Sendable {
     let server: PostgreSQLServer
     let name: String
@@ -53,19 +53,19 @@ struct LedgerDatabase: Sendable {
         try PostgreSQLURL(server.url(name, user: user))
     }
 
-    /// Runs SQL as the server's superuser, in our schema.
+    /// Runs SQL as the server's superuser, in the ledger's schema.
     @discardableResult
     func sql(_ sql: String, as user: String = PostgreSQLServer.superuser) async throws -> String {
         try await server.sql("SET search_path = paytokend; " + sql, in: name, as: user)
     }
 
-    /// A session of somebody else's, as the server's superuser.
+    /// A foreign session, as the server's superuser.
     func session(as user: String = PostgreSQLServer.superuser) async throws -> ForeignSession {
         try await ForeignSession(url(as: user))
     }
 }
 
-/// A session that a test holds open: another program's.
+/// A session of another program, which a test keeps open.
 final class ForeignSession: Sendable {
     private let queue = DispatchQueue(label: "tests.session")
     private let connection: PostgreSQLConnection

@@ -9,7 +9,7 @@ import Testing
 struct NodeLeaseTests {
     private let signer = CheckpointSigner()
 
-    @Test("A second daemon of a name that lives is refused, and does no harm to the first")
+    @Test("refuses a second daemon of a name in use, without harm to the first")
     func second() async throws {
         let fixture = try await PostgreSQLFixture { $0.lease = .seconds(2) }
         let server = try fixture.database.url().server
@@ -24,10 +24,10 @@ struct NodeLeaseTests {
         await again.close()
     }
 
-    @Test("After a daemon that was killed the next one waits for its lease, and no longer")
+    @Test("waits for the lease of a daemon that was killed, and no longer")
     func killed() async throws {
         let fixture = try await PostgreSQLFixture()
-        // As it leaves the row: a lease that nobody renews.
+        // The row as a killed daemon leaves it, with a lease that is not renewed.
         try await fixture.database.sql(
             """
             INSERT INTO node (name, fence, lease_until, seen_at, version)
@@ -39,7 +39,7 @@ struct NodeLeaseTests {
         await ledger.close()
     }
 
-    @Test("A lease that has run out, and that nobody took, remains its owner's")
+    @Test("keeps a lease that ran out until another daemon takes it")
     func expired() async throws {
         let fixture = try await PostgreSQLFixture()
         try await fixture.database.sql("UPDATE node SET lease_until = clock_timestamp() - interval '1 hour'")
@@ -47,7 +47,7 @@ struct NodeLeaseTests {
         #expect(try await fixture.database.sql("SELECT lease_until > clock_timestamp() FROM node") == "t", "renewed")
     }
 
-    @Test("Without any call the lease is renewed")
+    @Test("renews the lease without any call")
     func renewed() async throws {
         let fixture = try await PostgreSQLFixture { $0.lease = .seconds(3) }
         func end() async throws -> String { try await fixture.database.sql("SELECT lease_until FROM node") }
@@ -56,13 +56,13 @@ struct NodeLeaseTests {
         #expect(try await fixture.ledger.status().nodes.map(\.isLeased) == [true])
     }
 
-    @Test("A daemon that stood still before its commit, while another took its name, commits nothing any more")
+    @Test("commits nothing after another daemon took its name before a delayed commit")
     func fenced() async throws {
         let fixture = try await PostgreSQLFixture { $0.lease = .seconds(1) }
         fixture.proxy.fault = .holdCommit(then: .refuse)
         let late = fixture.begin(1)
         try await wait(for: "the commit") { fixture.proxy.fault == .refuse }
-        // The server ends the session that stands still in a transaction; then its lease runs out.
+        // The server ends the session that is idle in a transaction; then its lease runs out.
         let other = try await fixture.node("node-1")
         #expect(try await fixture.release(2, on: other) == RecordedVerdict(.released, sequence: 1))
         fixture.proxy.fault = .none
@@ -77,7 +77,7 @@ struct NodeLeaseTests {
         await other.close()
     }
 
-    @Test("A commit in doubt when another took the name is answered by nobody")
+    @Test("answers no commit that was in doubt when another daemon took the name")
     func fencedInDoubt() async throws {
         let fixture = try await PostgreSQLFixture { $0.lease = .seconds(1) }
         fixture.proxy.fault = .loseCommit(then: .refuse)
@@ -91,7 +91,7 @@ struct NodeLeaseTests {
         await other.close()
     }
 
-    @Test("Names are checked as everywhere")
+    @Test("accepts the names that are accepted elsewhere")
     func names() async throws {
         let fixture = try await PostgreSQLFixture()
         for name in ["", "a b", String(repeating: "x", count: 65)] {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Ledger
 
-/// Ledgers of one database, and what stands between them and it.
+/// Ledgers of one database, and the proxies between them and it.
 struct PostgreSQLFixture: Sendable {
     let database: LedgerDatabase
     let proxy: PostgreSQLProxy
@@ -16,7 +16,7 @@ struct PostgreSQLFixture: Sendable {
     /// Makes requests; its own ledger is not used.
     let key = LedgerFixture.hash(1)
 
-    /// A ledger behind a proxy, with one active key.
+    /// A ledger with a proxy and one active key.
     init(
         _ databases: LedgerDatabases? = nil, _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
     ) async throws {
@@ -32,7 +32,7 @@ struct PostgreSQLFixture: Sendable {
         try await ledger.store(LedgerFixture.record(key))
     }
 
-    /// Another node's ledger of the same database, past the proxy.
+    /// Another node's ledger of the same database, without the proxy.
     func node(
         _ name: String, _ change: (inout PostgreSQLLedger.Settings) -> Void = { _ in }
     ) async throws -> PostgreSQLLedger {
@@ -43,7 +43,7 @@ struct PostgreSQLFixture: Sendable {
         return try await PostgreSQLLedger.open(settings)
     }
 
-    /// A release of transaction `number` with a reference, or without one.
+    /// A release of transaction `number`, with a reference or without one.
     func request(_ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil) throws -> Release {
         let bytes = [UInt8(number >> 8 & 0xff), UInt8(number & 0xff)] + [UInt8](repeating: 0, count: 30)
         return Release(
@@ -52,7 +52,7 @@ struct PostgreSQLFixture: Sendable {
             contentDigest: [UInt8](repeating: 9, count: 32), named: named, at: LedgerFixture.noon)
     }
 
-    /// Releases and records it.
+    /// Releases and records the release.
     func release(
         _ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil, on ledger: PostgreSQLLedger? = nil
     ) async throws -> RecordedVerdict {
@@ -60,7 +60,7 @@ struct PostgreSQLFixture: Sendable {
         return try await (ledger ?? self.ledger).release(request, recording: LedgerFixture.record(of: request))
     }
 
-    /// The same, begun at once.
+    /// Releases in a task that begins at once.
     func begin(
         _ number: Int, reference: UInt8? = 7, named: NamedAttempt? = nil, on ledger: PostgreSQLLedger? = nil
     ) -> Begun<Result<RecordedVerdict, any Error>> {
@@ -73,7 +73,7 @@ struct PostgreSQLFixture: Sendable {
         }
     }
 
-    /// How many of the daemon's sessions in this database are in a state, such as `wait_event = 'SyncRep'`.
+    /// The number of the daemon's sessions in this database in a state, such as `wait_event = 'SyncRep'`.
     func sessions(_ condition: String) async throws -> Int {
         let count = try await database.server.sql(
             """
@@ -98,19 +98,19 @@ struct PostgreSQLFixture: Sendable {
 }
 
 extension LedgerEvents {
-    /// What became of commits whose acknowledgement got lost, the oldest first.
+    /// The outcomes of commits whose acknowledgement was lost, the oldest first.
     var readBack: [ReadBackOutcome] {
         all.compactMap { event in if case .readBack(let outcome) = event { outcome } else { nil } }
     }
 
-    /// Of each acknowledged batch.
+    /// The values of each acknowledged batch.
     var roundTrips: [Int] {
         all.compactMap { event in if case .exchanged(let roundTrips) = event { roundTrips } else { nil } }
     }
 }
 
 extension Result where Failure == any Error {
-    /// Whether it failed as `unavailable` or by the deadline.
+    /// True if it failed as `unavailable` or by the deadline.
     var isUnavailable: Bool {
         switch self {
         case .failure(LedgerFailure.unavailable), .failure(LedgerFailure.timedOut): true

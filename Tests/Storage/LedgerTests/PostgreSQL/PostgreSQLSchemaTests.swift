@@ -21,7 +21,7 @@ struct PostgreSQLSchemaTests {
         try await PostgreSQLLedger.open(PostgreSQLLedger.Settings(url: try database.url(), node: "node-1"))
     }
 
-    @Test("It is made once, looked at without a change, and made again without harm")
+    @Test("creates the schema once, reads it without a change, and can be run again")
     func create() async throws {
         let database = try await empty()
         let url = try database.url(as: LedgerDatabases.owner)
@@ -42,7 +42,7 @@ struct PostgreSQLSchemaTests {
         await ledger.close()
     }
 
-    @Test("A role without rights, one that does not exist, and a schema of somebody else's are refused")
+    @Test("refuses a role without rights, one that does not exist, and a foreign schema")
     func refused() async throws {
         let database = try await empty()
         await #expect(throws: LedgerOpeningError.self) { try await PostgreSQLSchema.create(database.url()) }
@@ -55,13 +55,13 @@ struct PostgreSQLSchemaTests {
         }
     }
 
-    @Test("A newer schema is refused, by the daemon and by create; an older one asks for create")
+    @Test("refuses a newer schema in daemon and create, and asks for create with an older one")
     func versions() async throws {
         let fixture = try await PostgreSQLFixture()
         let (database, known) = (fixture.database, PostgreSQLSchema.version)
         let server = try database.url().server
         try await database.sql("UPDATE ledger_state SET schema_version = 99")
-        // A daemon that runs notices it with its next batch.
+        // A running daemon notices it with its next batch.
         #expect(try await fixture.begin(1).value().isUnavailable)
         await #expect(throws: LedgerOpeningError.newerSchema(path: server, found: 99, known: known)) {
             try await fixture.node("node-2")
@@ -75,12 +75,12 @@ struct PostgreSQLSchemaTests {
         }
     }
 
-    @Test("An older schema is not upgraded while a daemon serves with it, which would release nothing more")
+    @Test("upgrades no older schema while a daemon serves with it, which could release nothing more")
     func servingNodes() async throws {
         let fixture = try await PostgreSQLFixture()
         let (database, known) = (fixture.database, PostgreSQLSchema.version)
         let second = try await fixture.node("node-2")
-        // What an older program's daemons look like from here.
+        // The rows of an older program's daemons.
         let older = "UPDATE ledger_state SET schema_version = \(known - 1)"
         let owner = try database.url(as: LedgerDatabases.owner)
         let nodes = { (names: [String]) in LedgerOpeningError.nodesServe(server: owner.server, nodes: names) }
@@ -91,7 +91,7 @@ struct PostgreSQLSchemaTests {
             }
         }
         #expect(try await database.sql("SELECT schema_version FROM ledger_state") == "\(known - 1)")
-        // Where nothing is upgraded daemons go on.
+        // Without an upgrade, daemons continue.
         try await database.sql("UPDATE ledger_state SET schema_version = \(known)")
         _ = try await PostgreSQLSchema.create(owner)
         await second.close()
@@ -101,11 +101,11 @@ struct PostgreSQLSchemaTests {
     }
 
     @Test(
-        "A database that version 1 made is refused until create has upgraded it, and then goes on with all that it held"
+        "refuses a database of version 1 until create has upgraded it, then continues with all its contents"
     )
     func upgraded() async throws {
         let database = try await empty()
-        // As the daemon's and the owner's programs of version 1 left it.
+        // The database as the daemon's and the owner's programs of version 1 left it.
         let owner = try await database.session(as: LedgerDatabases.owner)
         try await owner.run("CREATE SCHEMA paytokend")
         for statement in PostgreSQLTables.steps[0] { try await owner.run(statement) }
@@ -136,7 +136,7 @@ struct PostgreSQLSchemaTests {
         #expect(try await ledger.release(release) == .released)
         #expect(try await ledger.confirm(remembered: nil) == .continues)
         try await ledger.note(heldKeys: [key])
-        // A node that has not been started since has not told its window.
+        // A node that was not started since the upgrade has not reported its window.
         try await ledger.note(widestWindow: .seconds(300))
         var change = AdministrativeChange(at: LedgerFixture.noon, records: [])
         change.restore = .accept([], newestRelease: nil, approval: nil)
@@ -145,7 +145,7 @@ struct PostgreSQLSchemaTests {
     }
 
     @Test(
-        "The daemon's role cannot delete or change records, checkpoints or claims, nor the schema",
+        "lets the daemon's role neither delete nor change records, checkpoints, claims or the schema",
         arguments: [
             "DELETE FROM audit_record", "UPDATE audit_record SET line = '\\x00'", "TRUNCATE audit_record",
             "DELETE FROM checkpoint", "UPDATE checkpoint SET line = '\\x00'", "DELETE FROM claim",
@@ -168,7 +168,7 @@ struct PostgreSQLSchemaTests {
     }
 
     @Test(
-        "Claims that are too young, or whose payment tokens would not be forgotten with them, are not pruned for the daemon's role"
+        "prunes for the daemon's role no claims that are too young, or whose payment tokens would not be forgotten"
     )
     func pruning() async throws {
         let fixture = try await PostgreSQLFixture()
@@ -179,7 +179,7 @@ struct PostgreSQLSchemaTests {
         let daemon = try await fixture.database.session(as: LedgerDatabases.daemon)
         // The claim was made at the server's present, which is a year behind: its payment token may be one of tomorrow.
         try await daemon.run("UPDATE node SET signed_ahead = 86400000, widest_window = 300000")
-        // What was released stays known; the window can be told otherwise, and then half a minute counts.
+        // Releases stay known. The role can report another window, and then half a minute counts.
         let smaller = await #expect(throws: PostgreSQLFailure.self) {
             try await daemon.run("UPDATE node SET signed_ahead = 0")
         }
@@ -206,7 +206,7 @@ struct PostgreSQLSchemaTests {
     }
 
     @Test(
-        "With the daemon's role no payment token is served again whose claim was pruned, however slow the server's clock and however long a transaction was open"
+        "serves no payment token of a pruned claim again for the daemon's role, with a slow clock or a long transaction"
     )
     func repeatable() async throws {
         let fixture = try await PostgreSQLFixture()
@@ -222,7 +222,7 @@ struct PostgreSQLSchemaTests {
         #expect(try await ledger.release(release) == .released)
         let thief = try await database.session(as: LedgerDatabases.daemon)
         try await thief.run("UPDATE node SET widest_window = 0")
-        // The narrowest that is left to a thief: the fence as low as it goes, the claims as young as they go.
+        // A thief's narrowest choice: the lowest fence and the youngest claims that are possible.
         for times in ["present() + 30001, present()", "present(), present()"] {
             await #expect(throws: PostgreSQLFailure.self) { try await thief.run("SELECT prune_claims(\(times), 500)") }
         }
@@ -240,7 +240,7 @@ struct PostgreSQLSchemaTests {
     }
 
     @Test(
-        "What was forgotten is not taken back up to a time before now and the widest window, by the clock at that moment"
+        "takes nothing forgotten back up to a time before now and the widest window, by the present clock"
     )
     func limited() async throws {
         let fixture = try await PostgreSQLFixture()
@@ -249,7 +249,7 @@ struct PostgreSQLSchemaTests {
         let forgotten: Int64 = 4_000_000_000_000
         try await fixture.database.sql("UPDATE ledger_state SET forgotten_before = \(forgotten)")
         let opened = "floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint"
-        // A transaction that was opened in time for a fence that has been too early since.
+        // A transaction that was opened in time for a fence that is now too early.
         try await daemon.run("BEGIN")
         try await fixture.database.sql("SELECT pg_sleep(0.05)")
         for served in ["\(opened) + 300000", "\(opened) + 1000", "0"] {
@@ -261,7 +261,7 @@ struct PostgreSQLSchemaTests {
             try await daemon.run("ROLLBACK TO before")
         }
         try await daemon.run("ROLLBACK")
-        // The daemon itself waits for as long as the server asks for, and the record says until when.
+        // The daemon itself waits as long as the server requires, and records until when.
         var change = AdministrativeChange(
             at: Date(),
             records: [
@@ -276,13 +276,13 @@ struct PostgreSQLSchemaTests {
         let line = try await fixture.database.sql(
             "SELECT convert_from(line, 'UTF8') FROM audit_record WHERE sequence = \(sequence)")
         #expect(line.contains("\"servedFrom\":\"\(AuditTime(served).text)\""), "\(line)")
-        // Never later than it was.
+        // Never later than before.
         try await daemon.run("SELECT limit_forgotten(forgotten_before, forgotten_before + 1000) FROM ledger_state")
         #expect(try await fixture.ledger.times().forgottenBefore == served)
     }
 
     @Test(
-        "With the daemon's role an ended key does not serve again, repeats are not taken back, and payment tokens whose claims were pruned stay refused"
+        "keeps ended keys ended, repeats counted, and pruned payment tokens refused for the daemon's role"
     )
     func guards() async throws {
         let fixture = try await PostgreSQLFixture()
@@ -313,7 +313,7 @@ struct PostgreSQLSchemaTests {
     }
 
     @Test(
-        "Rights are given to no role that they would not bind: everybody, a superuser, the owner, or who can act as it")
+        "gives rights to no role that they would not limit: PUBLIC, a superuser, the owner, or a member of it")
     func grantedTo() async throws {
         let database = try await empty()
         let owner = try database.url(as: LedgerDatabases.owner)
@@ -328,7 +328,7 @@ struct PostgreSQLSchemaTests {
         #expect(try await PostgreSQLSchema.create(owner, dryRun: true).found == nil, "nothing was made")
     }
 
-    @Test("A schema that belongs to another role than the account is refused")
+    @Test("refuses a schema that belongs to another role than the account")
     func foreignSchema() async throws {
         let database = try await empty()
         try await database.server.sql(
@@ -340,7 +340,7 @@ struct PostgreSQLSchemaTests {
         #expect("\(try #require(error))".contains("belongs to another role"))
     }
 
-    @Test("Several who make it at once wait for each other")
+    @Test("makes simultaneous creations wait for each other")
     func atOnce() async throws {
         let database = try await empty()
         let owner = try database.url(as: LedgerDatabases.owner)
@@ -353,7 +353,7 @@ struct PostgreSQLSchemaTests {
         #expect(found.count { $0 == nil } == 1 && found.count { $0 == PostgreSQLSchema.version } == 3)
     }
 
-    @Test("Another role has no rights at all, not of the functions either")
+    @Test("gives another role no rights at all, not to the functions either")
     func others() async throws {
         let fixture = try await PostgreSQLFixture()
         let role = "other\(UInt32.random(in: 0 ... .max))"

@@ -6,7 +6,7 @@ import Testing
 @Suite("A PostgreSQL ledger's URL")
 struct PostgreSQLURLTests {
     @Test(
-        "Secrets, parameters that the daemon sets, and what is no URL are refused, and no message repeats them",
+        "refuses secrets, parameters that the daemon sets, and other text, and repeats none of it",
         arguments: [
             ("postgresql://u:hunter2@db/x", PostgreSQLURLError.secret(parameter: "password")),
             ("postgresql://db/x?password=hunter2", .secret(parameter: "password")),
@@ -39,7 +39,7 @@ struct PostgreSQLURLTests {
     }
 
     @Test(
-        "Over TCP only verify-full is secure; a socket is, and a service file is looked at when there is a connection",
+        "counts only verify-full as secure over TCP, and any socket; a service file is read when connecting",
         arguments: [
             ("postgresql://db/x", true), ("postgresql://db/x?sslmode=require", true),
             ("postgresql://db/x?sslmode=verify-ca", true), ("postgresql://db/x?sslmode=verify-full", false),
@@ -52,7 +52,7 @@ struct PostgreSQLURLTests {
     }
 
     @Test(
-        "A connection that breaks in the middle of TLS may be tried again; a disagreement about TLS may not",
+        "allows another try after a break within TLS, and none after a disagreement about TLS",
         arguments: [
             ("connection to server at \"db\" (10.0.0.1), port 5432 failed: SSL SYSCALL error: EOF detected", false),
             ("SSL connection has been closed unexpectedly", false),
@@ -68,7 +68,7 @@ struct PostgreSQLURLTests {
     }
 
     @Test(
-        "A refused login is known by its SQLSTATE, in whatever language the server speaks",
+        "recognises a refused login by its SQLSTATE, in any language of the server",
         arguments: [
             ("FATAL:  28P01: Passwort-Authentifizierung für Benutzer »paytokend« fehlgeschlagen", .login),
             ("FATAL:  28000: kein pg_hba.conf-Eintrag für Host »10.0.0.2«, Benutzer »paytokend«", .login),
@@ -81,7 +81,7 @@ struct PostgreSQLURLTests {
     }
 
     @Test(
-        "What libpq takes is taken",
+        "accepts what libpq accepts",
         arguments: [
             "postgresql://db1,db2/x?port=6432", "postgresql://db1:1,db2:2/x", "postgresql://db1:1,db2/x",
             "postgresql:///x?host=a,b&hostaddr=10.0.0.1,10.0.0.2&port=1,2", "postgresql:///x?hostaddr=10.0.0.1&port=1",
@@ -91,7 +91,7 @@ struct PostgreSQLURLTests {
         #expect(try PostgreSQLURL(text).text == text)
     }
 
-    @Test("It is named for people by its hosts and its database")
+    @Test("is shown by its hosts and its database")
     func named() throws {
         #expect(
             try PostgreSQLURL("postgresql://paytokend@db1,db2/ledger?sslmode=verify-full").server == "db1,db2/ledger")

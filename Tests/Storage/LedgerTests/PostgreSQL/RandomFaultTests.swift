@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-/// Three nodes, each behind a network of its own that breaks at random, before commits and behind them.
+/// Three nodes, each with a network of its own that breaks at random, before commits and after them.
 @Suite("Several nodes on a bad network")
 struct RandomFaultTests {
     /// A node and its network.
@@ -24,7 +24,7 @@ struct RandomFaultTests {
     private struct Answer: Sendable {
         let number: Int
         let verdict: ReleaseVerdict
-        /// Whether the node refused it before: it may have been the one that released it, and could not learn that in time.
+        /// True if the node refused it before: it may have released it without learning that in time.
         let wasRefused: Bool
     }
 
@@ -42,7 +42,7 @@ struct RandomFaultTests {
     }
 
     @Test(
-        "However commits and their answers get lost, no transaction is released twice, and what was answered is recorded once"
+        "releases no transaction twice and records each answer once, however commits and answers are lost"
     )
     func once() async throws {
         let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
@@ -56,7 +56,7 @@ struct RandomFaultTests {
                 let proxy = nodes[Int.random(in: 0..<3, using: &random)].proxy
                 proxy.fault = Bool.random(using: &random) ? .loseAcknowledgement(then: .none) : .loseCommit(then: .none)
                 let cuts = proxy.cuts
-                // The next fault comes when this one has struck, or somebody else's turn.
+                // The next fault comes when this one has occurred, or at another node.
                 try? await wait(within: 0.05) { proxy.cuts > cuts }
             }
         }
@@ -91,8 +91,8 @@ struct RandomFaultTests {
             WHERE event = 'decrypt' AND outcome = 'ok'
             """)
         #expect(recorded == "\(count)|\(count)")
-        // What nobody was given was refused before, by the node that had written it and whose every look was cut off too. How
-        // many those are depends on how long a look takes, against the time between two faults.
+        // A transaction that no caller got was refused before, by the node that had written it and could not read it back.
+        // Their number depends on the time of a read compared with the time between two faults.
         #expect(refused.isSuperset(of: Set(1...count).subtracting(released.keys)))
         #expect(!released.isEmpty)
         let signer = CheckpointSigner()

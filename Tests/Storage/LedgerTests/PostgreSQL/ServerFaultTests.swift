@@ -6,10 +6,10 @@ import Testing
 
 @testable import Ledger
 
-/// What servers do: every call ends by the deadline, nothing is released meanwhile, and all goes on without a restart.
+/// Failures of servers. Every call ends by its deadline, nothing is released meanwhile, and the ledger continues without a restart.
 @Suite("A PostgreSQL server that fails")
 struct ServerFaultTests {
-    @Test("A server that was restarted while nothing was under way costs no call")
+    @Test("loses no call to a server that restarted while it was idle")
     func restarted() async throws {
         let server = try await PostgreSQLServer()
         let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server))
@@ -23,7 +23,7 @@ struct ServerFaultTests {
         #expect(try await fixture.release(1, reference: nil).verdict == .replayed)
     }
 
-    @Test("While the server is stopped calls fail at once, and later all goes on")
+    @Test("fails calls at once while the server is stopped, and continues afterwards")
     func stopped() async throws {
         let server = try await PostgreSQLServer()
         let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server))
@@ -39,7 +39,7 @@ struct ServerFaultTests {
         #expect(try await fixture.ledger.everyEntry().map(\.event) == ["records_dropped", "decrypt"])
     }
 
-    @Test("A server that stands still keeps nobody waiting past the deadline, not at connecting either")
+    @Test("delays no call past the deadline on a server that does not answer, connecting included")
     func standsStill() async throws {
         let server = try await PostgreSQLServer()
         let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server)) { $0.timeout = .seconds(3) }
@@ -49,12 +49,12 @@ struct ServerFaultTests {
         try await server.signalAll(SIGCONT)
         try await wait(for: "a probe") { (try? await fixture.ledger.probe()) != nil }
         #expect(try await fixture.release(4).verdict == .released)
-        // Nothing of what was refused is released twice.
+        // Nothing that was refused is released twice.
         let verdict = try await fixture.release(1).verdict
         #expect([.released, .repeated].contains(verdict))
     }
 
-    @Test("Opening ends by the deadline too, and says that it may be tried again")
+    @Test("opens by the deadline too, and reports that another try may help")
     func opening() async throws {
         let server = try await PostgreSQLServer()
         let database = try await LedgerDatabases(server: server).make()
@@ -77,7 +77,7 @@ struct ServerFaultTests {
         try await PostgreSQLLedger.open(settings).close()
     }
 
-    @Test("A connection pooler is refused, and told by the numbers that it gives the server's processes")
+    @Test("refuses a connection pooler, recognised by its process numbers")
     func pooler() async throws {
         let fixture = try await PostgreSQLFixture()
         fixture.proxy.fault = .pool
@@ -94,7 +94,7 @@ struct ServerFaultTests {
         try await PostgreSQLLedger.open(asked).close()
     }
 
-    @Test("Whatever a URL leaves open, the session has what the promises depend on")
+    @Test("sets what its promises depend on in every session, whatever the URL leaves open")
     func parameters() throws {
         let url = try PostgreSQLURL("postgresql://db/x?connect_timeout=3&tcp_user_timeout=9")
         let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(10), application: "paytokend node-1")
@@ -105,7 +105,7 @@ struct ServerFaultTests {
         #expect(plain["connect_timeout"] == "5" && plain["tcp_user_timeout"] == "10000")
     }
 
-    @Test("Without a connection left nothing is released, and later all goes on")
+    @Test("releases nothing without a free connection, and continues afterwards")
     func connections() async throws {
         let server = try await PostgreSQLServer()
         let fixture = try await PostgreSQLFixture(LedgerDatabases(server: server))
@@ -118,7 +118,7 @@ struct ServerFaultTests {
         #expect(try await fixture.release(1).verdict == .released)
     }
 
-    @Test("On a server that takes no writes nothing is released, and later all goes on")
+    @Test("releases nothing on a server that takes no writes, and continues afterwards")
     func readOnly() async throws {
         let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(5) }
         let name = fixture.database.name
@@ -132,7 +132,7 @@ struct ServerFaultTests {
     }
 
     @Test(
-        "While another program holds a lock on the node's row calls end by the deadline, and refusals have their codes")
+        "ends calls by the deadline, with refusals' codes, while another program locks the node's row")
     func lockOnTheNode() async throws {
         let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
         #expect(try await fixture.release(1).verdict == .released)
@@ -147,7 +147,7 @@ struct ServerFaultTests {
     }
 
     @Test(
-        "A claim that another session has not decided blocks its own transaction only, and no longer than the deadline")
+        "lets an undecided claim of another session block its own transaction only, until the deadline")
     func undecidedClaim() async throws {
         let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
         let other = try await fixture.database.session()
@@ -174,7 +174,7 @@ struct ServerFaultTests {
         #expect(try await fixture.release(1).verdict == .replayed)
     }
 
-    @Test("A connection that falls silent after the commit was sent is given up at the deadline, and its claim found")
+    @Test("gives up a connection that falls silent after a commit at the deadline, and finds its claim")
     func silence() async throws {
         let fixture = try await PostgreSQLFixture { $0.timeout = .seconds(8) }
         #expect(try await fixture.release(1).verdict == .released)
@@ -187,7 +187,7 @@ struct ServerFaultTests {
         #expect(try await fixture.count("claim") == 2)
     }
 
-    @Test("A failure's reason carries nothing that the server says but its code")
+    @Test("puts nothing but a code from the server into a failure's reason")
     func reasons() async throws {
         let fixture = try await PostgreSQLFixture()
         try await fixture.database.sql("ALTER TABLE claim ADD CHECK (caller <> 'canary-caller')")

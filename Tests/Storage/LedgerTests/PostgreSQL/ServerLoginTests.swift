@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-/// How the daemon and its server know each other.
+/// Mutual authentication of daemon and server.
 @Suite("The login to a PostgreSQL server")
 struct ServerLoginTests {
     private func settings(_ url: String, passwordFile: String? = nil) throws -> PostgreSQLLedger.Settings {
@@ -13,7 +13,7 @@ struct ServerLoginTests {
             url: try PostgreSQLURL(url), passwordFile: passwordFile, node: "node-1", timeout: .seconds(60))
     }
 
-    @Test("The password comes from its file, which only its owner may read; a wrong one is said without the password")
+    @Test("reads the password from a file that only its owner may read, and reports a wrong one without it")
     func password() async throws {
         let server = try await PostgreSQLServer()
         let database = try await LedgerDatabases(server: server).make()
@@ -43,7 +43,7 @@ struct ServerLoginTests {
         }
     }
 
-    @Test("A password that was changed on the server and in the file is taken at the next connection")
+    @Test("uses a password that was changed on the server and in the file for the next connection")
     func changedPassword() async throws {
         let server = try await PostgreSQLServer()
         let databases = try await LedgerDatabases(server: server)
@@ -60,7 +60,7 @@ struct ServerLoginTests {
     }
 
     @Test(
-        "With verify-full the right certificate is taken, and one that has expired, is another's or of another root is not"
+        "accepts only the right certificate with verify-full, not an expired, foreign or otherwise rooted one"
     )
     func certificates() async throws {
         let certificates = try await ServerCertificates()
@@ -90,7 +90,7 @@ struct ServerLoginTests {
     }
 
     @Test(
-        "synchronous_commit below on is insecure, and refused where a standby is required; it is on in every batch all the same"
+        "reports synchronous_commit below on, refuses it with a required standby, and sets it in every batch"
     )
     func synchronousCommit() async throws {
         let databases = try await LedgerDatabases(server: PostgreSQLServer())
@@ -114,7 +114,7 @@ struct ServerLoginTests {
         try await server.sql("ALTER ROLE \(LedgerDatabases.daemon) SET synchronous_commit = off")
         let fixture = try await PostgreSQLFixture(databases)
         #expect(fixture.ledger.insecureSettings.contains(.databaseSynchronousCommit))
-        // What is in force when a claim is inserted.
+        // The setting in force when a claim is inserted.
         try await fixture.database.sql(
             """
             ALTER TABLE claim ADD CHECK (current_setting('synchronous_commit') = 'on')

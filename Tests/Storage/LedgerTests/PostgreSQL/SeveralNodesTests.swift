@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Several nodes of one PostgreSQL ledger")
 struct SeveralNodesTests {
-    @Test("Of the same transactions at three nodes at once each is released by one, and each node's chain is whole")
+    @Test("releases each transaction at one of three nodes at once, and keeps each node's chain whole")
     func race() async throws {
         let fixture = try await PostgreSQLFixture()
         let nodes = [fixture.ledger, try await fixture.node("node-2"), try await fixture.node("node-3")]
@@ -35,7 +35,7 @@ struct SeveralNodesTests {
         for node in nodes.dropFirst() { await node.close() }
     }
 
-    @Test("A batch of releases is one transaction in two round trips, whatever is in it")
+    @Test("writes any batch of releases in one transaction and two round trips")
     func roundTrips() async throws {
         let fixture = try await PostgreSQLFixture()
         let before = fixture.events.roundTrips.count
@@ -47,7 +47,7 @@ struct SeveralNodesTests {
         #expect(fixture.events.roundTrips.dropFirst(before) == [2])
     }
 
-    @Test("No more than a hundred repeats over all nodes, and a repeat on another node is one")
+    @Test("repeats a hundred times at most over all nodes, counting repeats on other nodes")
     func repeats() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
@@ -64,7 +64,7 @@ struct SeveralNodesTests {
         await other.close()
     }
 
-    @Test("Of attempts at several nodes at once that follow the same one, exactly one is released")
+    @Test("releases exactly one of the attempts at several nodes that follow the same one")
     func namedAttempts() async throws {
         let fixture = try await PostgreSQLFixture()
         let nodes = [fixture.ledger, try await fixture.node("node-2"), try await fixture.node("node-3")]
@@ -89,7 +89,7 @@ struct SeveralNodesTests {
         for node in nodes.dropFirst() { await node.close() }
     }
 
-    @Test("After a suspension's commit on one node nothing is released on another, while all are busy")
+    @Test("releases nothing on a busy node after a suspension's commit on another")
     func suspension() async throws {
         let fixture = try await PostgreSQLFixture()
         let others = [try await fixture.node("node-2"), try await fixture.node("node-3")]
@@ -120,7 +120,7 @@ struct SeveralNodesTests {
         for node in others { await node.close() }
     }
 
-    @Test("Claims that are pruned on one node while another is busy are not released again there")
+    @Test("releases no transaction again on a busy node whose claim another node prunes")
     func pruning() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")
@@ -154,7 +154,7 @@ struct SeveralNodesTests {
         await other.close()
     }
 
-    @Test("Nodes have records, checkpoints and audit keys of their own; keys, claims and approvals are one")
+    @Test("keeps records, checkpoints and audit keys by node, and shares keys, claims and approvals")
     func own() async throws {
         let fixture = try await PostgreSQLFixture()
         let other = try await fixture.node("node-2")

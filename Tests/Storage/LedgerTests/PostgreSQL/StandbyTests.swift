@@ -18,7 +18,7 @@ private struct ReplicatedServers: Sendable {
         standby = try await PostgreSQLServer(standbyOf: primary)
     }
 
-    /// From now on commits wait for the standby.
+    /// Makes commits wait for the standby from now on.
     func synchronise() async throws {
         try await primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
         try await primary.sql("SELECT pg_reload_conf()")
@@ -35,10 +35,10 @@ private struct ReplicatedServers: Sendable {
 @Suite("PostgreSQL with a synchronous standby")
 struct StandbyTests {
     private static let waiting = "wait_event = 'SyncRep'"
-    /// A renewal would wait for the standby too.
+    /// Without renewals, which would wait for the standby too.
     private static let lease = Duration.seconds(3600)
 
-    @Test("A named standby is seen, and its absence from the names is insecure and can be refused")
+    @Test("recognises a named standby; without one it is insecure, and can be refused")
     func named() async throws {
         let servers = try await ReplicatedServers()
         let fixture = try await PostgreSQLFixture(servers.databases) { $0.requiresStandby = true }
@@ -52,7 +52,7 @@ struct StandbyTests {
         #expect(try await fixture.release(1).verdict == .released)
     }
 
-    @Test("The standbys that commits wait for are counted, for a role that may read the server's statistics")
+    @Test("counts the standbys that commits wait for, for a role that may read the server's statistics")
     func counted() async throws {
         let servers = try await ReplicatedServers()
         let fixture = try await PostgreSQLFixture(servers.databases) { $0.lease = Self.lease }
@@ -67,7 +67,7 @@ struct StandbyTests {
         try await wait(for: "its return") { try await fixture.ledger.synchronousStandbys() == 1 }
     }
 
-    @Test("When the wait for the standby is cancelled the release waits for a commit that the standby acknowledges")
+    @Test("waits after a cancelled wait for a commit that the standby acknowledges")
     func cancelled() async throws {
         let servers = try await ReplicatedServers()
         let fixture = try await PostgreSQLFixture(servers.databases) { $0.lease = Self.lease }
@@ -75,7 +75,7 @@ struct StandbyTests {
         try await servers.standby.stop()
         let release = fixture.begin(1)
         try await wait(for: "the wait for the standby") { try await fixture.sessions(Self.waiting) == 1 }
-        // The server answers success then, with a warning only.
+        // The server then reports success with only a warning.
         try await servers.primary.sql(
             "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE \(Self.waiting) AND usename = 'paytokend'")
         try await wait(for: "the doubt") {
@@ -89,7 +89,7 @@ struct StandbyTests {
         #expect(fixture.events.readBack == [.found])
     }
 
-    @Test("After a crash the claim is there though no standby has it: it counts when the standby is back, not before")
+    @Test("counts a claim that no standby had at a crash only when the standby is back")
     func crashed() async throws {
         let servers = try await ReplicatedServers()
         let fixture = try await PostgreSQLFixture(servers.databases) { $0.lease = Self.lease }
@@ -108,7 +108,7 @@ struct StandbyTests {
     }
 
     @Test(
-        "While the standby is away every call ends by the deadline, refusals have their codes, and no third session waits for it"
+        "ends every call by the deadline without the standby, keeps refusals' codes, and lets two sessions wait"
     )
     func away() async throws {
         let servers = try await ReplicatedServers()
@@ -124,7 +124,7 @@ struct StandbyTests {
             #expect(answer.isUnavailable, "\(answer)")
             #expect(try await fixture.sessions(Self.waiting) <= 2)
             if round == 3 {
-                // With the wait cancelled a second session may come into doubt, and then no other.
+                // With the wait cancelled, a second session may be in doubt too, but no third.
                 try await servers.primary.sql(
                     "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE \(Self.waiting) AND usename = 'paytokend'"
                 )
@@ -144,7 +144,7 @@ struct StandbyTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords != nil)
     }
 
-    @Test("When the standby is promoted the ledger goes on there, with all that was answered and its chain unbroken")
+    @Test("continues on the promoted standby with all answered releases and an unbroken chain")
     func promoted() async throws {
         let servers = try await ReplicatedServers()
         let database = try await servers.databases.make()

@@ -7,7 +7,7 @@ import Testing
 @Suite("The start of a PostgreSQL ledger")
 struct StartTests {
     @Test(
-        "A right that the role lacks is found before anything is written, and named with what helps",
+        "names a missing right, and the remedy, before anything is written",
         arguments: [
             ("INSERT ON claim", "INSERT on claim"),
             ("UPDATE (public_key) ON audit_key", "UPDATE of public_key on audit_key"),
@@ -28,7 +28,7 @@ struct StartTests {
         await (try await PostgreSQLLedger.open(settings)).close()
     }
 
-    @Test("All tables of the schema are looked at, and another program's beside them is nobody's business")
+    @Test("checks all tables of the schema, and ignores another program's")
     func tables() async throws {
         let database = try await LedgerDatabases.shared.make()
         let known = try await database.sql(
@@ -39,7 +39,7 @@ struct StartTests {
         await (try await PostgreSQLLedger.open(settings)).close()
     }
 
-    @Test("A role that no right binds is warned of: a superuser, the owner, or who can act as it")
+    @Test("warns of a role that no right limits: a superuser, the owner, or a member of it")
     func unbound() async throws {
         let database = try await LedgerDatabases.shared.make()
         let member = "member\(UInt32.random(in: 0 ... .max))"
@@ -55,7 +55,7 @@ struct StartTests {
         }
     }
 
-    @Test("A start that waits for another daemon's lease tells whose, and until when; one that does not tells nothing")
+    @Test("reports whose lease it waits for and until when, and nothing without a wait")
     func awaited() async throws {
         let database = try await LedgerDatabases.shared.make()
         let events = LedgerEvents()
@@ -64,7 +64,7 @@ struct StartTests {
         func holders() -> [NodeNameHolder] {
             events.all.compactMap { event in if case .awaitsName(let holder) = event { holder } else { nil } }
         }
-        /// While another daemon has the name for an hour, as it says; then it gives it back.
+        /// Claims that another daemon has the name for an hour, and then gives it back.
         func open() async throws {
             let known = holders().count
             try await database.sql(

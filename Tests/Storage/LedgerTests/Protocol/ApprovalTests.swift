@@ -8,7 +8,7 @@ import Testing
 
 @testable import Ledger
 
-/// Operations that wait for a second person: each step is checked in the transaction that takes it.
+/// Operations that wait for a second person. Each step is checked in its own transaction.
 @Suite(.everyEngine) struct ApprovalTests {
     private let now = LedgerFixture.noon
     private let parameters = AuditDigest.of("parameters".utf8)
@@ -23,7 +23,7 @@ import Testing
                 person: PersonIdentities(uid: uid, loginUID: login), name: "staff", gid: 100, groups: [7, 8]),
             reason: AuditReason("rotation"), requestedAt: time ?? now,
             expires: (time ?? now).addingTimeInterval(3600))
-        // As the ledger writes it.
+        // In the precision that the ledger stores.
         approval.node = "node-1"
         return approval
     }
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test("what is asked for is kept whole, and survives a restart")
+    @Test("keeps a request whole, also over a restart")
     func kept() async throws {
         let fixture = try await LedgerFixture()
         let approval = asked(key: fixture.key, state: .active)
@@ -69,7 +69,7 @@ import Testing
         await reopened.close()
     }
 
-    @Test("another person approves; the key changes and both are recorded in the same transaction")
+    @Test("changes the key and records both in one transaction when another person approves")
     func approves() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
@@ -84,7 +84,7 @@ import Testing
         #expect(decided.status == .done && decided.decidedBy == 1002)
     }
 
-    @Test("nobody approves what he asked for himself, and nothing of it happens")
+    @Test("refuses an approval by the requester, and changes nothing")
     func samePerson() async throws {
         let fixture = try await LedgerFixture()
         let approval = asked(key: fixture.key, state: .active)
@@ -101,26 +101,26 @@ import Testing
         #expect(try await fixture.ledger.approval(approval.identifier)?.status == .pending)
     }
 
-    /// Login uid and uid of a peer; nil: nobody logged in.
+    /// A peer's login uid and uid; a login uid of nil means that no user logged in.
     typealias Peer = (login: UInt32?, uid: UInt32)
 
     @Test(
-        "two peers are two persons only when no number is common to both, of uid and login uid, root's left out",
+        "counts two peers as two persons only if they share no number among uids and login uids, root's left out",
         arguments: [
-            // Two accounts; the same account.
+            // Two accounts, and the same account.
             ((nil, 1003), (nil, 1004), true), ((nil, 1003), (nil, 1003), false),
-            // An account whose processes gave themselves login uids, before or after, or each time.
+            // An account whose processes set their own login uids: before, after, or each time.
             ((nil, 1003), (2077, 1003), false), ((2077, 1003), (nil, 1003), false),
             ((5555, 1003), (6666, 1003), false), ((1003, 1003), (6666, 1003), false),
-            // Two who share an account, though the login uids tell them apart: so could one who sets them.
+            // Two persons who share an account, though their login uids differ: a process can set its own.
             ((2000, 1003), (2001, 1003), false),
             // su to another account, and back: the login uid stays.
             ((1003, 1003), (1003, 1004), false), ((1003, 1004), (1003, 1003), false),
             ((1003, 1004), (nil, 1003), false),
             ((1003, 1004), (1003, 1005), false),
-            // Each on his own account, logged in as himself or by cron.
+            // Persons with accounts of their own, logged in as themselves or by cron.
             ((1003, 1003), (1004, 1004), true), ((1003, 1003), (nil, 1004), true),
-            // Root's number is nobody's: two people with sudo are told by their login uids.
+            // Root's number identifies no one: two persons with sudo differ by their login uids.
             ((2000, 0), (2001, 0), true), ((2000, 0), (2000, 0), false), ((2000, 0), (nil, 2000), false),
             ((0, 1003), (0, 1004), true), ((nil, 1003), (nil, 0), true),
         ] as [(Peer, Peer, Bool)])
@@ -130,7 +130,7 @@ import Testing
         #expect(other.isAnother(than: one) == areTwo)
     }
 
-    @Test("an account that shows another login uid each time approves nothing of its own")
+    @Test("refuses an account that shows another login uid each time")
     func loginUIDs() async throws {
         let fixture = try await LedgerFixture()
         let approval = asked(by: 1001, login: 5555)
@@ -143,7 +143,7 @@ import Testing
                     try await take(.approve(approval.identifier, by: approver, executes: true), in: fixture)
                 } == .samePerson, "\(approver)")
         }
-        // Nor is its request anybody's who gives himself its login uid.
+        // Nor is the request that of an account which sets the same login uid.
         for step: AdministrativeChange.ApprovalStep in [
             .withdraw(approval.identifier, by: person(1002, login: 1001)),
             .withdraw(approval.identifier, by: person(1002, login: 5555)),
@@ -155,7 +155,7 @@ import Testing
         #expect(try await fixture.ledger.approval(approval.identifier)?.decidedBy == 1002)
     }
 
-    @Test("what an earlier version stored is read: its requester was the login uid where one was set, else the uid")
+    @Test("reads an earlier version's request: its requester is the login uid where one was set, else the uid")
     func earlierRows() async throws {
         let fixture = try await LedgerFixture()
         let identifier = try #require(ApprovalIdentifier(hex: "0a1b2c3d4e5f6071"))
@@ -171,7 +171,7 @@ import Testing
         _ = try await take(.approve(identifier, by: person(1004), executes: true), in: fixture)
     }
 
-    @Test("a key's change finds the key as it was when the change was decided, or does not take place")
+    @Test("changes a key only if it is as it was when the change was decided")
     func precondition() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.ledger.store(LedgerFixture.record(fixture.key, state: .suspended))
@@ -186,13 +186,13 @@ import Testing
         #expect(try await fixture.ledger.keyRecords().first?.state == .suspended)
     }
 
-    @Test("one person has at most twenty requests open, and what is open is listed first")
+    @Test("allows one person at most twenty open requests, and lists open ones first")
     func openRequests() async throws {
         let fixture = try await LedgerFixture()
         let withdrawn = asked()
         _ = try await take(.request(withdrawn), in: fixture)
         _ = try await take(.withdraw(withdrawn.identifier, by: person(1001)), in: fixture)
-        // Under however many login uids.
+        // With any number of login uids.
         for login: UInt32 in 3000..<3020 { _ = try await take(.request(asked(login: login)), in: fixture) }
         #expect(
             await conflict { () throws(LedgerFailure) in try await take(.request(asked()), in: fixture) }
@@ -201,7 +201,7 @@ import Testing
         #expect(try await fixture.ledger.approvals(limit: 21).allSatisfy { $0.status == .pending })
     }
 
-    @Test("a request whose key changed meanwhile is not approved")
+    @Test("refuses to approve a request whose key has changed")
     func keyChanged() async throws {
         let fixture = try await LedgerFixture()
         let approval = asked(key: fixture.key, state: .active)
@@ -213,7 +213,7 @@ import Testing
             } == .keyChanged(from: .active, to: .suspended))
     }
 
-    @Test("after its time a request is expired, for every step, and the sweep records it once")
+    @Test("expires an overdue request at every step, and records it once in the sweep")
     func expires() async throws {
         let fixture = try await LedgerFixture()
         let approval = asked()
@@ -234,7 +234,7 @@ import Testing
         #expect(try await fixture.ledger.everyEntry().last?.event == "approval_decision")
     }
 
-    @Test("however many are overdue, one sweep ends them all, and each has its record")
+    @Test("ends any number of overdue requests in one sweep, each with its record")
     func expiresAll() async throws {
         let fixture = try await LedgerFixture()
         for uid: UInt32 in 1..<14 {
@@ -248,7 +248,7 @@ import Testing
         #expect(try await fixture.ledger.approval(open.identifier)?.status == .pending)
     }
 
-    @Test("what ended is removed after its time, and the oldest beyond a number; what is open stays")
+    @Test("removes ended requests after their time and beyond a number, the oldest first, and keeps open ones")
     func forgets() async throws {
         let fixture = try await LedgerFixture()
         var ended: [Approval] = []
@@ -265,19 +265,19 @@ import Testing
         }
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3600), keeping: 6) == 0)
         #expect(try await left().count == 7)
-        // The first two could have been decided until 3600 and 3601.
+        // The first two were open for a decision until 3600 and 3601.
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3602), keeping: 6) == 2)
         #expect(try await left() == [open.identifier] + ended[2...].reversed().map(\.identifier))
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now, keeping: 3) == 1)
         #expect(try await left() == [open.identifier] + ended[3...].reversed().map(\.identifier))
-        // Both reasons at once, and an open one that is long overdue.
+        // Both reasons at once, and an open request that is long overdue.
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: now.addingTimeInterval(3604), keeping: 1) == 2)
         #expect(try await left() == [open.identifier, ended[5].identifier])
         #expect(try await fixture.ledger.forgetApprovals(expiredBefore: .distantFuture, keeping: 1) == 1)
         #expect(try await left() == [open.identifier])
     }
 
-    @Test("what was rejected, withdrawn or done is not decided again")
+    @Test("decides nothing again that was rejected, withdrawn or done")
     func once() async throws {
         let fixture = try await LedgerFixture()
         for (step, status): ((ApprovalIdentifier) -> AdministrativeChange.ApprovalStep, Approval.Status) in [
@@ -294,7 +294,7 @@ import Testing
         }
     }
 
-    @Test("only its requester withdraws a request")
+    @Test("lets only the requester withdraw a request")
     func withdraws() async throws {
         let fixture = try await LedgerFixture()
         let approval = asked()
@@ -305,7 +305,7 @@ import Testing
             } == .anotherPerson)
     }
 
-    @Test("an approved import is used once, by its requester, with the very parameters")
+    @Test("lets the requester use an approved import once, with the same parameters")
     func uses() async throws {
         let fixture = try await LedgerFixture()
         let approval = asked(.keyImport)
@@ -328,7 +328,7 @@ import Testing
             await conflict { () throws(LedgerFailure) in try await take(use, in: fixture) } == .notPending(.done))
     }
 
-    @Test("an approval that nobody knows is unknown")
+    @Test("reports an approval that does not exist as unknown")
     func unknown() async throws {
         let fixture = try await LedgerFixture()
         #expect(
@@ -337,7 +337,7 @@ import Testing
             } == .unknown)
     }
 
-    @Test("of thirty approvals at once exactly one is carried out")
+    @Test("carries out exactly one of thirty approvals at once")
     func thirty() async throws {
         let fixture = try await LedgerFixture()
         let approval = asked()

@@ -9,7 +9,7 @@ import Testing
 struct AuditExportTests {
     private let signer = CheckpointSigner()
 
-    /// 30 records with checkpoints of 10 and 20.
+    /// 30 records with checkpoints at 10 and 20.
     private func thirty() async throws -> LedgerFixture {
         let fixture = try await LedgerFixture()
         for number in 1...30 {
@@ -37,7 +37,7 @@ struct AuditExportTests {
     private func numbers(_ sequences: ClosedRange<Int>) -> [String] { sequences.map { "\($0)" } }
 
     @Test(
-        "All records come in their order, each checkpoint behind the record that it seals, for any page size",
+        "exports all records in order, each checkpoint after the record that it seals, for any page size",
         arguments: [1, 3, 10, 500])
     func everything(pageSize: Int) async throws {
         let fixture = try await thirty()
@@ -51,7 +51,7 @@ struct AuditExportTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 30)
     }
 
-    @Test("A part begins with the signed checkpoint before its first record and ends with one, and verifies by itself")
+    @Test("begins a part with the signed checkpoint before its first record and ends it with one, so that it verifies")
     func parts() async throws {
         let fixture = try await thirty()
         #expect(
@@ -61,18 +61,18 @@ struct AuditExportTests {
         #expect(try await signer.verdict(of: fixture.ledger, from: 11, through: 20).intactRecords == 10)
         #expect(try await signer.verdict(of: fixture.ledger, from: 10, through: 10).intactRecords == 10)
         #expect(shape(try await lines(fixture.ledger.export(from: 21))) == ["c20"] + numbers(21...30))
-        // Behind the end there is nothing but what the last checkpoint leaves open.
+        // Nothing follows the end except what the last checkpoint leaves unsealed.
         #expect(shape(try await lines(fixture.ledger.export(from: 99))) == ["c20"] + numbers(21...30))
     }
 
-    @Test("An empty ledger has an empty export")
+    @Test("exports nothing from an empty ledger")
     func empty() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await lines(fixture.ledger.export()).isEmpty)
         #expect(try await signer.verdict(of: fixture.ledger) == .unsealed([]))
     }
 
-    @Test("Records that come while an export is read are not in it, and it verifies up to where it began")
+    @Test("leaves out records that come during the export, and verifies up to its start")
     func growing() async throws {
         let fixture = try await thirty()
         try await signer.seal(fixture.ledger)
@@ -84,7 +84,7 @@ struct AuditExportTests {
         #expect(verifier.verdict().intactRecords == 30)
     }
 
-    @Test("Ten thousand records verify, and the pages stay small")
+    @Test("verifies ten thousand records in small pages")
     func tenThousand() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -109,7 +109,7 @@ struct AuditExportTests {
     }
 
     @Test(
-        "A checkpoint of a record that this ledger does not hold is refused, and of two for one record the first stays")
+        "refuses a checkpoint of a record that the ledger does not have, and keeps the first of two for one record")
     func checkpoints() async throws {
         let fixture = try await thirty()
         let head = try await fixture.ledger.head()

@@ -6,13 +6,13 @@ import Testing
 
 @testable import Ledger
 
-@Suite("The keys that sign checkpoints", .everyEngine)
+@Suite("The keys that sign audit checkpoints", .everyEngine)
 struct AuditKeyTests {
     private let first = [UInt8](repeating: 1, count: 16)
     private let second = [UInt8](repeating: 2, count: 16)
     private let point = Array(P256.Signing.PrivateKey().publicKey.x963Representation)
 
-    @Test("A key is planned before it exists, is confirmed with its public key, and outlives a restart")
+    @Test("plans a key before it exists, confirms it with its public key, and keeps both over a restart")
     func planned() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.auditKeys().isEmpty)
@@ -32,7 +32,7 @@ struct AuditKeyTests {
         await again.close()
     }
 
-    @Test("A confirmation and its record stand together, and confirming again writes nothing")
+    @Test("stores a confirmation with its record, and writes nothing when it is repeated")
     func confirmed() async throws {
         let fixture = try await LedgerFixture()
         let record = AuditRecord(
@@ -47,7 +47,7 @@ struct AuditKeyTests {
         #expect(try await fixture.ledger.everyEntry().map(\.event) == ["audit_key_change"])
     }
 
-    @Test("A key that was not planned, another public key, and what is no key at all are refused and not recorded")
+    @Test("refuses, without a record, an unplanned key, another public key, and bytes that are no key")
     func conflicts() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -74,7 +74,7 @@ struct AuditKeyTests {
         #expect(try await ledger.head().sequence == 0)
     }
 
-    @Test("When the acknowledgement gets lost a plan and a confirmation are found, the record with it")
+    @Test("finds a plan and a confirmation with its record when the acknowledgement is lost")
     func acknowledgementLost() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         fixture.loseAcknowledgement()
@@ -87,7 +87,7 @@ struct AuditKeyTests {
         #expect(fixture.lostAcknowledgements == 2)
     }
 
-    @Test("When nothing can be committed neither stands")
+    @Test("stores neither when nothing can be committed")
     func unavailable() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         try await fixture.breakCommits()

@@ -10,7 +10,7 @@ import Testing
 struct AuditTrailTests {
     private let signer = CheckpointSigner()
 
-    @Test("A release is recorded with all that the daemon said of it, under the sequence that the verdict names")
+    @Test("records a release with all its details under the sequence that the verdict names")
     func releaseRecord() async throws {
         let fixture = try await LedgerFixture()
         let request = try fixture.request(1)
@@ -29,7 +29,7 @@ struct AuditTrailTests {
         #expect(line.hasPrefix(parts.joined()), "\(line)")
     }
 
-    @Test("Sequences have no gap and the chain verifies, whoever writes at the same time and however")
+    @Test("numbers records without a gap in a chain that verifies, with any mix of simultaneous writers")
     func mixedWriters() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -55,7 +55,7 @@ struct AuditTrailTests {
     }
 
     @Test(
-        "Each caller's first release is found among the sequences asked for; refusals, repeats and other events are none"
+        "finds each caller's first release in a range of sequences, ignoring refusals, repeats and other events"
     )
     func firstReleases() async throws {
         let fixture = try await LedgerFixture()
@@ -79,7 +79,7 @@ struct AuditTrailTests {
         #expect(try await ledger.firstReleases(in: 1...3).isEmpty)
     }
 
-    @Test("The chain goes on where it ended after a restart")
+    @Test("continues the chain after a restart")
     func restart() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
@@ -93,7 +93,7 @@ struct AuditTrailTests {
         await again.close()
     }
 
-    @Test("A key's change and its record stand together, with the state that the ledger really had")
+    @Test("stores a key's change with its record, which has the ledger's actual earlier state")
     func keyChange() async throws {
         let fixture = try await LedgerFixture()
         let record = AuditRecord(
@@ -106,7 +106,7 @@ struct AuditTrailTests {
         #expect(details["to"]?.stringValue == "suspended")
     }
 
-    @Test("A key's change that is not permitted is not recorded as one")
+    @Test("records no change for a key's change that is not permitted")
     func keyConflict() async throws {
         let fixture = try await LedgerFixture()
         await #expect(throws: LedgerFailure.conflict(.anotherAlgorithm)) {
@@ -117,7 +117,7 @@ struct AuditTrailTests {
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
-    @Test("Pruning claims takes no record away")
+    @Test("removes no record when claims are pruned")
     func pruning() async throws {
         let fixture = try await LedgerFixture()
         for number in 1...5 { _ = try await fixture.releasing(number)(fixture.ledger) }
@@ -130,7 +130,7 @@ struct AuditTrailTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 5)
     }
 
-    @Test("Each condition of a filter finds its records and no others, in both orders")
+    @Test("finds the records of each filter condition, and no others, in both orders")
     func filters() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -177,7 +177,7 @@ struct AuditTrailTests {
         #expect(try await ledger.extent(since: AuditTime(noon + 99), until: nil) == nil)
     }
 
-    @Test("A beginning that two keys share finds the records of both")
+    @Test("finds the records of both keys that share a prefix")
     func sharedPrefix() async throws {
         let fixture = try await LedgerFixture()
         for last in [0x01, 0x02, 0x01, 0xff] as [UInt8] {

@@ -10,7 +10,7 @@ import Testing
 struct GroupCommitTests {
     private let signer = CheckpointSigner()
 
-    @Test("What arrives while a commit is under way shares the next one")
+    @Test("writes what arrives during a commit in the next one")
     func oneCommit() async throws {
         let fixture = try await LedgerFixture()
         let before = fixture.events.committed.count
@@ -21,7 +21,7 @@ struct GroupCommitTests {
     }
 
     @Test(
-        "Of thirty equal releases in one batch one is released; the others are repeats with a reference, replays without",
+        "releases one of thirty equal requests in a batch; the others are repeats with a reference, replays without",
         arguments: [UInt8?.none, 7])
     func thirtyInOneBatch(reference: UInt8?) async throws {
         let fixture = try await LedgerFixture()
@@ -35,7 +35,7 @@ struct GroupCommitTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 30)
     }
 
-    @Test("A release that comes in a batch after its key's suspension is refused, and one before it is not")
+    @Test("refuses a release that follows its key's suspension in a batch, and grants one that precedes it")
     func orderInside() async throws {
         let fixture = try await LedgerFixture()
         let (first, second) = (try fixture.releasing(1), try fixture.releasing(2))
@@ -53,7 +53,7 @@ struct GroupCommitTests {
         #expect(try await fixture.ledger.everyEntry().map(\.outcome) == ["ok", "key_not_active"])
     }
 
-    @Test("When a batch's acknowledgement gets lost every member is answered by what stands of it")
+    @Test("answers each member of a batch by what was committed when the acknowledgement is lost")
     func acknowledgementLost() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         fixture.loseAcknowledgement()
@@ -72,7 +72,7 @@ struct GroupCommitTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 30)
     }
 
-    @Test("When a batch fails none of its members is released, refusals keep their codes, and the chain has no gap")
+    @Test("releases no member of a batch that fails, keeps the refusals' codes, and leaves no gap in the chain")
     func batchFailed() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
@@ -83,7 +83,7 @@ struct GroupCommitTests {
         var operations = [try fixture.releasing(1, reference: nil)]
         operations.append { try await $0.release(notActive, recording: LedgerFixture.record(of: notActive)) }
         operations += try (2...20).map { try fixture.releasing($0) }
-        // A replay only if the release before it in the batch had been committed.
+        // This is a replay only if the batch's earlier release was committed.
         operations.append(try fixture.releasing(2, reference: nil))
         let answers = try await fixture.inOneBatch(operations)
         #expect(try await fixture.ledger.head().sequence == 0)
@@ -102,7 +102,7 @@ struct GroupCommitTests {
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 19)
     }
 
-    @Test("A member that cannot be written fails alone, and leaves no gap")
+    @Test("fails a member that cannot be written alone, and leaves no gap")
     func poisonedMember() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.poison("poison")
@@ -111,16 +111,16 @@ struct GroupCommitTests {
         let answers = try await fixture.inOneBatch(operations)
         #expect(throws: LedgerFailure.self) { try answers[2].get() }
         #expect(try (answers[..<2] + answers[3...]).map { try $0.get().sequence } == (1...5).map { $0 })
-        // A refusal keeps its code without its record.
+        // A refusal keeps its code even without its record.
         let replay = try await fixture.releasing(1, caller: "poison")(fixture.ledger)
         #expect(replay == RecordedVerdict(.replayed, sequence: nil))
-        // Its claim went with its record.
+        // Its claim was undone together with its record.
         #expect(try await fixture.ledger.release(fixture.request(100, reference: nil)) == .released)
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 5)
     }
 
-    @Test("When the queue is full a call is refused at once, and those that wait are answered")
+    @Test("refuses a call at once when the queue is full, and answers those that wait")
     func overflow() async throws {
         let fixture = try await LedgerFixture(waiting: 8)
         let pause = await WriterPause(fixture.ledger)
@@ -139,7 +139,7 @@ struct GroupCommitTests {
         #expect(try await fixture.ledger.release(fixture.request(9, reference: nil)) == .released)
     }
 
-    @Test("What waits when the ledger is closed is written, and what comes later is refused")
+    @Test("writes what waits when the ledger is closed, and refuses what comes later")
     func closing() async throws {
         let fixture = try await LedgerFixture()
         let pause = await WriterPause(fixture.ledger)
@@ -147,7 +147,7 @@ struct GroupCommitTests {
         async let verdict = fixture.ledger.release(request, recording: LedgerFixture.record(of: request))
         try await pause.wait(for: 1)
         async let closed: Void = fixture.ledger.close()
-        // Whether it comes before or after the closing: it is never left without an answer.
+        // It may come before or after the closing, but it always gets an answer.
         _ = try? await fixture.ledger.head()
         pause.end()
         #expect(try await verdict == RecordedVerdict(.released, sequence: 1))

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Key records", .everyEngine)
 struct KeyRecordTests {
-    @Test("Every field comes back as it was recorded, ordered by hash")
+    @Test("reads back every field as it was recorded, ordered by hash")
     func roundTrip() async throws {
         let fixture = try await LedgerFixture()
         var records = [LedgerFixture.record(fixture.key)]
@@ -27,7 +27,7 @@ struct KeyRecordTests {
         #expect(try await fixture.ledger.keyRecord(LedgerFixture.hash(200)) == nil)
     }
 
-    @Test("A key's merchant and algorithm never change")
+    @Test("never changes a key's merchant and algorithm")
     func immutable() async throws {
         let fixture = try await LedgerFixture()
         await #expect(throws: LedgerFailure.conflict(.anotherMerchant)) {
@@ -39,7 +39,7 @@ struct KeyRecordTests {
         #expect(try await fixture.ledger.keyRecords() == [LedgerFixture.record(fixture.key)])
     }
 
-    @Test("Origin and time of creation stay those of the first record")
+    @Test("keeps origin and time of creation from the first record")
     func firstRecordStays() async throws {
         let fixture = try await LedgerFixture()
         var later = LedgerFixture.record(fixture.key, state: .suspended)
@@ -49,7 +49,7 @@ struct KeyRecordTests {
         #expect(try await fixture.ledger.keyRecords() == [LedgerFixture.record(fixture.key, state: .suspended)])
     }
 
-    @Test("Recording the same again changes nothing and succeeds")
+    @Test("succeeds without a change when the same is recorded again")
     func idempotent() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.ledger.store(LedgerFixture.record(fixture.key))
@@ -57,7 +57,7 @@ struct KeyRecordTests {
     }
 
     @Test(
-        "A compromised or destroyed key never comes back, not by another import either",
+        "never restores a compromised or destroyed key, not by another import either",
         arguments: [KeyState.compromised, .destroyed])
     func finalStates(state: KeyState) async throws {
         let fixture = try await LedgerFixture()
@@ -68,7 +68,7 @@ struct KeyRecordTests {
         }
     }
 
-    @Test("A state moves only as SP 800-57 permits")
+    @Test("changes states only as SP 800-57 permits")
     func transitions() async throws {
         let fixture = try await LedgerFixture()
         var number: UInt8 = 10
@@ -90,11 +90,11 @@ struct KeyRecordTests {
     }
 }
 
-@Suite("Use of keys, and several keys' changes at once", .everyEngine)
+@Suite("Uses of keys, and simultaneous changes of several keys", .everyEngine)
 struct KeyUsageTests {
     private let noon = LedgerFixture.noon
 
-    @Test("claims since a time are counted by key; repeats, refusals and older ones are not")
+    @Test("counts claims since a time by key, without repeats, refusals and older ones")
     func usage() async throws {
         let fixture = try await LedgerFixture()
         let other = LedgerFixture.hash(2)
@@ -103,7 +103,7 @@ struct KeyUsageTests {
             _ = try await fixture.ledger.release(
                 fixture.request(number, at: noon.addingTimeInterval(seconds)), recording: nil)
         }
-        // A repeat, a replay, and another key's claim.
+        // A repeat, a replay, and a claim of another key.
         _ = try await fixture.ledger.release(fixture.request(3, at: noon.addingTimeInterval(40)), recording: nil)
         _ = try await fixture.ledger.release(
             fixture.request(3, caller: "other", at: noon.addingTimeInterval(41)), recording: nil)
@@ -132,7 +132,7 @@ struct KeyUsageTests {
         return change
     }
 
-    @Test("several keys change in one transaction, each with its record and the state before")
+    @Test("changes several keys in one transaction, each with its record and earlier state")
     func together() async throws {
         let fixture = try await LedgerFixture()
         let end = noon.addingTimeInterval(3600)
@@ -151,7 +151,7 @@ struct KeyUsageTests {
         await fixture.ledger.close()
     }
 
-    @Test("when one of several was changed meanwhile, none changes and nothing is recorded")
+    @Test("changes and records nothing if one of several keys was changed meanwhile")
     func allOrNothing() async throws {
         let fixture = try await LedgerFixture()
         let other = LedgerFixture.hash(2)

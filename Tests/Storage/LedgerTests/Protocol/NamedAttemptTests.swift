@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 extension NamedAttempt {
-    /// Of small numbers instead of random ones, so that a test reads.
+    /// An attempt of a small number instead of a random one, for readability.
     init(_ number: UInt8, after others: [UInt8] = []) throws {
         func name(_ number: UInt8) throws -> AttemptName {
             try #require(AttemptName(hex: "00000000000000" + String(UInt16(number) + 0x100, radix: 16).dropFirst()))
@@ -16,17 +16,17 @@ extension NamedAttempt {
     }
 }
 
-/// A caller that says after whom it may be released gets no payment that somebody else was given in between.
+/// A caller that names the attempts it follows gets no payment that was released to another attempt in between.
 @Suite("Named attempts", .everyEngine)
 struct NamedAttemptTests {
-    /// Releases transaction 1, or another one.
+    /// Releases transaction 1 or another one.
     private func release(
         _ fixture: LedgerFixture, _ attempt: UInt8, after others: [UInt8] = [], of number: Int = 1
     ) async throws -> ReleaseVerdict {
         try await fixture.ledger.release(fixture.request(number, named: NamedAttempt(attempt, after: others)))
     }
 
-    @Test("The first one is released, whomever it names")
+    @Test("releases the first attempt, whatever attempts it names")
     func first() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
@@ -34,23 +34,23 @@ struct NamedAttemptTests {
     }
 
     @Test(
-        "After a lost answer the next attempt names all that may have been released, and one that names fewer is refused"
+        "repeats for an attempt that names all possible releases after a lost answer, and refuses one that names fewer"
     )
     func lostAnswer() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
-        // Its answer gets lost.
+        // The answer of this one is lost.
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
         #expect(try await release(fixture, 3, after: [1]) == .releasedByOther)
         #expect(try await release(fixture, 4, after: [1, 2]) == .repeated)
     }
 
-    @Test("A caller that has forgotten its last attempt is refused, also when it names those that were refused")
+    @Test("refuses a caller that has forgotten its last attempt, even if it names refused ones")
     func restoredCaller() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
-        // From here on 2 is not known any more.
+        // The caller does not know attempt 2 from here on.
         #expect(try await release(fixture, 3, after: [1]) == .releasedByOther)
         #expect(try await release(fixture, 4, after: [1, 3]) == .releasedByOther)
         #expect(try await release(fixture, 5) == .releasedByOther)
@@ -63,7 +63,7 @@ struct NamedAttemptTests {
         await again.close()
     }
 
-    @Test("It does not follow a release that has no name, and one without a name follows any")
+    @Test("refuses to follow a release without a name, and lets one without a name follow any")
     func unnamed() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
@@ -73,7 +73,7 @@ struct NamedAttemptTests {
         #expect(try await release(fixture, 2, after: [1], of: 2) == .releasedByOther)
     }
 
-    @Test("It does not follow the release of a version that wrote random bytes, which are nobody's name")
+    @Test("refuses to follow an older version's release, whose random bytes are no name")
     func olderVersion() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
@@ -82,7 +82,7 @@ struct NamedAttemptTests {
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeated)
     }
 
-    @Test("The same request sent twice is released once")
+    @Test("releases the same request once when it is sent twice")
     func sentTwice() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
@@ -91,7 +91,7 @@ struct NamedAttemptTests {
         #expect(try await release(fixture, 2, after: [1]) == .releasedByOther)
     }
 
-    @Test("The right name alone makes no repeat: caller, reference, content and time count as ever")
+    @Test("requires caller, reference, content and time for a repeat in addition to the right name")
     func otherConditions() async throws {
         let fixture = try await LedgerFixture(repeatFor: .seconds(60))
         let (ledger, next) = (fixture.ledger, try NamedAttempt(2, after: [1]))
@@ -102,11 +102,11 @@ struct NamedAttemptTests {
         #expect(try await ledger.release(fixture.request(1, content: 10, named: next)) == .replayed)
         let late = try fixture.request(1, named: next, at: LedgerFixture.noon + 61)
         #expect(try await ledger.release(late) == .replayed)
-        // None of these became the last.
+        // None of these is now the last release.
         #expect(try await ledger.release(fixture.request(1, named: next)) == .repeated)
     }
 
-    @Test("One that is refused is not the last release, counts as no repeat, and is recorded as a replay")
+    @Test("records a refused attempt as a replay, and counts it neither as a repeat nor as the last release")
     func refused() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
@@ -119,16 +119,16 @@ struct NamedAttemptTests {
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
     }
 
-    @Test("One that was opened and then refused counts as a repeat, and the last release stays who it was")
+    @Test("counts an attempt that was opened and then refused as a repeat, and keeps the last release")
     func openedAndRefused() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)
         for attempt in UInt8(2)...3 {
             try await fixture.ledger.countRefusedRepeat(fixture.request(1, named: NamedAttempt(attempt, after: [1])))
         }
-        // Without a name neither.
+        // Nor one without a name.
         try await fixture.ledger.countRefusedRepeat(fixture.request(1))
-        // Not one of the repeats: it would not have been released.
+        // This is no repeat: it would not have been released.
         try await fixture.ledger.countRefusedRepeat(fixture.request(1, named: NamedAttempt(4, after: [2, 3])))
         #expect(try await release(fixture, 5, after: [2, 3]) == .releasedByOther)
         for attempt in UInt8(6)..<102 {
@@ -138,7 +138,7 @@ struct NamedAttemptTests {
         #expect(try await release(fixture, 103, after: [102]) == .repeatedTooOften)
     }
 
-    @Test("What would be refused is known before, and changes nothing")
+    @Test("predicts a refusal without changing anything")
     func look() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -148,27 +148,27 @@ struct NamedAttemptTests {
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(2, after: [1]))) == .yes)
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(2))) == .byOther)
         #expect(try await ledger.wouldRepeat(fixture.request(1)) == .yes)
-        // Its own release, whose commit was not acknowledged, is nobody else's; a request of the same name is.
+        // Its own release, whose commit was not acknowledged, counts as its own; another request of the same name does not.
         #expect(try await ledger.wouldRepeat(first) == .yes)
         #expect(try await ledger.wouldRepeat(fixture.request(1, named: NamedAttempt(1))) == .byOther)
         #expect(try await release(fixture, 2, after: [1]) == .repeated)
     }
 
-    // MARK: Simultaneous ones
+    // MARK: Simultaneous attempts
 
-    @Test("Of thirty at once that name nobody one is released")
+    @Test("releases one of thirty simultaneous attempts that name none")
     func thirtyFirst() async throws {
         let verdicts = try await thirty { try NamedAttempt($0) }
         #expect(verdicts.count { $0 == .released } == 1 && verdicts.count { $0 == .releasedByOther } == 29)
     }
 
-    @Test("Of thirty at once after the same one exactly one is the repeat")
+    @Test("repeats for exactly one of thirty simultaneous attempts that follow the same one")
     func thirtyAfterOne() async throws {
         let verdicts = try await thirty(afterRelease: 200) { try NamedAttempt($0, after: [200]) }
         #expect(verdicts.count { $0 == .repeated } == 1 && verdicts.count { $0 == .releasedByOther } == 29)
     }
 
-    @Test("Thirty at once that name each other are all released, one after the other")
+    @Test("releases thirty simultaneous attempts that name each other, one after the other")
     func thirtyAfterEachOther() async throws {
         let everyone = (UInt8(1)...30).map { $0 }
         let verdicts = try await thirty { attempt in try NamedAttempt(attempt, after: everyone.filter { $0 != attempt })
@@ -190,7 +190,7 @@ struct NamedAttemptTests {
 
     // MARK: One batch
 
-    @Test("In one batch each follows the release before it, in the order in which they came")
+    @Test("lets each attempt in a batch follow the release before it, in the order of arrival")
     func batch() async throws {
         let fixture = try await LedgerFixture()
         let verdicts = try await inOneBatch(
@@ -204,11 +204,11 @@ struct NamedAttemptTests {
             verdicts == [
                 .released, .releasedByOther, .repeated, .releasedByOther, .repeated, .repeated, .releasedByOther,
             ])
-        // What the batch has stored is what it decided by.
+        // The batch decided by what it stored.
         #expect(try await release(fixture, 7, after: [1, 2, 3, 4, 5, 6]) == .releasedByOther)
     }
 
-    @Test("In one batch the last release that it stores is the one that the next batch goes by")
+    @Test("continues in the next batch from the last release that a batch stored")
     func batchThenNext() async throws {
         let fixture = try await LedgerFixture()
         let verdicts = try await inOneBatch(
@@ -219,11 +219,11 @@ struct NamedAttemptTests {
         #expect(try await release(fixture, 5, after: [2]) == .repeated)
     }
 
-    @Test("One name for different transactions, in one batch and by different callers, confuses none of them")
+    @Test("keeps transactions apart that have one attempt name, in one batch and with different callers")
     func equalNames() async throws {
         let fixture = try await LedgerFixture()
         let same = try NamedAttempt(1)
-        // Transaction 1 is another caller's, released under the very same name.
+        // Another caller released transaction 1 under the same name.
         #expect(try await fixture.ledger.release(fixture.request(1, caller: "other", named: same)) == .released)
         let verdicts = try await inOneBatch(
             fixture, [(1, same), (2, same), (3, same), (1, same), (2, same), (4, same)])
@@ -246,9 +246,9 @@ struct NamedAttemptTests {
         return try answers.map { try $0.get().verdict }
     }
 
-    // MARK: What was not acknowledged, and what was not written
+    // MARK: Lost acknowledgements and failed commits
 
-    @Test("A commit that was not acknowledged and stands counts: its attempts are answered, and the last is the last")
+    @Test("answers the attempts of an unacknowledged commit that took place, and keeps its last as the last release")
     func acknowledgementLost() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         fixture.loseAcknowledgement()
@@ -257,7 +257,7 @@ struct NamedAttemptTests {
         #expect(verdicts == [.released, .repeated, .releasedByOther])
         #expect(try await release(fixture, 4, after: [1, 3]) == .releasedByOther)
         #expect(try await release(fixture, 5, after: [1, 2]) == .repeated)
-        // Without a record it is found by the claim.
+        // Without a record, the claim shows it.
         fixture.loseAcknowledgement()
         #expect(try await release(fixture, 6, after: [5]) == .repeated)
         #expect(fixture.lostAcknowledgements == 2)
@@ -274,7 +274,7 @@ struct NamedAttemptTests {
         ).map { try $0.get().verdict }
     }
 
-    @Test("A commit that did not take place leaves the last release as it was, and equal names keep their own refusals")
+    @Test("keeps the last release after a commit that failed, and the refusals of equal names")
     func commitFailed() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         #expect(try await release(fixture, 1) == .released)
@@ -282,9 +282,9 @@ struct NamedAttemptTests {
         #expect(try await fixture.ledger.release(others) == .released)
         try await fixture.breakCommits()
         let requests = [
-            // Released if it could be written.
+            // These would have been released.
             try fixture.request(1, named: NamedAttempt(2, after: [1])),
-            // Refused by what stands, each for its own reason.
+            // These are refused for reasons of their own.
             try fixture.request(1, named: NamedAttempt(2)), try fixture.request(2, named: NamedAttempt(2)),
         ]
         let answers = try await fixture.inOneBatch(
@@ -299,7 +299,7 @@ struct NamedAttemptTests {
 }
 
 extension LedgerFixture {
-    /// As an older version left all claims.
+    /// Leaves all claims as an older version did.
     fileprivate func overwriteAttempts(with bytes: [UInt8]) async throws {
         switch store {
         case .sqlite:
@@ -313,9 +313,9 @@ extension LedgerFixture {
     }
 }
 
-@Suite("An attempt's name, and what a claim keeps of it")
+@Suite("An attempt's name, and its bytes in a claim")
 struct AttemptNameTests {
-    @Test("It is 16 lower-case hexadecimal digits that are not all zero")
+    @Test("accepts 16 lower-case hexadecimal digits that are not all zero")
     func form() {
         #expect(AttemptName(hex: "0123456789abcdef") != nil && AttemptName(hex: "0000000000000001") != nil)
         for text in [
@@ -326,7 +326,7 @@ struct AttemptNameTests {
         }
     }
 
-    @Test("A claim keeps the name and 8 random bytes, which differ each time; zeros where there is none")
+    @Test("stores the name and 8 random bytes that differ each time, and zeros for no name")
     func stored() throws {
         let name = try #require(AttemptName(hex: "0123456789abcdef"))
         let stored = (0..<100).map { _ in StoredAttempt.make(name) }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import Ledger
 
-@Suite("Every node's record", .everyEngine)
+@Suite("The records of all nodes", .everyEngine)
 struct NodeRecordsTests {
-    @Test("A ledger knows its own node, whose chain is the one that it writes; audit keys of others there are none")
+    @Test("knows its own node, whose chain it writes, and no audit keys of others")
     func own() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -23,10 +23,10 @@ struct NodeRecordsTests {
     }
 }
 
-@Suite("Other nodes' records in one database")
+@Suite("The records of other nodes in one database")
 struct OtherNodesRecordsTests {
     @Test(
-        "Nodes are known by their row, their record or their key; each chain is read by itself, its keys are given by node"
+        "finds nodes by their row, their record or their key; reads each chain by itself and keys by node"
     )
     func others() async throws {
         let fixture = try await PostgreSQLFixture()
@@ -54,7 +54,7 @@ struct OtherNodesRecordsTests {
         #expect(try await chain.records(AuditFilter(), order: .newestFirst, after: nil, limit: 10).records.count == 6)
         #expect(try await fixture.ledger.chain(of: AuditNode("node-3")!).head().sequence == 0)
 
-        // A node whose row was removed is known by what it has written.
+        // A node whose row was removed is known by its records.
         await other.close()
         try await fixture.database.sql("DELETE FROM node WHERE name = 'node-2'; DELETE FROM audit_key")
         #expect(try await fixture.ledger.nodes() == [first, second])
@@ -64,7 +64,7 @@ struct OtherNodesRecordsTests {
         await fixture.ledger.close()
     }
 
-    @Test("What a record says of audit keys is found among others, by an index")
+    @Test("finds records about audit keys by an index")
     func keyEvents() async throws {
         let fixture = try await PostgreSQLFixture()
         let ledger = fixture.ledger
@@ -81,7 +81,7 @@ struct OtherNodesRecordsTests {
         let found = try await ledger.auditKeyEvents(of: try #require(AuditNode(ledger.node)))
         #expect(found.map(\.sequence) == [2, 4, 6])
         #expect(KeyPin(line: found[0].line) == pin && KeyPin(line: found[1].line) == nil)
-        // However many there are.
+        // For any number of other records.
         try await fixture.database.sql(
             """
             SET session_replication_role = replica;

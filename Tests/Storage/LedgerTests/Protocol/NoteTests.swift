@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-@Suite("Notes that nobody waits for", .everyEngine)
+@Suite("Notes that no caller waits for", .everyEngine)
 struct NoteTests {
     private func refusal(_ number: Int) -> AuditRecord {
         AuditRecord(
@@ -14,7 +14,7 @@ struct NoteTests {
         )
     }
 
-    @Test("A note returns while the writer is busy, and is recorded after that")
+    @Test("returns while the writer is busy, and records the note afterwards")
     func recorded() async throws {
         let fixture = try await LedgerFixture()
         let pause = await WriterPause(fixture.ledger)
@@ -24,7 +24,7 @@ struct NoteTests {
         #expect(try await fixture.ledger.everyEntry().map(\.time) == (1...6).map { refusal($0).time })
     }
 
-    @Test("Notes take half of the queue at most, so that releases find room; those dropped are counted in a record")
+    @Test("gives notes half of the queue at most, and counts the dropped ones in a record")
     func flood() async throws {
         let fixture = try await LedgerFixture(waiting: 10)
         let pause = await WriterPause(fixture.ledger)
@@ -33,7 +33,7 @@ struct NoteTests {
         async let recorded = release(fixture.ledger)
         try await pause.wait(for: 6)
         pause.end()
-        // The record of those dropped comes first.
+        // The record of dropped notes comes first.
         #expect(try await recorded == RecordedVerdict(.released, sequence: 7))
         #expect(fixture.events.dropped == 20)
         let entries = try await fixture.ledger.everyEntry()
@@ -41,7 +41,7 @@ struct NoteTests {
         #expect(entries[0].details["count"]?.numberValue?.text == "20")
     }
 
-    @Test("Notes that the ledger cannot take are counted in a record as soon as it can write again")
+    @Test("records the count of dropped notes as soon as the ledger can write again")
     func unavailable() async throws {
         let fixture = try await LedgerFixture(busyTimeout: .milliseconds(50))
         try await dropThree(fixture)
@@ -54,7 +54,7 @@ struct NoteTests {
         #expect(try await fixture.ledger.head().sequence == 1)
     }
 
-    @Test("The number of dropped notes is recorded at the latest when the ledger is closed")
+    @Test("records the count of dropped notes when the ledger is closed, at the latest")
     func closing() async throws {
         let fixture = try await LedgerFixture(busyTimeout: .milliseconds(50))
         try await dropThree(fixture)
@@ -64,7 +64,7 @@ struct NoteTests {
         await again.close()
     }
 
-    @Test("A note after the closing is dropped, and nothing else happens")
+    @Test("drops a note after the closing without any other effect")
     func afterClosing() async throws {
         let fixture = try await LedgerFixture()
         await fixture.ledger.close()
@@ -75,7 +75,7 @@ struct NoteTests {
         await again.close()
     }
 
-    /// While another program holds the lock.
+    /// Runs while another program holds the lock.
     private func dropThree(_ fixture: LedgerFixture) async throws {
         try await fixture.whileLocked {
             for number in 1...3 { fixture.ledger.note(refusal(number)) }

@@ -8,7 +8,7 @@ import Testing
 struct PruningTests {
     private static let day = Duration.seconds(86_400)
 
-    @Test("Without an end to claims or to any window nothing is ever pruned")
+    @Test("prunes nothing while claims or any window have no end")
     func infinite() {
         #expect(ClaimRetention(retainClaims: nil, repeatFor: .zero, windows: [.seconds(300)]) == nil)
         #expect(ClaimRetention(retainClaims: Self.day, repeatFor: .zero, windows: [nil]) == nil)
@@ -16,7 +16,7 @@ struct PruningTests {
         #expect(ClaimRetention(retainClaims: Self.day, repeatFor: .zero, windows: []) == nil)
     }
 
-    @Test("A claim outlives retain_claims, repeat_for and twice every window, whichever is longest")
+    @Test("keeps a claim for the longest of retain_claims, repeat_for and twice every window")
     func longest() {
         let day = Self.day
         #expect(ClaimRetention(retainClaims: day * 180, repeatFor: day, windows: [.seconds(300)])?.age == day * 180)
@@ -24,7 +24,7 @@ struct PruningTests {
         #expect(ClaimRetention(retainClaims: day, repeatFor: day, windows: [.seconds(300), day * 3])?.age == day * 6)
     }
 
-    @Test("Claims older than the retention go, however many, and younger ones stay")
+    @Test("prunes any number of claims older than the retention, and keeps younger ones")
     func prunes() async throws {
         let fixture = try await LedgerFixture()
         let noon = LedgerFixture.noon
@@ -41,7 +41,7 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(fixture.request(5, reference: nil)) == .released)
     }
 
-    @Test("A token from a time whose claims are forgotten is taken for a replay, whatever window is configured later")
+    @Test("refuses a payment token from a time whose claims are forgotten, whatever window is configured later")
     func forgotten() async throws {
         let fixture = try await LedgerFixture()
         let noon = LedgerFixture.noon
@@ -53,7 +53,7 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(fixture.request(10, at: noon + 150)) == .released)
         #expect(try await fixture.ledger.prune(retention, now: noon + 150) == .pruned(count: 1, before: noon + 50))
         #expect(try await fixture.ledger.release(old) == .forgotten(before: noon + 100))
-        // The horizon is at noon + 50, and tokens claimed before it were signed 50 seconds later at most.
+        // The horizon is at noon + 50. Payment tokens that were claimed before it were signed 50 seconds later at most.
         var border = try fixture.request(2, reference: nil, at: noon + 151)
         border.signedAt = (noon + 100).addingTimeInterval(-0.001)
         #expect(try await fixture.ledger.release(border) == .forgotten(before: noon + 100))

@@ -10,7 +10,7 @@ import Testing
 struct RecordArchiveTests {
     private func numbers(_ sequences: ClosedRange<Int>) -> [String] { sequences.map { "\($0)" } }
 
-    @Test("From the checkpoint on that seals its record, the chain begins behind an archive; with the file it is whole")
+    @Test("begins the chain after the archive once its record is sealed, and is whole with the archive's file")
     func begins() async throws {
         let fixture = try await ArchiveFixture()
         let (archive, file) = try await fixture.archive(1...20)
@@ -42,7 +42,7 @@ struct RecordArchiveTests {
         #expect(try await signer.verdict(of: ledger, beginning: .record1, behind: file).intactRecords == 32)
     }
 
-    @Test("The record says which file it is, and in which states the archived records had left the keys")
+    @Test("records which file the archive is, and the keys' states after the archived records")
     func recorded() async throws {
         let fixture = try await ArchiveFixture()
         try await fixture.ledger.store(LedgerFixture.record(LedgerFixture.hash(2), state: .compromised))
@@ -57,7 +57,7 @@ struct RecordArchiveTests {
         #expect(states == [digests[0]: .active, digests[1]: .compromised])
     }
 
-    @Test("A second archive goes on where the first ended, and a third process finds both")
+    @Test("continues with a second archive where the first ended, and finds both in a third process")
     func second() async throws {
         let fixture = try await ArchiveFixture()
         let first = try await fixture.archived(1...10)
@@ -83,7 +83,7 @@ struct RecordArchiveTests {
         await reopened.close()
     }
 
-    @Test("No byte of an archive can be changed without being found")
+    @Test("finds a change of any byte of an archive")
     func everyByte() async throws {
         guard StorageEngine.current == .sqlite else { return }
         let fixture = try await ArchiveFixture()
@@ -100,7 +100,7 @@ struct RecordArchiveTests {
         }
     }
 
-    @Test("What is not the next sealed part of the record is not archived, and nothing of it is written")
+    @Test("archives the next sealed part of the record only, and writes nothing for any other")
     func refused() async throws {
         let fixture = try await ArchiveFixture()
         let (whole, _) = try await fixture.archive(1...20)
@@ -120,7 +120,7 @@ struct RecordArchiveTests {
         await #expect(throws: LedgerFailure.archive(.notNext(expected: 21))) { try await fixture.record(whole) }
     }
 
-    @Test("A beginning that somebody removed is missing, whatever they write among the archives")
+    @Test("reports a removed beginning as missing, whatever was written to the archive table")
     func removedByOthers() async throws {
         let fixture = try await ArchiveFixture()
         try await fixture.removeBehindItsBack(through: 20)
@@ -130,7 +130,7 @@ struct RecordArchiveTests {
         #expect(try await ledger.lastArchive()?.last == 20)
         #expect(
             try await signer.verdict(of: ledger, beginning: .behindArchive).fault == .missing(from: 1, to: 20))
-        // A record of another part, sealed.
+        // A sealed record of another part.
         try await fixture.forgetArchives()
         try await fixture.archived(1...30)
         try await fixture.forgetArchives()
@@ -139,7 +139,7 @@ struct RecordArchiveTests {
             try await signer.verdict(of: ledger, beginning: .behindArchive).fault == .missing(from: 1, to: 20))
     }
 
-    @Test("What the HSM token remembers is compared with what is left")
+    @Test("compares what the HSM token remembers with the remaining records")
     func compared() async throws {
         let fixture = try await ArchiveFixture()
         let remembered = try #require(try await fixture.ledger.latestCheckpoint()).checkpoint
@@ -150,7 +150,7 @@ struct RecordArchiveTests {
         #expect(try await fixture.ledger.compare(with: newer) == .continues)
     }
 
-    @Test("Releases go on while archived records are removed, and none is lost")
+    @Test("goes on releasing while archived records are removed, and loses none")
     func underLoad() async throws {
         let fixture = try await ArchiveFixture()
         try await fixture.archived(1...30)
@@ -176,13 +176,13 @@ struct RecordArchiveTests {
     }
 }
 
-@Suite("What a database's login for the daemon cannot remove")
+@Suite("Records that the daemon's login cannot remove from a database")
 struct DatabaseArchiveTests {
-    @Test("Records of the last thirteen months stay, and others stay until their archive is recorded and sealed")
+    @Test("keeps the last thirteen months, and other records until their archive is recorded and sealed")
     func thirteenMonths() async throws {
         let fixture = try await ArchiveFixture(engine: .postgresql)
         guard case .postgresql(let database, _) = fixture.fixture.store else { throw LedgerFixture.Broken() }
-        // The server's own time, as in the field.
+        // The server's own clock, as in production.
         try await database.sql(
             """
             CREATE OR REPLACE FUNCTION paytokend.present() RETURNS bigint LANGUAGE sql VOLATILE
@@ -190,7 +190,7 @@ struct DatabaseArchiveTests {
             """)
         _ = try await fixture.ledger.append(AuditRecord(time: AuditTime(Date()), event: .verify))
         try await fixture.signer.seal(fixture.ledger, at: Date())
-        // The server's own rule: whoever has the login writes what they like into the request.
+        // The server enforces this rule itself, since a client with the login can request anything.
         await #expect(throws: LedgerFailure.self) { _ = try await fixture.archived(1...31) }
         #expect(try await fixture.ledger.lastArchive() == nil)
         #expect(try await fixture.ledger.head().sequence == 31)

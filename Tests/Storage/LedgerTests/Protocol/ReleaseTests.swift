@@ -8,27 +8,27 @@ import Testing
 
 @Suite("Releases", .everyEngine)
 struct ReleaseTests {
-    @Test("Every engine says which it is")
+    @Test("names its engine")
     func engine() async throws {
         let fixture = try await LedgerFixture()
         #expect(fixture.ledger.engine == StorageEngine.current.rawValue && fixture.ledger.node == "node-1")
     }
 
-    @Test("A new transaction is released")
+    @Test("releases a new transaction")
     func released() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
         #expect(try await fixture.ledger.release(fixture.request(2)) == .released)
     }
 
-    @Test("Of thirty simultaneous requests without a reference exactly one releases")
+    @Test("releases exactly one of thirty simultaneous requests without a reference")
     func thirtyWithoutReference() async throws {
         let verdicts = try await thirty(reference: nil)
         #expect(verdicts.filter { $0 == .released }.count == 1)
         #expect(verdicts.filter { $0 == .replayed }.count == 29)
     }
 
-    @Test("Of thirty simultaneous requests with one reference one releases and 29 are repeats")
+    @Test("releases one of thirty simultaneous requests with one reference, and repeats the other 29")
     func thirtyWithReference() async throws {
         let verdicts = try await thirty(reference: 7)
         #expect(verdicts.filter { $0 == .released }.count == 1)
@@ -36,7 +36,7 @@ struct ReleaseTests {
     }
 
     @Test(
-        "The same transaction by another caller, with another reference, without one, or with another content is replayed"
+        "refuses a transaction as replayed for another caller, reference or content, or without a reference"
     )
     func replayed() async throws {
         let fixture = try await LedgerFixture()
@@ -49,7 +49,7 @@ struct ReleaseTests {
         #expect(try await ledger.release(fixture.request(1)) == .repeated)
     }
 
-    @Test("A release without a reference has no repeat, not even by a request with one")
+    @Test("repeats nothing that was released without a reference, not even for a request with one")
     func noReferenceNoRepeat() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .released)
@@ -57,7 +57,7 @@ struct ReleaseTests {
         #expect(try await fixture.ledger.release(fixture.request(1, reference: 7)) == .replayed)
     }
 
-    @Test("A repeat is taken until repeat_for has passed since the release, and not afterwards")
+    @Test("repeats until repeat_for has passed since the release, and not afterwards")
     func repeatWindow() async throws {
         let fixture = try await LedgerFixture(repeatFor: .seconds(60))
         let ledger = fixture.ledger
@@ -65,11 +65,11 @@ struct ReleaseTests {
         #expect(try await ledger.release(fixture.request(1)) == .released)
         #expect(try await ledger.release(fixture.request(1, at: noon + 59)) == .repeated)
         #expect(try await ledger.release(fixture.request(1, at: noon + 60)) == .repeated)
-        // Counted from the release, not from the repeat before.
+        // The time counts from the release, not from the previous repeat.
         #expect(try await ledger.release(fixture.request(1, at: noon + 61)) == .replayed)
     }
 
-    @Test("With repeat_for off nothing is repeated, at the same moment neither")
+    @Test("repeats nothing with repeat_for off, not even at the same moment")
     func noRepeats() async throws {
         let fixture = try await LedgerFixture(repeatFor: .zero)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
@@ -77,7 +77,7 @@ struct ReleaseTests {
     }
 
     @Test(
-        "Only an active key releases",
+        "releases with an active key only",
         arguments: [KeyState.preActivation, .suspended, .deactivated, .compromised, .destroyed])
     func keyStates(state: KeyState) async throws {
         let fixture = try await LedgerFixture()
@@ -88,7 +88,7 @@ struct ReleaseTests {
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
     }
 
-    @Test("A deactivated key releases until its cut-off")
+    @Test("releases with a deactivated key until its cut-off")
     func cutOff() async throws {
         let fixture = try await LedgerFixture()
         let noon = LedgerFixture.noon
@@ -97,14 +97,14 @@ struct ReleaseTests {
         #expect(try await fixture.ledger.release(fixture.request(2, at: noon)) == .keyNotActive)
     }
 
-    @Test("A key without a record does not release")
+    @Test("releases nothing with a key without a record")
     func unknownKey() async throws {
         let fixture = try await LedgerFixture()
         let request = try fixture.request(1, key: LedgerFixture.hash(99))
         #expect(try await fixture.ledger.release(request) == .keyNotActive)
     }
 
-    @Test("A key suspended after the release stops the repeat too")
+    @Test("refuses a repeat after its key was suspended")
     func suspendedRepeat() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
@@ -112,7 +112,7 @@ struct ReleaseTests {
         #expect(try await fixture.ledger.release(fixture.request(1)) == .keyNotActive)
     }
 
-    @Test("Cancelling the task that asks leaves no verdict open")
+    @Test("reaches a verdict even if the asking task is cancelled")
     func cancelled() async throws {
         let fixture = try await LedgerFixture()
         for number in 1...20 {
@@ -136,8 +136,8 @@ struct ReleaseTests {
     }
 }
 
-/// Each repeat is an operation of the HSM, so one claim has a hundred.
-@Suite("The bound of repeats", .everyEngine)
+/// Each repeat is an operation of the HSM, so a claim has a hundred at most.
+@Suite("The limit of repeats", .everyEngine)
 struct RepeatLimitTests {
     private func useUp(_ fixture: LedgerFixture, _ number: Int, leaving left: Int = 0) async throws {
         #expect(try await fixture.ledger.release(fixture.request(number)) == .released)
@@ -146,7 +146,7 @@ struct RepeatLimitTests {
         }
     }
 
-    @Test("after a hundred repeats the caller is refused, after a restart too, and other claims have theirs")
+    @Test("refuses the caller after a hundred repeats, also after a restart, and counts each claim by itself")
     func hundred() async throws {
         let fixture = try await LedgerFixture()
         #expect(Release.mostRepeats == 100)
@@ -155,7 +155,7 @@ struct RepeatLimitTests {
         #expect(try await fixture.ledger.wouldRepeat(fixture.request(1)) == .yes)
         #expect(!fixture.ledger.isUsedUp(transaction))
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeated)
-        // Known at once, so the next one needs neither the HSM nor the database.
+        // Known in memory now, so the next request asks neither the HSM nor the database.
         #expect(fixture.ledger.isUsedUp(transaction))
         #expect(try await fixture.ledger.wouldRepeat(fixture.request(1)) == .tooOften)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeatedTooOften)
@@ -171,7 +171,7 @@ struct RepeatLimitTests {
         await again.close()
     }
 
-    @Test("a refused repeat is recorded as a replay")
+    @Test("records a refused repeat as a replay")
     func recorded() async throws {
         let fixture = try await LedgerFixture()
         try await useUp(fixture, 1)
@@ -181,7 +181,7 @@ struct RepeatLimitTests {
         #expect(recorded.verdict.outcome == .refused(.transactionReplayed))
     }
 
-    @Test("of many at once no more than a hundred are repeats")
+    @Test("repeats at most a hundred of many requests at once")
     func simultaneous() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
@@ -196,7 +196,7 @@ struct RepeatLimitTests {
         #expect(verdicts.count { $0 == .repeatedTooOften } == 150)
     }
 
-    @Test("repeats that were opened and refused count as well; what is no repeat does not")
+    @Test("counts repeats that were opened and refused, and nothing that is no repeat")
     func refusedRepeats() async throws {
         let fixture = try await LedgerFixture()
         // Nothing is claimed yet.
@@ -210,7 +210,7 @@ struct RepeatLimitTests {
         #expect(try await fixture.ledger.release(fixture.request(1)) == .repeatedTooOften)
     }
 
-    @Test("what is known to be used up is bounded, and the oldest is let go")
+    @Test("keeps a bounded list of exhausted claims, and drops the oldest")
     func bounded() throws {
         let known = UsedUpRepeats(capacity: 3)
         let transactions = try (0..<5).map { number in

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-/// A restored ledger that was accepted has forgotten claims. What may have been among them is not released again.
+/// An accepted restored ledger has forgotten claims. The transactions that they may have been of are not released again.
 @Suite("The fence of an accepted restore", .everyEngine)
 struct RestoreFenceTests {
     private func request(
@@ -33,7 +33,7 @@ struct RestoreFenceTests {
         try #require(try await ledger.times().restoreFence)
     }
 
-    @Test("payment tokens signed before the acceptance and the widest window are refused, later ones released")
+    @Test("refuses payment tokens signed before the acceptance and the widest window, and releases later ones")
     func refused() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -42,7 +42,7 @@ struct RestoreFenceTests {
         #expect(try await ledger.release(request(1, fixture, signed: LedgerFixture.noon)) == .released)
         try await ledger.apply(acceptance())
         let fence = try await fence(of: ledger)
-        // A file's clock is the daemon's, here the tests' noon; a server's is its own.
+        // The clock of a file is the daemon's, here the tests' noon; that of a server is its own.
         switch StorageEngine.current {
         case .sqlite: #expect(fence == LedgerFixture.noon + 300)
         case .postgresql: #expect(fence >= before + 300 && fence <= Date() + 301)
@@ -50,7 +50,7 @@ struct RestoreFenceTests {
         let late = try request(2, fixture, signed: fence - 0.001)
         #expect(try await ledger.release(late) == .beforeRestore(until: fence))
         #expect(try await ledger.release(request(3, fixture, signed: fence)) == .released)
-        // What the restored ledger knows is decided as ever.
+        // Transactions that the restored ledger knows are decided as before.
         #expect(try await ledger.release(request(1, fixture, signed: LedgerFixture.noon)) == .repeated)
         let another = try request(1, fixture, signed: LedgerFixture.noon, reference: nil)
         #expect(try await ledger.release(another) == .replayed)
@@ -64,7 +64,7 @@ struct RestoreFenceTests {
         await again.close()
     }
 
-    @Test("the record of the acceptance tells the fence")
+    @Test("records the fence with the acceptance")
     func recorded() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.ledger.note(widestWindow: .seconds(60))
@@ -75,7 +75,7 @@ struct RestoreFenceTests {
         #expect(line.contains("\"servedFrom\":\"\(AuditTime(fence).text)\""), "\(line)")
     }
 
-    @Test("while the window is off, or was never told, nothing is accepted and nothing recorded")
+    @Test("accepts and records nothing while a window is off or was never reported")
     func windowOff() async throws {
         let fixture = try await LedgerFixture()
         for window in [nil, Duration.seconds(300), nil] {
@@ -92,19 +92,19 @@ struct RestoreFenceTests {
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
-    @Test("where the clock is behind the last release the fence stands a window behind that")
+    @Test("puts the fence a window after the last release if the clock is earlier than that")
     func clockBehind() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.ledger.note(widestWindow: .seconds(300))
         let newest = Date(timeIntervalSince1970: 1_900_000_000)
         try await fixture.ledger.apply(acceptance(newestRelease: newest))
         #expect(try await fence(of: fixture.ledger) == newest + 300)
-        // It never goes back.
+        // The fence never moves back.
         try await fixture.ledger.apply(acceptance())
         #expect(try await fence(of: fixture.ledger) == newest + 300)
     }
 
-    @Test("an accepted clock does not take the fence back, nor does the fence change what is forgotten")
+    @Test("keeps the fence when a clock is accepted, and what is forgotten when a fence is set")
     func apart() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -128,7 +128,7 @@ struct RestoreFenceTests {
         #expect(try await ledger.release(release) == .beforeRestore(until: newest + 300))
     }
 
-    @Test("a node says which keys its HSM tokens hold; the last word counts")
+    @Test("stores which keys a node's HSM tokens hold; the last report counts")
     func keyHolders() async throws {
         let fixture = try await LedgerFixture()
         let (first, second) = (LedgerFixture.hash(1), LedgerFixture.hash(2))

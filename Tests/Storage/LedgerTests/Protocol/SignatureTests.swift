@@ -9,7 +9,7 @@ import WorkerProtocol
 
 @testable import Ledger
 
-/// An identity key's signatures: its state and the record are one transaction, and a key has one use for ever.
+/// Signatures of identity keys. The key's state and the record share a transaction, and a key never changes its use.
 @Suite("Signatures of identity keys", .everyEngine)
 struct SignatureTests {
     private static let identity = LedgerFixture.hash(40)
@@ -20,7 +20,7 @@ struct SignatureTests {
             publicKeyHash: AuditDigest(bytes: key.bytes))
     }
 
-    /// A fixture with one identity key beside its processing key.
+    /// A fixture with one identity key in addition to its processing key.
     private func fixture(_ state: KeyState = .active) async throws -> LedgerFixture {
         let fixture = try await LedgerFixture()
         try await fixture.ledger.store(
@@ -41,7 +41,7 @@ struct SignatureTests {
         return try await fixture.ledger.lines(1...head, limit: 100).map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
-    @Test("A signature of an active identity key is granted and recorded")
+    @Test("grants and records a signature of an active identity key")
     func granted() async throws {
         let fixture = try await fixture()
         #expect(try await sign(fixture) == RecordedSignature(.granted, sequence: 1))
@@ -51,7 +51,7 @@ struct SignatureTests {
     }
 
     @Test(
-        "In every other state it is refused, and the refusal is recorded; a cut-off changes nothing",
+        "refuses a signature in every other state, records the refusal, and ignores a cut-off",
         arguments: [KeyState.preActivation, .suspended, .deactivated, .compromised, .destroyed])
     func notActive(state: KeyState) async throws {
         let fixture = try await LedgerFixture()
@@ -63,7 +63,7 @@ struct SignatureTests {
         #expect(try await lines(fixture).first?.contains(#""outcome":"key_not_active""#) == true)
     }
 
-    @Test("A processing key never signs, an identity key never releases, and an unknown key does neither")
+    @Test("never signs with a processing key, releases with an identity key, or does either with an unknown key")
     func uses() async throws {
         let fixture = try await fixture()
         #expect(try await sign(fixture, fixture.key).verdict == .keyNotActive)
@@ -72,7 +72,7 @@ struct SignatureTests {
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
     }
 
-    @Test("A key's use never changes")
+    @Test("never changes a key's use")
     func useIsForEver() async throws {
         let fixture = try await fixture()
         for wrong in [
@@ -89,7 +89,7 @@ struct SignatureTests {
         #expect(try await fixture.ledger.keyRecord(Self.identity)?.use == .identity)
     }
 
-    @Test("Suspended in the batch before, it signs nothing any more; what was asked before is granted")
+    @Test("refuses signatures after a suspension in an earlier batch, and grants those requested before")
     func suspendedInBetween() async throws {
         let fixture = try await fixture()
         let suspended = LedgerFixture.record(Self.identity, state: .suspended, algorithm: .rsa, use: .identity)
@@ -105,7 +105,7 @@ struct SignatureTests {
         #expect(try answers.map { try $0.get() } == [.granted, .granted, .keyNotActive])
     }
 
-    @Test("Releases and signatures share a batch, each decided by its own key")
+    @Test("decides releases and signatures in one batch, each by its own key")
     func mixed() async throws {
         let fixture = try await fixture()
         let (release, use) = (
@@ -120,7 +120,7 @@ struct SignatureTests {
     }
 
     @Test(
-        "Three identity keys of a merchant can be active at a time; another merchant's and processing keys do not count"
+        "allows three active identity keys a merchant, not counting other merchants' and processing keys"
     )
     func three() async throws {
         let fixture = try await fixture()
@@ -133,13 +133,13 @@ struct SignatureTests {
         try await fixture.ledger.store(key(43, .preActivation))
         await #expect(throws: LedgerFailure.conflict(.tooManyIdentities)) { try await fixture.ledger.store(key(43)) }
         try await fixture.ledger.store(key(44, merchant: "merchant.com.example.other"))
-        // One that is active already may be stored again; one that is retired makes room.
+        // An active key may be stored again, and a retired one makes room.
         try await fixture.ledger.store(key(42))
         try await fixture.ledger.store(key(41, .deactivated))
         try await fixture.ledger.store(key(43))
     }
 
-    @Test("Signatures count as uses, by key and time; refused ones do not")
+    @Test("counts signatures as uses by key and time, without refused ones")
     func usage() async throws {
         let fixture = try await fixture()
         let noon = LedgerFixture.noon
@@ -158,7 +158,7 @@ struct SignatureTests {
     }
 
     @Test(
-        "When nothing can be written a signature of a key that may not sign is refused as such, and no other is granted"
+        "refuses an invalid signature with its code, and grants none, while nothing can be written"
     )
     func unwritable() async throws {
         let fixture = try await fixture()

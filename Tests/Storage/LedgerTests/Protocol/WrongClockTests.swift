@@ -5,8 +5,8 @@ import Testing
 
 @testable import Ledger
 
-/// A clock that was ahead must not make the ledger forget what the window still admits, and what an earlier program
-/// forgot that way can be taken back without a second release.
+/// A clock that was ahead must not make the ledger forget what the window still admits. What an earlier version
+/// forgot in this way can be taken back without a second release.
 @Suite("Wrong clocks", .everyEngine)
 struct WrongClockTests {
     private static let noon = LedgerFixture.noon
@@ -17,14 +17,14 @@ struct WrongClockTests {
             ClaimRetention(retainClaims: .seconds(180 * 86_400), repeatFor: .seconds(3600), windows: [.seconds(300)]))
     }
 
-    /// A release of a token that was signed when it was presented.
+    /// Releases a payment token that was signed when it was presented.
     private func request(_ number: Int, _ fixture: LedgerFixture, signed: Date) throws -> Release {
         var request = try fixture.request(number, at: signed)
         request.signedAt = signed
         return request
     }
 
-    @Test("a clock a year ahead prunes nothing: tokens of the true present go on being released")
+    @Test("prunes nothing by a clock a year ahead, and goes on releasing payment tokens of the true present")
     func yearAhead() async throws {
         let fixture = try await LedgerFixture()
         let (noon, ledger) = (Self.noon, fixture.ledger)
@@ -36,7 +36,7 @@ struct WrongClockTests {
         #expect(try await ledger.release(fixture.request(1, reference: nil)) == .replayed)
     }
 
-    @Test("a clock that is less than a day ahead prunes by the newest claim, which Apple's signing time vouches for")
+    @Test("prunes by the newest claim, which Apple's signing time confirms, if the clock is less than a day ahead")
     func hoursAhead() async throws {
         let fixture = try await LedgerFixture()
         let (noon, ledger) = (Self.noon, fixture.ledger)
@@ -49,7 +49,7 @@ struct WrongClockTests {
         #expect(try await ledger.release(request(3, fixture, signed: now)) == .released)
     }
 
-    @Test("a host that was idle for more than a year prunes again after its next release, without anybody's doing")
+    @Test("prunes again after the next release of a host that was idle for more than a year, without intervention")
     func idle() async throws {
         let fixture = try await LedgerFixture()
         let (noon, ledger) = (Self.noon, fixture.ledger)
@@ -58,7 +58,7 @@ struct WrongClockTests {
         #expect(try await ledger.prune(retention(), now: now) == .clockUnconfirmed(newestClaim: noon))
         #expect(try await ledger.release(request(2, fixture, signed: now)) == .released)
         #expect(try await ledger.prune(retention(), now: now + 60) == .pruned(count: 1, before: now - 180 * Self.day))
-        // Idle and with nothing to remove is no reason to speak of the clock.
+        // An idle ledger with nothing to remove does not report a wrong clock.
         #expect(
             try await ledger.prune(retention(), now: now + 100 * Self.day)
                 == .pruned(count: 0, before: now - 80 * Self.day))
@@ -75,7 +75,7 @@ struct WrongClockTests {
         return change
     }
 
-    @Test("forgetting is limited to what was signed before the fence; claims that are left refuse their repeats")
+    @Test("forgets only what was signed before the fence, and refuses repeats by the remaining claims")
     func accepted() async throws {
         let fixture = try await LedgerFixture()
         let (noon, ledger) = (Self.noon, fixture.ledger)
@@ -87,21 +87,21 @@ struct WrongClockTests {
         _ = try await ledger.apply(
             change(AdministrativeChange.ClockChange(forgottenBefore: ahead, servedFrom: fence), at: noon))
         #expect(try await ledger.times().forgottenBefore == fence)
-        // Its claim may have been pruned: nobody can tell.
+        // Its claim may have been pruned; the ledger cannot know.
         #expect(try await ledger.release(request(3, fixture, signed: fence - 0.001)) == .forgotten(before: fence))
         #expect(try await ledger.release(request(2, fixture, signed: fence)) == .released)
         var again = try request(1, fixture, signed: fence + 1)
         #expect(try await ledger.release(again) == .repeated)
         again = try fixture.request(1, reference: nil)
         #expect(try await ledger.release(again) == .replayed)
-        // It stays so in a later process.
+        // This holds in a later process too.
         await ledger.close()
         let later = try await fixture.reopened()
         #expect(try await later.times().forgottenBefore == fence)
         await later.close()
     }
 
-    @Test("what was forgotten meanwhile is not taken back: the change and its records are undone")
+    @Test("undoes an accepted clock and its records if claims were forgotten meanwhile")
     func meanwhile() async throws {
         let fixture = try await LedgerFixture()
         let noon = Self.noon
@@ -117,7 +117,7 @@ struct WrongClockTests {
         #expect(try await fixture.ledger.head() == head)
     }
 
-    @Test("records that were there when the clock was accepted say nothing about the time any more")
+    @Test("ignores the times of records that existed when the clock was accepted")
     func newestRecord() async throws {
         let fixture = try await LedgerFixture()
         let (noon, ledger) = (Self.noon, fixture.ledger)
@@ -135,7 +135,7 @@ struct WrongClockTests {
         #expect(try await ledger.times().newestRecord == noon + 2)
     }
 
-    @Test("the newest release is the newest of claims and record, pruned claims included, repeats and refusals not")
+    @Test("finds the newest release by claims and record, with pruned claims and without repeats and refusals")
     func newestRelease() async throws {
         let fixture = try await LedgerFixture()
         let (noon, ledger) = (Self.noon, fixture.ledger)
@@ -151,14 +151,14 @@ struct WrongClockTests {
         #expect(try await ledger.newestRelease() == noon + 10)
     }
 
-    @Test("a claim that a slow clock made under a window that was wider then outlives its token's return")
+    @Test("keeps a claim that a slow clock made under a wider window past its payment token's return")
     func yearBehindWithoutWindow() async throws {
         let fixture = try await LedgerFixture()
         let (noon, ledger) = (Self.noon, fixture.ledger)
         var early = try fixture.request(1, reference: nil, at: noon - 365 * Self.day)
         early.signedAt = noon
         #expect(try await ledger.release(early) == .released)
-        // The clock is set right, and a window is.
+        // The clock and a window are corrected.
         #expect(try await ledger.release(request(2, fixture, signed: noon + 10)) == .released)
         #expect(
             try await ledger.prune(retention(), now: noon + 20)
@@ -166,7 +166,7 @@ struct WrongClockTests {
         var again = try fixture.request(1, reference: nil, at: noon + 30)
         again.signedAt = noon
         #expect(try await ledger.release(again) == .replayed)
-        // Once the window has long passed it, it goes.
+        // The claim is pruned once the window has long passed it.
         let later = noon + 100 * Self.day
         #expect(try await ledger.release(request(3, fixture, signed: later)) == .released)
         #expect(

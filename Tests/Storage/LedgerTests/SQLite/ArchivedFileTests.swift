@@ -8,8 +8,8 @@ import Testing
 
 @testable import Ledger
 
-/// Records 1 to 20 of thirty are archived, and five of them are removed: a backup or a move finds what a removal under way leaves.
-@Suite("A file whose record begins behind an archive")
+/// Records 1 to 20 of thirty are archived, and five of them are removed: a backup or a move meets an unfinished removal.
+@Suite("A file whose record begins after an archive")
 struct ArchivedFileTests {
     private struct Archived {
         let archive: ArchiveFixture
@@ -46,11 +46,11 @@ struct ArchivedFileTests {
         ).carryOut()
     }
 
-    @Test("Its copy is restored without the archived records that were still in it, and verifies")
+    @Test("restores its copy without the archived records that were still in it, and verifies")
     func restored() async throws {
         let archived = try await Archived()
         let copy = try await archived.archive.fixture.sqlite.backup(to: archived.archive.fixture.directory.path("copy"))
-        // Nothing vouches for these any more.
+        // Nothing confirms these any more.
         try change(copy.path, "UPDATE audit_record SET line = x'00' WHERE sequence = 12")
         let directory = try FreshDirectory()
         let path = directory.path("ledger.sqlite")
@@ -66,7 +66,7 @@ struct ArchivedFileTests {
     }
 
     @Test(
-        "A copy is refused whose archives, beginning or keys are not what its record says",
+        "refuses a copy whose archives, beginning or keys differ from its record",
         arguments: [
             ("UPDATE archive SET digest = zeroblob(32)", "Its list of archives does not match"),
             ("UPDATE archive SET last = 10, hash = (SELECT hash FROM audit_record WHERE sequence = 10)", "missing"),
@@ -96,7 +96,7 @@ struct ArchivedFileTests {
 
     // MARK: Moving
 
-    @Test("It is moved into a database with its archive, and goes on there")
+    @Test("moves into a database with its archive, and continues there")
     func moved() async throws {
         let archived = try await Archived()
         await archived.archive.ledger.close()
@@ -108,13 +108,13 @@ struct ArchivedFileTests {
             PostgreSQLLedger.Settings(url: try database.url(), node: "node-1", timeout: .seconds(60)))
         #expect(try await ledger.lastArchive()?.last == 20)
         #expect(try await MoveFixture.export(of: ledger) == archived.export)
-        // Those that were to be removed did not come along.
+        // Records that were to be removed are not copied.
         #expect(try await ledger.lines(1...20, limit: 100).map(\.sequence) == [20, 20])
         #expect(try await archived.archive.signer.verdict(of: ledger, beginning: .behindArchive).intactRecords == 12)
         await ledger.close()
     }
 
-    @Test("A file that says something else of its archives is not moved")
+    @Test("refuses to move a file that contradicts its record about the archives")
     func movedChanged() async throws {
         let archived = try await Archived()
         await archived.archive.ledger.close()

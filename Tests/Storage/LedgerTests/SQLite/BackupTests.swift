@@ -12,7 +12,7 @@ import Testing
 struct BackupTests {
     private let signer = CheckpointSigner()
 
-    @Test("A backup made under load is one consistent state with all that was answered before, and restores")
+    @Test("copies one consistent state under load, with all answered releases, and restores it")
     func underLoad() async throws {
         let fixture = try await LedgerFixture()
         let ledger = fixture.ledger
@@ -51,7 +51,7 @@ struct BackupTests {
         settings.path = backup.path
         let restored = try await SQLiteLedger.open(settings)
         #expect(try await restored.head().sequence == backup.sequence)
-        // By whatever means it came into a ledger's place: it says that it is none, and the ledger says nothing of the kind.
+        // Put in a ledger's place by any means, the copy says that it is a copy. The ledger itself has no such mark.
         #expect(
             try await restored.releaseStatus().holds.map(\.finding) == [
                 LedgerHold.Finding(kind: .restored, ledgerSequence: backup.sequence, remembered: nil)
@@ -65,7 +65,7 @@ struct BackupTests {
         await restored.close()
     }
 
-    @Test("A backup overwrites nothing, neither a file nor a link, and leaves nothing behind")
+    @Test("overwrites neither a file nor a link, and leaves nothing else")
     func refusals() async throws {
         let fixture = try await LedgerFixture()
         let taken = try fixture.directory.write("kept", to: "taken")
@@ -86,7 +86,7 @@ struct BackupTests {
     }
 
     @Test(
-        "A backup that does not fit leaves nothing behind, and the ledger goes on",
+        "leaves nothing of a backup that does not fit, and continues",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 64)

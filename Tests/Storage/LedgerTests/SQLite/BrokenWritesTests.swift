@@ -11,7 +11,7 @@ import Testing
 struct BrokenWritesTests {
     private let signer = CheckpointSigner()
 
-    @Test("On an I/O error nothing is released, refusals keep their codes, and all goes on when it has passed")
+    @Test("releases nothing on an I/O error, keeps the refusals' codes, and continues afterwards")
     func inputOutputError() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
@@ -21,7 +21,7 @@ struct BrokenWritesTests {
         try await requireRecovery(fixture)
     }
 
-    @Test("When the database is read-only nothing is released, refusals keep their codes, and later all goes on")
+    @Test("releases nothing on a read-only database, keeps the refusals' codes, and continues afterwards")
     func readOnly() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
@@ -58,7 +58,7 @@ struct BrokenWritesTests {
         #expect(dropped.details["count"]?.numberValue?.text == "2")
         try await signer.seal(fixture.ledger)
         #expect(try await signer.verdict(of: fixture.ledger).intactRecords == 7)
-        // And the same from the files, as the next start reads them.
+        // The same from the files, as the next start reads them.
         await fixture.ledger.close()
         let again = try await fixture.reopened()
         #expect(try await signer.verdict(of: again).intactRecords == 7)
@@ -66,8 +66,8 @@ struct BrokenWritesTests {
     }
 }
 
-/// Lets every write of this process to a file that it has open fail (EBADF), by putting a descriptor that only reads
-/// in the place of each that it has.
+/// Makes every write of this process to an open file fail (EBADF): a read-only descriptor replaces each descriptor
+/// of that file.
 private struct BrokenWrites {
     private let replaced: [(number: Int32, saved: Int32)]
 

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Durability")
 struct DurabilityTests {
-    @Test("The writing connection really uses WAL with synchronous FULL")
+    @Test("writes on a connection with WAL and synchronous FULL")
     func pragmas() async throws {
         let fixture = try await LedgerFixture()
         let (journal, synchronous) = try await fixture.sqlite.connections.write { db in
@@ -18,7 +18,7 @@ struct DurabilityTests {
         #expect(synchronous == 2)
     }
 
-    @Test("A connection with synchronous NORMAL, which GRDB chooses for WAL, is not taken as durable")
+    @Test("rejects a connection with synchronous NORMAL, GRDB's choice for WAL")
     func normalIsRefused() throws {
         let directory = try FreshDirectory()
         var configuration = Configuration()
@@ -29,7 +29,7 @@ struct DurabilityTests {
         }
     }
 
-    @Test("A connection with another journal than WAL is not taken as durable")
+    @Test("rejects a connection with another journal than WAL")
     func rollbackJournalIsRefused() throws {
         let directory = try FreshDirectory()
         let queue = try DatabaseQueue(path: directory.path("other.sqlite"))
@@ -38,8 +38,8 @@ struct DurabilityTests {
         }
     }
 
-    /// What a crash leaves is the files as they stand, without the shared memory.
-    @Test("Every acknowledged release is in the files at once, as a crash would leave them")
+    /// A crash leaves the files as they are, without the shared memory.
+    @Test("has every acknowledged release in the files at once, as after a crash")
     func filesAfterACrash() async throws {
         let fixture = try await LedgerFixture()
         for number in 1...25 { #expect(try await fixture.ledger.release(fixture.request(number)) == .released) }
@@ -57,7 +57,7 @@ struct DurabilityTests {
         await recovered.close()
     }
 
-    @Test("Claims and key records outlive a restart")
+    @Test("keeps claims and key records over a restart")
     func restart() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
@@ -69,7 +69,7 @@ struct DurabilityTests {
         await again.close()
     }
 
-    @Test("A release whose acknowledgement got lost is found by its attempt, and stays one release")
+    @Test("finds a release by its attempt after a lost acknowledgement, and keeps it a single release")
     func acknowledgementLost() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         fixture.loseAcknowledgement()
@@ -81,7 +81,7 @@ struct DurabilityTests {
         #expect(fixture.lostAcknowledgements == 3)
     }
 
-    @Test("A commit that did not take place is unavailable, claims nothing, and the next one works")
+    @Test("reports a failed commit as unavailable, claims nothing, and continues")
     func commitFailed() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         try await fixture.breakCommits()
@@ -90,7 +90,7 @@ struct DurabilityTests {
         #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .released)
     }
 
-    @Test("A transaction left open by a rollback that failed is neither read as committed nor in the way of the next")
+    @Test("neither reads a transaction left open by a failed rollback as committed, nor is blocked by it")
     func transactionLeftOpen() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.sqlite.connections.write { db in
@@ -101,7 +101,7 @@ struct DurabilityTests {
         #expect(try await fixture.ledger.keyRecords().map(\.state) == [.active])
     }
 
-    @Test("A key's change whose acknowledgement got lost is not reported as failed")
+    @Test("reports no failure for a key's change whose acknowledgement was lost")
     func recordAcknowledgementLost() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         fixture.loseAcknowledgement()

@@ -8,15 +8,15 @@ import Testing
 
 @testable import Ledger
 
-/// A disk that does not answer keeps nobody waiting past the deadline.
+/// A disk that does not answer delays no caller past the deadline.
 ///
-/// Here the deadlines pass when a test says so, so that nothing depends on how fast the machine is: what is answered while
-/// the hang lasts was not answered by the disk.
+/// In these tests the deadlines pass on command, so that nothing depends on the machine's speed. An answer that comes
+/// while the disk hangs does not come from the disk.
 @Suite("A ledger that hangs")
 struct HangingLedgerTests {
     private let hang = Hang()
 
-    /// What a call answers, begun at once.
+    /// A call that began at once, and its answer.
     private func begin<T: Sendable>(
         _ fixture: LedgerFixture, _ body: @escaping @Sendable (any TestedLedger) async throws -> T
     ) -> Begun<Result<T, any Error>> {
@@ -29,7 +29,7 @@ struct HangingLedgerTests {
         }
     }
 
-    /// Lets the deadline of all calls pass.
+    /// Makes the deadlines of all calls pass.
     private func pass(_ fixture: LedgerFixture) { fixture.sqlite.deadlines.expire(asOf: .max - 1) }
 
     private func mayStand<T>(_ result: Result<T, any Error>) -> Bool? {
@@ -37,7 +37,7 @@ struct HangingLedgerTests {
     }
 
     @Test(
-        "A release whose commit hangs is answered at its deadline; the late verdict is discarded, and a repeat has it")
+        "answers a release at its deadline when its commit hangs, discards the late verdict, and repeats it later")
     func commit() async throws {
         let fixture = try await LedgerFixture()
         try await SQLiteFaults(beforeCommit: hang.pass).install(on: fixture.sqlite.writer.connection)
@@ -55,7 +55,7 @@ struct HangingLedgerTests {
         #expect(try await fixture.ledger.release(fixture.request(1, reference: nil)) == .replayed)
     }
 
-    @Test("What waits behind a commit that hangs is answered too, and is never written")
+    @Test("answers calls that wait for a hanging commit, and never writes them")
     func behind() async throws {
         let fixture = try await LedgerFixture()
         try await SQLiteFaults(beforeCommit: hang.pass).install(on: fixture.sqlite.writer.connection)
@@ -78,7 +78,7 @@ struct HangingLedgerTests {
         }
     }
 
-    @Test("While the writer is stuck in a commit nothing more is queued but notes, and those fill half of the room")
+    @Test("queues only notes while the writer is stuck in a commit, and at most half of the queue")
     func stuck() throws {
         let queue = CommitQueue<NumberedWrite>(
             capacity: 4, deadlines: LedgerDeadlines(timeout: .zero))
@@ -106,7 +106,7 @@ struct HangingLedgerTests {
         #expect(queue.next() == [3, 4] && queue.next() == nil)
     }
 
-    @Test("A commit waits for releases that are under way, a moment for each, and for none that waits for it already")
+    @Test("waits a moment with a commit for each release under way, and for none that already waits for it")
     func waitsForOthers() throws {
         let pauses = Mutex<[Duration]>([])
         let arriving = Mutex<(@Sendable () -> Void)?>(nil)
@@ -143,7 +143,7 @@ struct HangingLedgerTests {
         #expect(queue.next() == [5] && paused().count == 2, "releases that have ended were waited for")
     }
 
-    @Test("A record that is not written after its caller has gone is counted as dropped")
+    @Test("counts a record as dropped if it was not written before its caller left")
     func lostRecord() async throws {
         let isBroken = Mutex(true)
         let fixture = try await LedgerFixture()
@@ -167,7 +167,7 @@ struct HangingLedgerTests {
         #expect(try await fixture.ledger.everyEntry().map(\.event) == ["records_dropped"])
     }
 
-    @Test("A read that hangs is answered at its deadline, those behind it are left out, and their number has a bound")
+    @Test("answers a hanging read at its deadline, skips later reads, and limits their number")
     func reads() async throws {
         let fixture = try await LedgerFixture()
         defer { hang.end() }
@@ -193,7 +193,7 @@ struct HangingLedgerTests {
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
-    @Test("A copy that does not move is given up, and no second one begins while the first one's thread hangs")
+    @Test("gives up a copy that makes no progress, and begins no second one while the first one's thread hangs")
     func copy() async throws {
         let fixture = try await LedgerFixture()
         defer { hang.end() }
@@ -212,7 +212,7 @@ struct HangingLedgerTests {
         #expect(!FileManager.default.fileExists(atPath: first), "what nobody waits for is not left behind")
     }
 
-    @Test("Closing does not wait for a thread that hangs")
+    @Test("closes without waiting for a thread that hangs")
     func closing() async throws {
         let fixture = try await LedgerFixture()
         defer { hang.end() }
@@ -228,7 +228,7 @@ struct HangingLedgerTests {
         #expect(try await mayStand(read.value()) != nil && hang.held == 1)
     }
 
-    @Test("Opening does not wait for a disk that hangs, and the ledger can be opened when it answers again")
+    @Test("opens without waiting for a hanging disk, and can open the ledger when the disk answers again")
     func opening() async throws {
         let directory = try FreshDirectory()
         defer { hang.end() }
@@ -256,11 +256,11 @@ struct HangingLedgerTests {
     }
 
     @Test(
-        "Without any answer the deadline comes by itself; what comes late is discarded, and what has not begun is not begun"
+        "passes the deadline by itself, discards late answers, and begins nothing that has not begun"
     )
     func deadline() async throws {
         for hasBegun in [false, true] {
-            // On a busy machine the shortest deadline passes before the engine begins; the next try gives it more time.
+            // On a busy machine the shortest deadline passes before the engine begins; the next try allows more time.
             for milliseconds in sequence(first: 1, next: { $0 * 2 }) {
                 let calls = Calls()
                 var began = false
@@ -281,7 +281,7 @@ struct HangingLedgerTests {
         #expect(try await answered.answer { (call: LedgerCall<Int>) in call.resume(.success(2)) } == 2)
     }
 
-    @Test("What moves on is not given up")
+    @Test("keeps waiting for a copy that makes progress")
     func moves() async throws {
         let deadlines = LedgerDeadlines(timeout: .seconds(3600))
         let calls = Calls()
@@ -297,7 +297,7 @@ struct HangingLedgerTests {
     }
 
     @Test(
-        "The writer says how far the record reaches, also by what nobody waited for, and after a lost acknowledgement")
+        "reports the end of the record, also after notes and after a lost acknowledgement")
     func recorded() async throws {
         let fixture = try await LedgerFixture(isFaulty: true)
         #expect(fixture.events.recorded == 0)
@@ -308,13 +308,13 @@ struct HangingLedgerTests {
         fixture.loseAcknowledgement()
         _ = try await fixture.releasing(3)(fixture.ledger)
         try await wait(for: "what was read back") { fixture.events.recorded == 3 }
-        // What records nothing tells nothing.
+        // A write without a record reports nothing.
         try await fixture.ledger.probe()
         #expect(fixture.events.recorded == 3)
     }
 }
 
-/// Keeps a call that is not answered.
+/// Keeps a call from being answered.
 private final class Calls: Sendable {
     private let call = Mutex<LedgerCall<Int>?>(nil)
 

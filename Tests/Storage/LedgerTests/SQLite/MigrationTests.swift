@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Older ledgers")
 struct MigrationTests {
-    /// What the first published program made, word for word.
+    /// The tables of the first published program, word for word.
     private static let version1 = """
         CREATE TABLE ledger_meta (
             name  TEXT NOT NULL PRIMARY KEY,
@@ -51,7 +51,7 @@ struct MigrationTests {
     private static let transactionHex = "000001" + String(repeating: "00", count: 29)
     private let key = PublicKeyHash(bytes: [UInt8](repeating: 0, count: 31) + [1])
 
-    /// A version-1 ledger in WAL mode, its last rows still in the write-ahead log.
+    /// A version-1 ledger in WAL mode whose last rows are still in the write-ahead log.
     private func old(in directory: FreshDirectory) throws -> (SQLiteLedger.Settings, DatabaseQueue) {
         let path = try directory.write("", to: "ledger.sqlite")
         var configuration = Configuration()
@@ -72,14 +72,14 @@ struct MigrationTests {
         }
     }
 
-    @Test("A ledger of version 1 is copied, migrated and used: its keys and claims stand and its chain begins")
+    @Test("copies, migrates and uses a ledger of version 1, keeps its keys and claims, and begins its chain")
     func migrates() async throws {
         let directory = try FreshDirectory()
         let (settings, queue) = try old(in: directory)
         let ledger = try await SQLiteLedger.open(settings)
         #expect(ledger.schemaVersion == SQLiteTables.version)
         #expect(try await ledger.keyRecords().map(\.publicKeyHash) == [key])
-        // Before there was another use, every key was for payments.
+        // Before identity keys existed, every key was for payments.
         #expect(try await ledger.keyRecords().map(\.use) == [.processing])
         #expect(try await ledger.head().sequence == 0)
         let known = try #require(key)
@@ -102,14 +102,14 @@ struct MigrationTests {
         #expect((attributes[.posixPermissions] as? NSNumber)?.intValue == 0o600)
         #expect(try version(copy) == ("restored-1", 1))
 
-        // Opened again it is neither migrated nor copied.
+        // A second start neither migrates nor copies it.
         let again = try await SQLiteLedger.open(settings)
         #expect(try await again.head().sequence == 1)
         await again.close()
         #expect(!FileManager.default.fileExists(atPath: copy + "-2"))
     }
 
-    @Test("The copy that an upgrade made is recognised as restored when it is put back")
+    @Test("recognises the copy of an upgrade as restored when it is put back")
     func copyPutBack() async throws {
         let directory = try FreshDirectory()
         let (settings, queue) = try old(in: directory)
@@ -125,7 +125,7 @@ struct MigrationTests {
         await restored.close()
     }
 
-    @Test("A copy that is there already stays, and the new one gets a number")
+    @Test("keeps an existing copy, and numbers the new one")
     func earlierCopy() async throws {
         let directory = try FreshDirectory()
         let (settings, queue) = try old(in: directory)
@@ -138,7 +138,7 @@ struct MigrationTests {
     }
 
     @Test(
-        "When the copy cannot be made the ledger is left as it is and not opened",
+        "neither changes nor opens a ledger of which no copy can be made",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func noRoomForTheCopy() async throws {
         let disk = try await SmallDisk(kibibytes: 512)
@@ -147,7 +147,7 @@ struct MigrationTests {
         try queue.close()
         let path = disk.path + "/ledger.sqlite"
         try FileManager.default.copyItem(atPath: settings.path, toPath: path)
-        // Room for the journal and the lock, not for a second file.
+        // Room for the journal and the lock, but not for a second file.
         try disk.fill(leaving: 40_960)
         var moved = settings
         moved.path = path
@@ -164,11 +164,11 @@ struct MigrationTests {
         try await disk.unmount()
     }
 
-    @Test("A migration that is cut off is undone, and done at the next start")
+    @Test("undoes an interrupted migration, and migrates at the next start")
     func cutOff() async throws {
         let directory = try FreshDirectory()
         let (settings, queue) = try old(in: directory)
-        // In the way of the last table.
+        // This table is in the way of the last new one.
         try await queue.write { try $0.execute(sql: "CREATE INDEX audit_key ON claim (node)") }
         await #expect(throws: LedgerOpeningError.self) { _ = try await SQLiteLedger.open(settings) }
         let tables = try await queue.read { try String.fetchAll($0, sql: "SELECT name FROM sqlite_master") }
@@ -182,7 +182,7 @@ struct MigrationTests {
         await ledger.close()
     }
 
-    @Test("A ledger that is only half of version 1 is left as it is")
+    @Test("leaves an incomplete ledger of version 1 as it is")
     func damaged() async throws {
         let directory = try FreshDirectory()
         let (settings, queue) = try old(in: directory)

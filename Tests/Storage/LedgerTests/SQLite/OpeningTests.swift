@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Opening a ledger")
 struct OpeningTests {
-    @Test("A second opener is refused until the first has closed")
+    @Test("refuses a second opener until the first has closed")
     func secondOpener() async throws {
         let fixture = try await LedgerFixture()
         await #expect(throws: LedgerOpeningError.inUse(path: fixture.settings.path)) {
@@ -18,7 +18,7 @@ struct OpeningTests {
         await again.close()
     }
 
-    @Test("Of many openers at once of a ledger that does not exist yet exactly one has it", .timeLimit(.minutes(1)))
+    @Test("gives a new ledger to exactly one of many simultaneous openers", .timeLimit(.minutes(1)))
     func simultaneousFirstStart() async throws {
         let directory = try FreshDirectory()
         let settings = SQLiteLedger.Settings(path: directory.path("ledger.sqlite"), node: "node-1")
@@ -45,7 +45,7 @@ struct OpeningTests {
         for ledger in ledgers { await ledger.close() }
     }
 
-    @Test("A refused second opener in the same process does not cost the first its locks")
+    @Test("keeps the first opener's locks when the same process tries to open again")
     func locksSurvive() async throws {
         let fixture = try await LedgerFixture()
         try await wait(for: "the first opener's locks") { try locks(fixture.settings.path) > 0 }
@@ -53,18 +53,18 @@ struct OpeningTests {
         try await wait(for: "the first opener's locks still") { try locks(fixture.settings.path) > 0 }
     }
 
-    /// How many of the kernel's POSIX locks lie on a file. Reading /proc/locks while others lock and unlock may miss
-    /// some, so one look proves nothing.
+    /// The number of the kernel's POSIX locks on a file. A read of /proc/locks may miss some while other processes lock
+    /// and unlock, so one reading proves nothing.
     private func locks(_ path: String) throws -> Int {
         let attributes = try FileManager.default.attributesOfItem(atPath: path)
         let inode = try #require(attributes[.systemFileNumber] as? NSNumber)
-        // To its end: what reads a file by its size reads only the beginning of one in /proc.
+        // Read to its end: a read by the file's size gets only the beginning of a file in /proc.
         let locks = try FileHandle(forReadingFrom: URL(filePath: "/proc/locks")).readToEnd() ?? Data()
         return String(decoding: locks, as: UTF8.self).split(separator: "\n")
             .filter { $0.contains("POSIX") && $0.contains(":\(inode.uint64Value) ") }.count
     }
 
-    @Test("The lock does not pass to child processes")
+    @Test("passes the lock to no child process")
     func childrenDoNotHoldTheLock() async throws {
         let fixture = try await LedgerFixture()
         let child = try RunningProgram(Program.installed("sleep"), ["60"])
@@ -74,7 +74,7 @@ struct OpeningTests {
         child.signal(9)
     }
 
-    @Test("A newer schema is refused by name")
+    @Test("refuses a newer schema, and names it")
     func newerSchema() async throws {
         let fixture = try await LedgerFixture()
         await fixture.ledger.close()
@@ -88,7 +88,7 @@ struct OpeningTests {
         }
     }
 
-    @Test("Another program's database and bytes that are none are refused and left as they are")
+    @Test("refuses another program's database and arbitrary bytes, and leaves them as they are")
     func notALedger() async throws {
         let directory = try FreshDirectory()
         let other = directory.path("other.sqlite")
@@ -104,7 +104,7 @@ struct OpeningTests {
         #expect(try Data(contentsOf: URL(filePath: noise)) == Data(repeating: 0x5a, count: 8192))
     }
 
-    @Test("A ledger keeps its node's name; another in the configuration is refused")
+    @Test("keeps a ledger's node name, and refuses another one in the configuration")
     func nodeMismatch() async throws {
         let fixture = try await LedgerFixture()
         await fixture.ledger.close()
@@ -121,7 +121,7 @@ struct OpeningTests {
         await again.close()
     }
 
-    @Test("Without a configured name the node is the kernel's host name")
+    @Test("takes the kernel's host name without a configured name")
     func hostName() async throws {
         let directory = try FreshDirectory()
         let ledger = try await SQLiteLedger.open(SQLiteLedger.Settings(path: directory.path("ledger.sqlite")))
@@ -131,7 +131,7 @@ struct OpeningTests {
     }
 
     @Test(
-        "A node name that a record could not carry is refused",
+        "refuses a node name that does not fit into a record",
         arguments: ["", "a b", "naïve", "a\n", "x\"y", String(repeating: "n", count: 65)])
     func badNodeName(name: String) async throws {
         let directory = try FreshDirectory()
@@ -140,7 +140,7 @@ struct OpeningTests {
         }
     }
 
-    @Test("All files of the ledger are for the daemon alone")
+    @Test("keeps all files of the ledger for the daemon alone")
     func modes() async throws {
         let fixture = try await LedgerFixture()
         for suffix in ["", "-wal", "-shm", ".lock"] {
@@ -149,7 +149,7 @@ struct OpeningTests {
         }
     }
 
-    @Test("A directory that others can write is refused", arguments: [0o770, 0o707, 0o1777])
+    @Test("refuses a directory that other accounts can write", arguments: [0o770, 0o707, 0o1777])
     func writableDirectory(mode: Int) async throws {
         let directory = try FreshDirectory()
         let place = try directory.makeDirectory("open")
@@ -164,7 +164,7 @@ struct OpeningTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: place).isEmpty)
     }
 
-    @Test("A ledger file that others can read is refused", arguments: [0o640, 0o604])
+    @Test("refuses a ledger file that other accounts can read", arguments: [0o640, 0o604])
     func readableFile(mode: Int) async throws {
         let fixture = try await LedgerFixture()
         await fixture.ledger.close()
@@ -178,7 +178,7 @@ struct OpeningTests {
         }
     }
 
-    @Test("A symbolic link in the file's or the lock's place is refused", arguments: ["", ".lock"])
+    @Test("refuses a symbolic link in place of the file or the lock", arguments: ["", ".lock"])
     func symbolicLink(suffix: String) async throws {
         let directory = try FreshDirectory()
         let target = try directory.write("", to: "target")
@@ -190,7 +190,7 @@ struct OpeningTests {
         #expect(error == .notPrivate(path: path + suffix, why: "is not a regular file"))
     }
 
-    @Test("A missing directory is named")
+    @Test("names a missing directory")
     func noDirectory() async throws {
         let directory = try FreshDirectory()
         await #expect(throws: LedgerOpeningError.noDirectory(path: directory.path("missing"))) {

@@ -9,17 +9,17 @@ import Testing
 
 @testable import Ledger
 
-/// What a restore leaves when it ends early, and what is put in place when it does not.
+/// The files that an interrupted restore leaves, and those of a complete one.
 @Suite("Restoring a ledger's file")
 struct LedgerFileRestoreTests {
-    /// A ledger whose daemon was killed: its newest commits are in SQLite's log alone. The copy knows the first release only.
+    /// A ledger whose daemon was killed: its newest commits are only in SQLite's log. The copy knows the first release only.
     private struct Killed {
         let fixture: LedgerFixture
         let directory: FreshDirectory
         let path: String
         let copy: String
 
-        /// - Parameter before: what was before the copy was made.
+        /// - Parameter before: changes the ledger before the copy is made.
         init(_ before: (LedgerFixture) async throws -> Void = { _ in }) async throws {
             fixture = try await LedgerFixture(engine: .sqlite)
             #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
@@ -34,7 +34,7 @@ struct LedgerFileRestoreTests {
             #expect(try Data(contentsOf: URL(filePath: path + "-wal")).count > 0)
         }
 
-        /// Closes it, so that its file says what it says.
+        /// Closes the ledger, so that its file is complete.
         func close() async { await fixture.ledger.close() }
 
         func settings(_ path: String? = nil) -> SQLiteLedger.Settings {
@@ -53,14 +53,14 @@ struct LedgerFileRestoreTests {
             ).carryOut(changes: changes)
         }
 
-        /// Changes the copy behind its back.
+        /// Changes the copy without the ledger's code.
         func changeCopy(_ statement: String) throws {
             let queue = try DatabaseQueue(path: copy)
             try queue.write { try $0.execute(sql: statement) }
             try queue.close()
         }
 
-        /// What a ledger at the path says to the two releases, which it must know both.
+        /// Asks the ledger at a path for the two releases, both of which it must know.
         func knowsBoth(_ path: String) async throws -> Bool {
             let ledger = try await SQLiteLedger.open(settings(path))
             var verdicts: [ReleaseVerdict] = []
@@ -83,7 +83,7 @@ struct LedgerFileRestoreTests {
     private static let steps = 8
 
     @Test(
-        "After a power cut at any step nothing starts that has forgotten a release, and the next restore goes on from there",
+        "starts nothing that has forgotten a release after a power cut at any step, and restores at the next try",
         arguments: 0...steps)
     func brokenOff(after count: Int) async throws {
         let killed = try await Killed()
@@ -102,7 +102,7 @@ struct LedgerFileRestoreTests {
             }
             #expect(FileManager.default.fileExists(atPath: aside))
         } else if FileManager.default.fileExists(atPath: restored) {
-            // The former ledger, with its log.
+            // The former ledger with its log.
             #expect(try await killed.knowsBoth(killed.path))
         } else {
             #expect(try Data(contentsOf: URL(filePath: killed.path)) == Data(contentsOf: URL(filePath: killed.copy)))
@@ -113,13 +113,13 @@ struct LedgerFileRestoreTests {
         #expect(try Self.version(killed.path) == "restored-\(SQLiteTables.version)")
         let left = try FileManager.default.contentsOfDirectory(atPath: killed.directory.path)
         #expect(!left.contains { $0.contains(".restoring") }, "\(left)")
-        // Wherever the former ledger is now, nothing of it is lost.
+        // Every release is in the former ledger, wherever that is now.
         let former = FileManager.default.fileExists(atPath: aside) ? aside : try #require(report.setAside)
         #expect(try await killed.knowsBoth(former))
         await killed.close()
     }
 
-    @Test("A log or journal beside no ledger is moved aside: SQLite would play it into the restored one")
+    @Test("moves aside a log or journal without a ledger, which SQLite would apply to the restored one")
     func strayLog() async throws {
         let killed = try await Killed()
         try FileManager.default.removeItem(atPath: killed.path)
@@ -132,7 +132,7 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    @Test("What stands in the ledger's place and is no file is refused, and stays")
+    @Test("refuses and keeps anything but a file in the ledger's place")
     func notAFile() async throws {
         let killed = try await Killed()
         for suffix in ["", "-wal"] { try FileManager.default.removeItem(atPath: killed.path + suffix) }
@@ -151,7 +151,7 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    @Test("Until it is accepted the schema is no number, so that programs that do not know the mark refuse the file")
+    @Test("marks the file with a schema that is no number until acceptance, so that older programs refuse it")
     func refusedByOlderPrograms() async throws {
         let killed = try await Killed()
         _ = try killed.restore()
@@ -160,7 +160,7 @@ struct LedgerFileRestoreTests {
         let status = try await ledger.releaseStatus()
         #expect(status.holds.map(\.finding.kind) == [.restored])
         await ledger.close()
-        // Nor is it taken for one that nobody restored when a part of the mark is gone.
+        // A file with an incomplete mark does not count as unrestored either.
         let queue = try DatabaseQueue(path: killed.path)
         try await queue.write { try $0.execute(sql: "DELETE FROM ledger_meta WHERE name = 'restored_at'") }
         try queue.close()
@@ -170,7 +170,7 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    @Test("A copy of an older version's ledger is verified, brought up to date and marked; the copy stays as it is")
+    @Test("verifies, upgrades and marks a copy of an older version's ledger, and keeps the copy as it is")
     func olderCopy() async throws {
         let killed = try await Killed()
         guard case .file(let directory, let older) = try await OlderLedgerFile(engine: .sqlite, version: 3).placed()
@@ -186,7 +186,7 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    @Test("A copy that SQLite keeps statistics in is restored")
+    @Test("restores a copy in which SQLite keeps statistics")
     func statistics() async throws {
         let killed = try await Killed()
         try killed.changeCopy("ANALYZE")
@@ -195,7 +195,7 @@ struct LedgerFileRestoreTests {
     }
 
     @Test(
-        "A copy with a table, column, index or trigger that is not the ledger's, or without one of its own, is refused",
+        "refuses a copy with a foreign or missing table, column, index or trigger",
         arguments: [
             "CREATE TRIGGER forget AFTER INSERT ON claim BEGIN DELETE FROM claim; END",
             "CREATE TABLE another (value TEXT) STRICT",
@@ -220,9 +220,9 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    // MARK: A copy that somebody has changed
+    // MARK: A changed copy
 
-    /// One key is suspended and another one compromised, and the record says so.
+    /// Suspends one key and compromises another, both recorded.
     private static func changeStates(_ fixture: LedgerFixture) async throws {
         for (number, state) in [(UInt8(2), KeyState.suspended), (3, .compromised)] {
             let key = LedgerFixture.hash(number)
@@ -241,7 +241,7 @@ struct LedgerFileRestoreTests {
     }
 
     @Test(
-        "A copy in which a key may do more than the record's last change of it left it is refused",
+        "refuses a copy in which a key may do more than after its last recorded change",
         arguments: [
             ("suspended", "active"), ("suspended", "deactivated"), ("compromised", "active"),
             ("compromised", "suspended"), ("compromised", "pre-activation"),
@@ -255,13 +255,13 @@ struct LedgerFileRestoreTests {
             throws: LedgerFileRestoreError.broken(
                 copy: "copy.sqlite", fault: "Its key \(key) may do more than its records allow: the copy was changed.")
         ) { try killed.restore() }
-        // Nor does it help to have the change found as something else.
+        // Nor does another label for the change help.
         try killed.changeCopy("UPDATE audit_record SET event = 'verify' WHERE event = 'key_state_change'")
         #expect(throws: LedgerFileRestoreError.self) { try killed.restore() }
         await killed.close()
     }
 
-    @Test("A copy in which a key may do less is restored: nothing is released with it")
+    @Test("restores a copy in which a key may do less, and releases nothing with it")
     func stricterKey() async throws {
         let killed = try await Killed(Self.changeStates)
         try killed.changeCopy("UPDATE merchant_key SET state = 'destroyed'")
@@ -269,7 +269,7 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    @Test("What was released at no possible time would move the fence out of all reach, and is refused")
+    @Test("refuses a release at an impossible time, which would move the fence out of reach")
     func impossibleTime() async throws {
         for time in [Int64.max, .min, -1, 253_402_300_800_000] {
             let killed = try await Killed()
@@ -282,7 +282,7 @@ struct LedgerFileRestoreTests {
         }
     }
 
-    @Test("Requests for a second person that were open in the copy have expired in the restored ledger")
+    @Test("expires open requests for a second person in the restored ledger")
     func openRequests() async throws {
         let identifiers = [ApprovalIdentifier.random(), .random()]
         let person = PersonIdentities(uid: 1000)
@@ -310,12 +310,12 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    @Test("A copy is compared with the SHA-256 that its backup had, and with nothing else")
+    @Test("compares a copy with the SHA-256 of its backup, and with nothing else")
     func digest() async throws {
         let killed = try await Killed()
         let before = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
         #expect(try killed.restore(expected: before, changes: false).digest == before)
-        // Claims are in no record: nothing but the digest tells of this.
+        // Claims are in no record, so only the digest reveals this.
         try killed.changeCopy("DELETE FROM claim")
         let after = try AuditDigest.of(Data(contentsOf: URL(filePath: killed.copy)))
         #expect(
@@ -326,7 +326,7 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    @Test("How many records stand behind the last checkpoint is reported: whoever has the copy can make them")
+    @Test("reports how many records follow the last checkpoint, since an owner of the copy can forge them")
     func unsealed() async throws {
         let signer = CheckpointSigner()
         let killed = try await Killed { fixture in
@@ -346,7 +346,7 @@ struct LedgerFileRestoreTests {
     // MARK: A former ledger
 
     @Test(
-        "A ledger that was set aside in use is restored with its log; without it the newest releases would be forgotten"
+        "restores with its log a ledger that was set aside in use, so that its newest releases are not forgotten"
     )
     func withLog() async throws {
         let killed = try await Killed()
@@ -359,7 +359,7 @@ struct LedgerFileRestoreTests {
         await killed.close()
     }
 
-    @Test("A log beside a copy whose SHA-256 is given is refused: it could change what the digest vouches for")
+    @Test("refuses a log next to a copy whose SHA-256 is given, since it could change what the digest covers")
     func logBesideDigest() async throws {
         let killed = try await Killed()
         let before = try Data(contentsOf: URL(filePath: killed.path))
@@ -378,7 +378,7 @@ struct LedgerFileRestoreTests {
     }
 
     @Test(
-        "A second name that a broken-off restore gave the ledger is taken away by the next one, and other copies stay")
+        "removes the second name that an interrupted restore gave the ledger, and keeps other copies")
     func secondName() async throws {
         let killed = try await Killed()
         let second = killed.path + ".before-restore-first"

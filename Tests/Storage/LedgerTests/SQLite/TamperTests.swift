@@ -27,7 +27,7 @@ struct TamperTests {
         return try await signer.verdict(of: fixture.ledger, head: head)
     }
 
-    @Test("A changed line is named")
+    @Test("names a changed line")
     func changed() async throws {
         let verdict = try await verdict(
             after: """
@@ -38,7 +38,7 @@ struct TamperTests {
         #expect(verdict.fault == .changed)
     }
 
-    @Test("A removed record is named", arguments: [1, 17, 20])
+    @Test("names a removed record", arguments: [1, 17, 20])
     func removed(sequence: Int) async throws {
         let verdict = try await verdict(after: "DELETE FROM audit_record WHERE sequence = \(sequence)")
         #expect(
@@ -46,7 +46,7 @@ struct TamperTests {
                 || verdict.brokenAt == "checkpoint \(sequence)", "\(verdict)")
     }
 
-    @Test("Two records that changed places are found")
+    @Test("finds two records that changed places")
     func swapped() async throws {
         let verdict = try await verdict(
             after: """
@@ -57,7 +57,7 @@ struct TamperTests {
         #expect(verdict.fault == .missing(from: 12, to: 12))
     }
 
-    @Test("An inserted copy of a record is found")
+    @Test("finds an inserted copy of a record")
     func inserted() async throws {
         let verdict = try await verdict(
             after: """
@@ -70,7 +70,7 @@ struct TamperTests {
         #expect(verdict.fault == .outOfOrder(after: 15))
     }
 
-    @Test("Another node's line in the chain is found")
+    @Test("finds another node's line in the chain")
     func anotherNode() async throws {
         let verdict = try await verdict(
             after: """
@@ -81,7 +81,7 @@ struct TamperTests {
     }
 
     @Test(
-        "A chain cut off behind its last checkpoint is unsealed; cut off at one it shows against a head kept elsewhere")
+        "reports a chain cut after its last checkpoint as unsealed, and one cut at a checkpoint by a stored head")
     func cutOff() async throws {
         let unsealed = try await verdict(
             after: "DELETE FROM audit_record WHERE sequence > 25; DELETE FROM checkpoint WHERE sequence > 25")
@@ -100,7 +100,7 @@ struct TamperTests {
         #expect(try await fixture.ledger.compare(with: kept.checkpoint) == .behind(last: 20))
     }
 
-    @Test("A chain that was written anew from a record on, hashes and all, is found at the next checkpoint")
+    @Test("finds a chain that was rewritten with its hashes at the next checkpoint")
     func rewritten() async throws {
         let fixture = try await sealed()
         try await fixture.sqlite.connections.write {
@@ -115,7 +115,7 @@ struct TamperTests {
         #expect(verdict.fault == .sealsAnother(sealedBefore: 10))
     }
 
-    @Test("A chain that ends elsewhere than this process left it takes no release, and goes on when it is as it was")
+    @Test("releases nothing on a chain with another end than this process left, and continues when it is restored")
     func changedWhileRunning() async throws {
         let fixture = try await sealed()
         try await fixture.sqlite.connections.write {
@@ -137,14 +137,14 @@ struct TamperTests {
             try $0.execute(sql: "INSERT INTO audit_record SELECT * FROM kept")
         }
         #expect(try await fixture.releasing(31)(fixture.ledger).sequence == 31)
-        // What another program appends is not gone on from either.
+        // Nor does it continue from a record that another program appended.
         try await fixture.sqlite.connections.write {
             try $0.execute(sql: "UPDATE audit_record SET sequence = 32 WHERE sequence = 31")
         }
         await #expect(throws: LedgerFailure.self) { try await fixture.releasing(33)(fixture.ledger) }
     }
 
-    @Test("When the chain's end cannot be read nothing is released", arguments: ["hash = x'00'", "sequence = -30"])
+    @Test("releases nothing when the chain's end cannot be read", arguments: ["hash = x'00'", "sequence = -30"])
     func unreadableEnd(change: String) async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.releasing(1)(fixture.ledger).sequence == 1)
@@ -160,7 +160,7 @@ struct TamperTests {
         await again.close()
     }
 
-    @Test("A checkpoint that was changed or removed is found")
+    @Test("finds a changed or removed checkpoint")
     func checkpoint() async throws {
         let changed = try await verdict(
             after: """
@@ -175,7 +175,7 @@ struct TamperTests {
         }
     }
 
-    @Test("A ledger that holds, ends before, or differs from the head that the token remembers is told apart")
+    @Test("tells whether a ledger has, precedes, or contradicts the head that the token remembers")
     func rememberedHeads() async throws {
         let fixture = try await sealed()
         let ledger = fixture.ledger
@@ -192,7 +192,7 @@ struct TamperTests {
         #expect(try await ledger.compare(with: try await signer.checkpoint(of: head).checkpoint) == .anotherNode)
     }
 
-    @Test("An older database file in the ledger's place ends before the head that was kept")
+    @Test("finds an older database file by the stored head")
     func rolledBack() async throws {
         let fixture = try await sealed()
         let older = fixture.directory.path("older.sqlite")

@@ -6,10 +6,10 @@ import Testing
 
 @testable import Ledger
 
-/// Ratios of one run on one machine; the bounds are wide, since other programs may be running. Figures are printed.
+/// Ratios within one run. The bounds are wide, since other programs may be running. The figures are printed.
 @Suite("Throughput", .serialized)
 struct ThroughputTests {
-    @Test("32 concurrent callers share commits")
+    @Test("shares commits among 32 concurrent callers")
     func groupCommit() async throws {
         let fixture = try await LedgerFixture()
         let single = try await rate(fixture, callers: 1, releases: 300, from: 0)
@@ -20,8 +20,8 @@ struct ThroughputTests {
         print(
             "ledger: single commits \(Int(single))/s; 32 callers \(Int(group))/s in batches of "
                 + "\((mean * 10).rounded() / 10) on average: \((group / single * 10).rounded() / 10) times")
-        // What it gains, and how many come together, depends on the disk and on what else runs. That what waits for the
-        // same commit shares it does not.
+        // The gain and the size of a batch depend on the disk and on other programs. That writes which wait for the same
+        // commit share it does not.
         let answers = try await fixture.inOneBatch(
             try (1...32).map { number in
                 let release = try fixture.releasing(2_000_000 + number)
@@ -31,7 +31,7 @@ struct ThroughputTests {
         #expect(fixture.events.committed.last == 32)
     }
 
-    @Test("A single caller waits for no company: a release takes little longer than a bare commit of one row")
+    @Test("releases for a single caller in little more time than a bare commit of one row")
     func singleCaller() async throws {
         let fixture = try await LedgerFixture()
         let bare = try DatabaseQueue(path: fixture.directory.path("bare.sqlite"))
@@ -53,7 +53,7 @@ struct ThroughputTests {
         #expect(release < commit * 10 + .milliseconds(50))
     }
 
-    @Test("While a long read is under way commits take place, and what it has begun to read does not change")
+    @Test("commits during a long read, which sees no change")
     func longRead() async throws {
         let fixture = try await LedgerFixture()
         for number in 1...3 { _ = try await fixture.releasing(number)(fixture.ledger) }
@@ -76,7 +76,7 @@ struct ThroughputTests {
         #expect(try await counts == [3, 3])
     }
 
-    /// Releases a second, each caller asking again when it is answered.
+    /// Releases a second, with each caller asking again when it has its answer.
     private func rate(_ fixture: LedgerFixture, callers: Int, releases: Int, from start: Int) async throws -> Double {
         let ledger = fixture.ledger
         let began = ContinuousClock.now

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("SQLite's transactions")
 struct TransactionTests {
-    @Test("When the engine gives up the whole transaction in the middle nothing of it is answered as written")
+    @Test("answers nothing as written when the engine ends a transaction in the middle")
     func transactionGivenUp() async throws {
         let fixture = try await LedgerFixture()
         try await fixture.sqlite.connections.write { db in
@@ -27,7 +27,7 @@ struct TransactionTests {
         #expect(try await fixture.ledger.head().sequence == 0)
     }
 
-    @Test("A long read does not keep a release waiting")
+    @Test("releases during a long read")
     func longRead() async throws {
         let fixture = try await LedgerFixture()
         let reading = AsyncStream.makeStream(of: Void.self)

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("A ledger that cannot write")
 struct UnavailableTests {
-    @Test("While another program holds the lock nothing is released, and all goes on when it lets go")
+    @Test("releases nothing while another program holds the lock, and continues afterwards")
     func locked() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await fixture.ledger.release(fixture.request(2)) == .released)
@@ -18,7 +18,7 @@ struct UnavailableTests {
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.release(fixture.request(1)) }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-        // What can be read is refused with its own code.
+        // Refusals that need only reads keep their own codes.
         #expect(
             try await fixture.releasing(2, reference: nil)(fixture.ledger) == RecordedVerdict(.replayed, sequence: nil))
         try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
@@ -27,7 +27,7 @@ struct UnavailableTests {
     }
 
     @Test(
-        "On a full disk nothing is released, and all goes on when there is room again",
+        "releases nothing on a full disk, and continues when there is room again",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 1024)
@@ -47,7 +47,7 @@ struct UnavailableTests {
             #expect(reason.contains("full"), "\(reason)")
         }
         await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-        // Reading needs no room.
+        // Reads need no room.
         #expect(try await fixture.ledger.keyRecords().count == 1)
         try disk.free()
         #expect(try await fixture.sqlite.freeBytes() > 65_536)
@@ -60,12 +60,12 @@ struct UnavailableTests {
         try await disk.unmount()
     }
 
-    @Test("A ledger whose file was removed or replaced releases nothing, and goes on when the file is back")
+    @Test("releases nothing while its file is removed or replaced, and continues when the file is back")
     func replaced() async throws {
         let fixture = try await LedgerFixture()
         let (path, files) = (fixture.settings.path, FileManager.default)
         #expect(try await fixture.ledger.release(fixture.request(1)) == .released)
-        // An older copy, as somebody restores one.
+        // An older copy, such as an operator restores.
         try files.copyItem(atPath: path, toPath: path + ".copy")
         try files.moveItem(atPath: path, toPath: path + ".away")
         for isCopyThere in [false, true] {
@@ -75,7 +75,7 @@ struct UnavailableTests {
             }
             #expect("\(String(describing: error))".contains("removed or replaced"))
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.probe() }
-            // What is in it is no answer either, and what stands in its place is not what would be copied.
+            // Neither its content nor the file in its place is trusted.
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.head() }
             await #expect(throws: LedgerFailure.self) { try await fixture.ledger.lines(1...1, limit: 1) }
             await #expect(throws: LedgerBackupError.self) { try await fixture.ledger.backup(to: path + ".backup") }
@@ -89,7 +89,7 @@ struct UnavailableTests {
     }
 
     @Test(
-        "On a full disk a ledger does not open now, which is no error of the configuration",
+        "cannot open on a full disk for now, which is no error of the configuration",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func openingOnFullDisk() async throws {
         let disk = try await SmallDisk(kibibytes: 256)
@@ -106,7 +106,7 @@ struct UnavailableTests {
     }
 
     @Test(
-        "On a full disk a whole batch fails without a release, its replays keep their code, and later the chain goes on",
+        "fails a whole batch on a full disk, keeps its replays' codes, and continues the chain later",
         .enabled("run it as root, who can mount a small file system") { await SmallDisk.isPermitted })
     func fullDiskInBatches() async throws {
         let disk = try await SmallDisk(kibibytes: 1024)
@@ -130,7 +130,7 @@ struct UnavailableTests {
         try await disk.unmount()
     }
 
-    @Test("A failure's reason carries no value of the request")
+    @Test("puts no value of the request into a failure's reason")
     func reasonsAreFixed() async throws {
         let fixture = try await LedgerFixture()
         try await DatabaseQueue(path: fixture.settings.path).write { try $0.execute(sql: "DROP TABLE claim") }
@@ -143,7 +143,7 @@ struct UnavailableTests {
         #expect(!text.contains("INSERT"))
     }
 
-    @Test("After close every call is unavailable, and none crashes")
+    @Test("answers every call as unavailable after it was closed, and does not crash")
     func closed() async throws {
         let fixture = try await LedgerFixture()
         await fixture.ledger.close()

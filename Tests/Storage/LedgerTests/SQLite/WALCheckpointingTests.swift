@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-/// The write-ahead log's way into the file, beside a writer that goes on.
+/// Copying the write-ahead log into the file while the writer continues.
 @Suite("WAL checkpointing")
 struct WALCheckpointingTests {
     /// A database of large rows: each commit writes `pages` of them and a few pages more.
@@ -41,7 +41,7 @@ struct WALCheckpointingTests {
             rows += pages
         }
 
-        /// In pages of log; its file never shrinks while it is in use.
+        /// The size in pages of the log; its file never shrinks while it is in use.
         var logPages: Int {
             get throws {
                 let size = try FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int
@@ -50,7 +50,7 @@ struct WALCheckpointingTests {
         }
     }
 
-    /// A read transaction that is left open.
+    /// A read transaction that stays open.
     private struct StayingReader {
         private let connection: DatabaseQueue
 
@@ -77,11 +77,11 @@ struct WALCheckpointingTests {
         }
     }
 
-    @Test("The log is copied beside the writer, and begun anew once the writer has copied the rest")
+    @Test("copies the log concurrently, and starts a new one once the writer has copied the rest")
     func bounded() async throws {
         let pages = try Pages(interval: 100)
         for _ in 0..<20 {
-            // Until it is time to copy, and on while it is copied.
+            // First until the copy is due, then while it runs.
             repeat { try pages.commit(pages: 10) } while !pages.checkpointing.isCopying && pages.rows % 200 != 0
             try pages.commit(pages: 10)
             try await wait(for: "the log to be copied") { !pages.checkpointing.isCopying }
@@ -91,13 +91,13 @@ struct WALCheckpointingTests {
         let logPages = try pages.logPages
         #expect(logPages < 600, "\(logPages) pages of log after \(pages.rows) of rows")
 
-        // What the file and its log have is what was committed, for a program that opens them as they are.
+        // File and log together have what was committed, for a program that opens them as they are.
         let reader = try StayingReader(pages.path)
         #expect(try reader.rows() == pages.rows)
         #expect(try reader.integrity() == "ok")
     }
 
-    @Test("A reader that stays keeps the log, and neither it nor the writer is kept waiting")
+    @Test("keeps the log for a long reader, and delays neither the reader nor the writer")
     func reader() async throws {
         let pages = try Pages(interval: 50)
         try pages.commit(pages: 1)
@@ -109,7 +109,7 @@ struct WALCheckpointingTests {
         #expect(try pages.logPages > 300, "the log was begun anew under a reader")
         #expect(try reader.rows() == 1)
         try reader.leave()
-        // With the reader gone the next interval is copied whole, and the log stays as long as it is.
+        // Without the reader the next interval is copied whole, and the log keeps its length.
         var longest = 0
         for round in 0..<30 {
             try pages.commit(pages: 10)
@@ -119,13 +119,13 @@ struct WALCheckpointingTests {
         #expect(try pages.logPages == longest)
     }
 
-    @Test("Once it is closed nothing is copied beside the writer, which goes on")
+    @Test("copies nothing once it is closed, while the writer continues")
     func closed() throws {
         for isCopying in [true, false] {
             let pages = try Pages(interval: 100)
             try pages.commit(pages: isCopying ? 200 : 10)
             try pages.checkpointing.close()
-            // A copy that began now would do so on a connection that is gone, which ends the process.
+            // A copy that began now would use a closed connection, which ends the process.
             for _ in 0..<50 { try pages.commit(pages: 200) }
             #expect(!pages.checkpointing.isCopying)
             try pages.writer.close()

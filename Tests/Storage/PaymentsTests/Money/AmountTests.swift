@@ -6,7 +6,7 @@ struct AmountTests {
     private func currency(_ letters: String) throws -> Currency { try #require(Currency(letters: letters)) }
 
     @Test(
-        "a decimal in major units is a whole number of minor units",
+        "reads a decimal in major units as a whole number of minor units",
         arguments: [
             ("USD", "10.99", 1099), ("USD", "10.9", 1090), ("USD", "10", 1000), ("USD", "0", 0), ("USD", "0.01", 1),
             ("USD", "0.1", 10), ("JPY", "1099", 1099), ("KWD", "1.099", 1099), ("KWD", "0.001", 1),
@@ -18,7 +18,7 @@ struct AmountTests {
     }
 
     @Test(
-        "what could mean another amount, or none, is not read",
+        "refuses text that could mean another amount, or none",
         arguments: [
             ("USD", "10.990"), ("JPY", "10.0"), ("JPY", "10."), ("USD", ""), ("USD", "."), ("USD", ".5"), ("USD", "5."),
             ("USD", "-1"), ("USD", "+1"), ("USD", "1e3"), ("USD", "1,00"), ("USD", "1 000"), ("USD", " 1"),
@@ -33,7 +33,7 @@ struct AmountTests {
     }
 
     @Test(
-        "minor units are written with all of the currency's decimals",
+        "writes minor units with all of the currency's decimals",
         arguments: [
             ("USD", 1090, "10.90"), ("USD", 1, "0.01"), ("USD", 0, "0.00"), ("JPY", 1000, "1000"), ("JPY", 0, "0"),
             ("KWD", 5, "0.005"), ("KWD", 12_345, "12.345"), ("UYW", 1, "0.0001"),
@@ -45,18 +45,18 @@ struct AmountTests {
         #expect(Amount(decimal: decimal, currency: amount.currency) == amount)
     }
 
-    @Test("no amount is negative or has more than twelve digits", arguments: [-1, Int64.min, 1_000_000_000_000, .max])
+    @Test("refuses negative amounts and more than twelve digits", arguments: [-1, Int64.min, 1_000_000_000_000, .max])
     func bounds(_ units: Int64) throws {
         #expect(try Amount(minorUnits: units, currency: currency("USD")) == nil)
     }
 
-    @Test("the same number of another currency is another amount")
+    @Test("distinguishes the same number of another currency")
     func currencies() throws {
         #expect(try Amount(decimal: "1", currency: currency("USD")) != Amount(decimal: "1", currency: currency("AUD")))
     }
 
     @Test(
-        "which unit Apple counts by is known for currencies with two decimals",
+        "knows the unit that Apple counts by for currencies with two decimals",
         arguments: [("USD", true), ("JPY", false), ("KWD", false)])
     func appleUnit(_ letters: String, _ isVerified: Bool) throws {
         #expect(try Amount(minorUnits: 1, currency: currency(letters))?.isAppleUnitVerified == isVerified)

@@ -4,7 +4,7 @@ import Testing
 @Suite("Currencies of ISO 4217")
 struct CurrencyTests {
     @Test(
-        "letters, number and decimals belong together",
+        "matches letters, number and decimals",
         arguments: [
             ("USD", "840", 2), ("EUR", "978", 2), ("GBP", "826", 2), ("JPY", "392", 0), ("KRW", "410", 0),
             ("CLP", "152", 0),
@@ -19,7 +19,7 @@ struct CurrencyTests {
     }
 
     @Test(
-        "metals, funds, test codes, withdrawn and misspelt ones are none",
+        "excludes metals, funds, test codes, withdrawn and misspelt currencies",
         arguments: [
             "XAU", "XXX", "XTS", "XDR", "CHE", "CLF", "USN", "DEM", "BGN", "ANG", "usd", "US", "USDX", "", "US\u{0}",
         ])
@@ -27,12 +27,12 @@ struct CurrencyTests {
         #expect(Currency(letters: letters) == nil)
     }
 
-    @Test("a number is three digits", arguments: ["36", "0036", "999", "000", "", "8 4", "-40", "٨٤٠"])
+    @Test("accepts only three digits", arguments: ["36", "0036", "999", "000", "", "8 4", "-40", "٨٤٠"])
     func numbers(_ number: String) {
         #expect(Currency(number: number) == nil)
     }
 
-    @Test("each is there once, in its form")
+    @Test("contains each currency once, in its form")
     func table() {
         for currency in Currency.all {
             #expect(currency.letters.utf8.count == 3 && currency.letters.allSatisfy { $0.isASCII && $0.isUppercase })

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Payments
 
-/// The tests' server, started once, with a database in which `store create` has been at work: each test has a copy of it.
+/// The tests' server, started once, with a database that `store create` has prepared. Each test has a copy of it.
 struct PaymentDatabases: Sendable {
     let server: PostgreSQLServer
 
@@ -17,7 +17,7 @@ struct PaymentDatabases: Sendable {
 
     private static let starting = Task { try await PaymentDatabases(server: PostgreSQLServer()) }
 
-    /// Prepares a server that has just been made.
+    /// Prepares a server that was just created.
     init(server: PostgreSQLServer) async throws {
         self.server = server
         try await server.sql("CREATE ROLE \(Self.owner) LOGIN")
@@ -27,7 +27,7 @@ struct PaymentDatabases: Sendable {
             PostgreSQLURL(server.url(Self.template, user: Self.owner)), grantTo: Self.gateway)
     }
 
-    /// A database of a test's own; with no tables where it is `empty`.
+    /// A database of a test's own, without tables if `empty` is true.
     func make(empty: Bool = false) async throws -> PaymentDatabase {
         let name = "t\(UInt64.random(in: .min ... .max))"
         let template = empty ? "template0" : Self.template
@@ -39,7 +39,7 @@ struct PaymentDatabases: Sendable {
     }
 }
 
-/// One test's database.
+/// The database of one test.
 struct PaymentDatabase: Sendable {
     let server: PostgreSQLServer
     let name: String
@@ -48,12 +48,12 @@ struct PaymentDatabase: Sendable {
         try PostgreSQLURL(server.url(name, user: user))
     }
 
-    /// A gateway's store, past any proxy.
+    /// A gateway's store, without a proxy.
     func store(as user: String = PaymentDatabases.gateway) async throws -> PostgreSQLPaymentStore {
         try await Self.opened(url(as: user))
     }
 
-    /// Nothing here is slow: only what hangs is waited for so long.
+    /// Long, since nothing here is slow: only a hang takes so much time.
     static func opened(
         _ url: PostgreSQLURL, passwordFile: String? = nil, timeout: Duration = .seconds(60)
     ) async throws -> PostgreSQLPaymentStore {

@@ -22,11 +22,11 @@ struct PostgreSQLPaymentDoubtTests {
             try await StoreFixture(on: PaymentDatabase.opened(database.url(), timeout: timeout))
         }
 
-        /// From when this returns on, no commit is answered.
+        /// Returns when no further commit is answered.
         func holdCommits() async throws {
             try await server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
             try await server.sql("SELECT pg_reload_conf()")
-            // Sessions begin to wait when the checkpointer has read the setting, which nothing shows but one that waits.
+            // Sessions begin to wait when the checkpointer has read the setting. Only a waiting session shows this.
             var probes: [RunningProgram] = []
             try await wait(for: "a commit that waits") {
                 probes.append(try server.session("CREATE TABLE probe_\(probes.count) ()", in: database.name))
@@ -64,7 +64,7 @@ struct PostgreSQLPaymentDoubtTests {
         if case PaymentStoreError.unavailable = error { true } else { false }
     }
 
-    @Test("until a commit that was given up has its end nobody goes on with the payment; then its own attempt ends it")
+    @Test("leaves a payment to its own attempt until a commit that was given up has ended")
     func lateCommit() async throws {
         let waiting = try await Waiting()
         let (mine, other) = (
@@ -77,7 +77,7 @@ struct PostgreSQLPaymentDoubtTests {
         } throws: {
             isInDoubt($0)
         }
-        // The server keeps the row locked for the session that the gateway gave up, and shows nobody what it wrote.
+        // The server keeps the row locked for the abandoned session, and shows its changes to no other session.
         #expect(try await waiting.isWaiting(PaymentDatabases.gateway))
         #expect(try await waiting.database.sql("SELECT state FROM payment") == "received")
         let later = mine.now.addingTimeInterval(31)
@@ -98,11 +98,11 @@ struct PostgreSQLPaymentDoubtTests {
             try await mine.store.history(of: payment.key).map(\.state) == [
                 .received, .decrypted, .submitting, .notSent,
             ])
-        // Nothing was sent, so that the other gateway may try, and tells paytokend whose attempt came to nothing.
+        // Nothing was sent, so the other gateway may try, and names the harmless attempt to paytokend.
         #expect(try await other.begun(other.arrival(), at: later).after == [payment.attempt.identifier])
     }
 
-    @Test("while commits are in doubt changes leave no further session waiting on the server, and reads go on")
+    @Test("leaves no further session waiting on the server while commits are in doubt, and goes on reading")
     func leftSessions() async throws {
         let waiting = try await Waiting()
         let fixture = try await waiting.fixture(timeout: .seconds(1))
@@ -113,7 +113,7 @@ struct PostgreSQLPaymentDoubtTests {
             await #expect { try await fixture.begun(fixture.arrival("\(number)")) } throws: {
                 isInDoubt($0) || isUnavailable($0)
             }
-            // What is known is answered, also to the client that brings its token again.
+            // Known outcomes are answered, also to a client that brings its payment token again.
             #expect(try await fixture.store.payment(transaction: known.transaction?.identifier ?? []) == known)
             let beginning = try await fixture.store.begin(fixture.arrival("known"), at: fixture.now)
             #expect([.underWay(known), .known(known)].contains(beginning))
@@ -125,7 +125,7 @@ struct PostgreSQLPaymentDoubtTests {
         #expect(try await waiting.waitingSessions() == "0")
     }
 
-    @Test("a probe proves a commit: it fails while the standby is away, and leaves one session on the server at most")
+    @Test("proves a commit with a probe, which fails without the standby and leaves one session at most")
     func probe() async throws {
         let waiting = try await Waiting()
         let fixture = try await waiting.fixture(timeout: .seconds(1))
@@ -142,7 +142,7 @@ struct PostgreSQLPaymentDoubtTests {
     }
 
     @Test(
-        "commits wait for the standby's disk, whatever the role says; a stricter choice stays",
+        "waits for the standby's disk in every commit, whatever the role's setting, and keeps a stricter one",
         arguments: [
             ("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on"), ("remote_apply", "remote_apply"),
         ])
@@ -157,7 +157,7 @@ struct PostgreSQLPaymentDoubtTests {
         #expect(try shown[0].rows.first?.text(0) == ofSession)
     }
 
-    @Test("one row that this version cannot read is skipped and counted, and stops no other payment")
+    @Test("skips and counts a row that this version cannot read, and continues other payments")
     func unreadable() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -173,7 +173,7 @@ struct PostgreSQLPaymentDoubtTests {
         let (store, later) = (fixture.store, fixture.now.addingTimeInterval(3600))
         #expect(try await store.takeOverAbandoned(at: later) == 2)
         #expect(store.unreadablePayments == 1)
-        // Neither is a page with it taken for the last one.
+        // Nor does it take a page with such a row for the last one.
         let filter = PaymentFilter(states: [.pending, .submitting], limit: 2, oldestFirst: true)
         #expect(try await store.payments(filter).map(\.key) == [payments[0].key, payments[2].key])
         await #expect(throws: PaymentStoreError.self) {
@@ -184,7 +184,7 @@ struct PostgreSQLPaymentDoubtTests {
         #expect(store.unreadablePayments == 0)
     }
 
-    @Test("a commit whose wait for a standby somebody ended is in doubt: only the one server is sure to have it")
+    @Test("reports a commit in doubt whose wait for a standby was ended: only one server is sure to have it")
     func warned() async throws {
         let waiting = try await Waiting()
         let fixture = try await waiting.fixture(timeout: .seconds(60))
@@ -206,14 +206,14 @@ struct PostgreSQLPaymentDoubtTests {
         #expect(ended.state == .notSent)
     }
 
-    /// What a claim was answered, by the token's name.
+    /// The answers to claims, by the payment token's name.
     private struct Answers {
         var claimed: Set<String> = []
         var unavailable: Set<String> = []
         var others: [any Error] = []
     }
 
-    /// Claims payments until it is told to stop.
+    /// Claims payments until it is stopped.
     private final class Load: Sendable {
         let answers = Mutex(Answers())
         private let isOver = Mutex(false)
@@ -245,7 +245,7 @@ struct PostgreSQLPaymentDoubtTests {
         }
     }
 
-    @Test("a server that crashes and is back, under load: what was claimed is there, and what was unavailable is not")
+    @Test("keeps claimed payments and no unavailable ones over a server's crash under load")
     func crashesUnderLoad() async throws {
         let server = try await PostgreSQLServer()
         let database = try await PaymentDatabases(server: server).make()
@@ -278,7 +278,7 @@ struct PostgreSQLPaymentDoubtTests {
         }
     }
 
-    @Test("a wrong password is a matter of the configuration, and is shown nowhere")
+    @Test("reports a wrong password as a matter of the configuration, and shows it nowhere")
     func password() async throws {
         let server = try await PostgreSQLServer()
         let database = try await PaymentDatabases(server: server).make()

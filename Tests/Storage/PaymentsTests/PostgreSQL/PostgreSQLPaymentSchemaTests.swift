@@ -5,7 +5,7 @@ import Testing
 
 @testable import Payments
 
-@Suite("Making the tables of payments in PostgreSQL, and opening them")
+@Suite("Creating and opening the tables of payments in PostgreSQL")
 struct PostgreSQLPaymentSchemaTests {
     private func create(
         _ database: PaymentDatabase, as user: String = PaymentDatabases.owner, grantTo role: String? = nil
@@ -13,7 +13,7 @@ struct PostgreSQLPaymentSchemaTests {
         try await PostgreSQLPaymentSchema.create(database.url(as: user), grantTo: role)
     }
 
-    /// Why a store cannot be opened.
+    /// The reason why a store cannot be opened.
     private func failure(_ url: PostgreSQLURL) async -> PaymentStoreOpeningError? {
         do {
             _ = try await PaymentDatabase.opened(url, timeout: .seconds(20))
@@ -21,7 +21,7 @@ struct PostgreSQLPaymentSchemaTests {
         } catch { return error as? PaymentStoreOpeningError }
     }
 
-    @Test("an empty database gets the tables; done once more nothing changes but a role's rights")
+    @Test("creates the tables in an empty database; another run changes only a role's rights")
     func twice() async throws {
         let database = try await PaymentDatabases.shared.make(empty: true)
         let first = try await create(database)
@@ -38,7 +38,7 @@ struct PostgreSQLPaymentSchemaTests {
         #expect(await failure(try database.url()) == nil)
     }
 
-    @Test("what somebody has planted in the schema public is not run with the owner's rights")
+    @Test("runs nothing from the schema public with the owner's rights")
     func planted() async throws {
         let database = try await PaymentDatabases.shared.make(empty: true)
         try await database.server.sql(
@@ -49,7 +49,7 @@ struct PostgreSQLPaymentSchemaTests {
         #expect(try await create(database, grantTo: PaymentDatabases.gateway).found == nil)
     }
 
-    @Test("of the rights that a gateway needs none may be missing")
+    @Test("requires every right that a gateway needs")
     func missingRight() async throws {
         for statement in [
             "REVOKE INSERT ON payment_change FROM paytoken_gateway",
@@ -66,7 +66,7 @@ struct PostgreSQLPaymentSchemaTests {
         }
     }
 
-    @Test("a role that rights do not bind is given none")
+    @Test("gives no rights to a role that they would not limit")
     func unboundRoles() async throws {
         let database = try await PaymentDatabases.shared.make(empty: true)
         for role in ["public", PostgreSQLServer.superuser, PaymentDatabases.owner] {
@@ -79,7 +79,7 @@ struct PostgreSQLPaymentSchemaTests {
         #expect(try await database.server.sql("SELECT to_regnamespace('paytoken_gateway')", in: database.name) == "")
     }
 
-    @Test("what is no store, or a newer one's, is neither opened nor written into")
+    @Test("neither opens nor changes a database that is no store, or a newer one's")
     func others() async throws {
         let empty = try await PaymentDatabases.shared.make(empty: true)
         guard case .cannotOpen(_, let reason) = await failure(try empty.url()) else {
@@ -101,7 +101,7 @@ struct PostgreSQLPaymentSchemaTests {
         }
     }
 
-    @Test("a server that is away may be there later; a database or a role that does not exist will not")
+    @Test("expects an absent server back, and no missing database or role")
     func away() async throws {
         let database = try await PaymentDatabases.shared.make()
         let directory = try FreshDirectory()
@@ -121,7 +121,7 @@ struct PostgreSQLPaymentSchemaTests {
         }
     }
 
-    @Test("a store of the former schema is not opened before store create was run")
+    @Test("opens no store of the former schema before store create has run")
     func olderSchema() async throws {
         let database = try await PaymentDatabases.shared.make(empty: true)
         try await database.server.sql(
@@ -137,7 +137,7 @@ struct PostgreSQLPaymentSchemaTests {
         #expect(await failure(try database.url()) == nil)
     }
 
-    @Test("a connection pooler is told from the server")
+    @Test("distinguishes a connection pooler from the server")
     func pooler() async throws {
         let database = try await PaymentDatabases.shared.make()
         let proxy = try await PostgreSQLProxy(to: database.server)
@@ -150,7 +150,7 @@ struct PostgreSQLPaymentSchemaTests {
         #expect(reason.contains("pooler"))
     }
 
-    @Test("a login that rights do not bind, and a server without a standby, are said")
+    @Test("reports a login that rights do not limit, and a server without a standby")
     func insecure() async throws {
         let database = try await PaymentDatabases.shared.make()
         #expect(try await database.store().insecureSettings.map(\.rawValue) == ["database_standby"])

@@ -6,7 +6,7 @@ import Testing
 @testable import Payments
 
 @Suite struct PostgreSQLPaymentStoreTests {
-    /// A store behind a proxy, with a time-out that a silent server is waited out with.
+    /// A store with a proxy, and a time-out that suits a silent server.
     private struct Proxied {
         let fixture: StoreFixture
         let database: PaymentDatabase
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test("of thirty that bring the same token to two gateways at once one has it")
+    @Test("gives a payment token to one of thirty simultaneous requests at two gateways")
     func thirtyAtTwo() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixtures = [
@@ -42,7 +42,7 @@ import Testing
         #expect(try await database.sql("SELECT count(*) FROM payment_change") == "1")
     }
 
-    @Test("of thirty clients that claim one transaction at two gateways at once one has it, and the others are refused")
+    @Test("gives a transaction to one of thirty clients at two gateways at once, and refuses the others")
     func claimsAtTwo() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixtures = [
@@ -68,13 +68,13 @@ import Testing
         #expect(try await database.sql("SELECT count(*) FROM payment WHERE state = 'submitting'") == "1")
     }
 
-    @Test("what one gateway was submitting when it stopped, another makes pending; once")
+    @Test("makes pending at one gateway, once, what another was submitting when it stopped")
     func takeOver() async throws {
         let database = try await PaymentDatabases.shared.make()
         let stopped = try await StoreFixture(on: database.store())
         let submitting = try await stopped.submitting(stopped.arrival())
         await stopped.store.close()
-        // A gateway that starts leaves it to its owner until the deadline, and five seconds for clocks that differ.
+        // A gateway that starts leaves it to its owner until the deadline, and five seconds more for clocks that differ.
         let stores = [try await database.store(), try await database.store()]
         #expect(try await stores[0].takeOverAbandoned(at: stopped.now.addingTimeInterval(30)) == 0)
         let later = stopped.now.addingTimeInterval(31)
@@ -85,7 +85,7 @@ import Testing
         #expect(pending?.state == .pending && pending?.attempt.identifier == submitting.attempt.identifier)
     }
 
-    @Test("a commit that took place and was not acknowledged is in doubt; the same attempt can end it")
+    @Test("reports an unacknowledged commit that took place in doubt, and lets the same attempt end it")
     func lostAcknowledgement() async throws {
         let proxied = try await Proxied()
         let (fixture, store) = (proxied.fixture, proxied.store)
@@ -103,7 +103,7 @@ import Testing
         #expect(ended.state == .notSent)
     }
 
-    @Test("a commit that the server never had is in doubt too, and nothing of it stands")
+    @Test("reports a commit that never reached the server in doubt, and keeps nothing of it")
     func lostCommit() async throws {
         let proxied = try await Proxied()
         let (fixture, store) = (proxied.fixture, proxied.store)
@@ -122,7 +122,7 @@ import Testing
         else { throw StoreFixture.NotBegun() }
     }
 
-    @Test("a server that falls silent is waited for no longer than the time-out, and used again when it speaks")
+    @Test("waits for a silent server until the time-out, and uses it again when it answers")
     func silence() async throws {
         let proxied = try await Proxied(timeout: .seconds(2))
         let (fixture, store) = (proxied.fixture, proxied.store)
@@ -136,7 +136,7 @@ import Testing
         _ = try await fixture.begun(fixture.arrival("afterwards"))
     }
 
-    @Test("more than can wait is refused at once, and what waited too long was not done")
+    @Test("refuses at once more than can wait, and does nothing that waited too long")
     func fullQueue() async throws {
         let proxied = try await Proxied(timeout: .seconds(5))
         let fixture = proxied.fixture
@@ -159,7 +159,7 @@ import Testing
         #expect(try await proxied.database.sql("SELECT count(*) FROM payment") == "0")
     }
 
-    @Test("sessions that an administrator ended, or a restart, cost no request")
+    @Test("loses no request to sessions that an administrator or a restart ended")
     func endedSessions() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -169,7 +169,7 @@ import Testing
         #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
     }
 
-    @Test("a session that has ended before its first use costs no request")
+    @Test("loses no request to a session that ended before its first use")
     func unusedSession() async throws {
         let database = try await PaymentDatabases.shared.make()
         let session = PostgreSQLPaymentSession(try database.url(), passwordFile: nil, timeout: .seconds(60))
@@ -181,7 +181,7 @@ import Testing
         #expect(try results.first?.rows.first?.integer(0) == 1)
     }
 
-    /// Whichever session is used next, it was used before and has ended: a new one would hide what becomes of an old one.
+    /// Each idle session was used and has ended. A new session would hide the treatment of an old one.
     private static func endAllSessions(of fixture: StoreFixture, in database: PaymentDatabase) async throws {
         let mine =
             "FROM pg_stat_activity WHERE datname = '\(database.name)' AND usename = '\(PaymentDatabases.gateway)'"
@@ -198,7 +198,7 @@ import Testing
         try await wait(for: "the sessions' end") { try await database.server.sql("SELECT count(*) \(mine)") == "0" }
     }
 
-    @Test("a gateway's login can neither delete, nor rewrite history or names, nor change the tables")
+    @Test("lets a gateway's login neither delete, nor rewrite history or names, nor change the tables")
     func rights() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -218,7 +218,7 @@ import Testing
         #expect(try await database.sql("SELECT state FROM payment") == "submitting")
     }
 
-    @Test("not even the owner undoes what was sent, or history, by a slip")
+    @Test("keeps even the owner from undoing a submission or history by mistake")
     func triggers() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -235,7 +235,7 @@ import Testing
         }
     }
 
-    @Test("of a token's history a beginning reads the end, however long it is and whatever part of all it makes")
+    @Test("reads the end of a payment token's history at a beginning, however long it is")
     func longHistory() async throws {
         let database = try await PaymentDatabases.shared.make()
         let fixture = try await StoreFixture(on: database.store())
@@ -263,7 +263,7 @@ import Testing
     }
 
     @Test(
-        "a gateway's login has old payments removed as many at a time as it says, and no table of its own is touched"
+        "removes old payments for a gateway's login in batches of its choice, and touches none of its own tables"
     )
     func prune() async throws {
         let database = try await PaymentDatabases.shared.make()
@@ -277,7 +277,7 @@ import Testing
             """, as: PaymentDatabases.gateway)
         #expect(counts.split(separator: "\n").suffix(4) == ["0", "2", "0", "1"])
         #expect(try await database.sql("SELECT count(*) FROM payment_change") == "0")
-        // Neither the owner removes a young one, or the history of one that is there.
+        // Nor does the owner remove a young payment, or the history of one that exists.
         _ = try await fixture.begun(fixture.arrival(), at: Date())
         for statement in ["DELETE FROM payment", "DELETE FROM payment_change"] {
             await #expect(throws: HarnessFailure.self, "\(statement)") {

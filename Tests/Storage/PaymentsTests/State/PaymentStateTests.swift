@@ -2,7 +2,7 @@ import Payments
 import Testing
 
 @Suite struct PaymentStateTests {
-    @Test("the names that are stored and shown")
+    @Test("keeps the names that are stored and shown")
     func names() {
         #expect(
             PaymentState.allCases.map(\.rawValue) == [
@@ -11,36 +11,36 @@ import Testing
             ])
     }
 
-    @Test("a payment is submitted from decrypted and from nowhere else")
+    @Test("submits a payment from decrypted only")
     func oneWayToSubmitting() {
         #expect(PaymentState.allCases.filter { $0.mayBecome(.submitting) } == [.decrypted])
     }
 
     @Test(
-        "what may have been sent leads back to submitting only through the owner's word that nothing left",
+        "returns to submitting what may have been sent only if its owner reports that nothing left",
         arguments: PaymentState.allCases.filter { $0.mayHaveBeenSent && $0 != .submitting })
     func neverTwice(_ state: PaymentState) {
         #expect(!reachable(from: state).contains(.submitting))
     }
 
-    @Test("submitting is reached again through not_sent alone")
+    @Test("reaches submitting again through not_sent only")
     func againThroughNotSent() {
         #expect(reachable(from: .submitting).contains(.submitting))
         #expect(!reachable(from: .submitting, avoiding: .notSent).contains(.submitting))
     }
 
-    @Test("every payment can end", arguments: PaymentState.allCases)
+    @Test("can end every payment", arguments: PaymentState.allCases)
     func ends(_ state: PaymentState) {
         #expect(state.isFinal || reachable(from: state).contains { $0.isFinal })
     }
 
-    @Test("whatever ended an attempt without sending leads to the next attempt's beginning and nowhere else")
+    @Test("continues an attempt that ended without sending only with the next attempt's beginning")
     func nextAttempt() {
         #expect(PaymentState.notSent.successors == [.received])
         #expect(PaymentState.refused.successors == [.received])
     }
 
-    @Test("what was released is never paid, and what may have been sent is never released")
+    @Test("never pays what was released, and never releases what may have been sent")
     func releasedOrPaid() {
         #expect(PaymentState.released.isFinal)
         #expect(PaymentState.allCases.filter { $0.mayBecome(.released) } == [.decrypted])

@@ -3,9 +3,9 @@ import Payments
 import TestSupport
 import Testing
 
-/// The duties of every engine with a token that is tried again and again.
+/// The duties of every engine with a payment token that is tried again and again.
 @Suite struct LongHistoryConformance {
-    @Test("a history that is longer than one call removes goes before its payment", arguments: StorageEngine.allCases)
+    @Test("removes a history too long for one call before its payment", arguments: StorageEngine.allCases)
     func pruneInPieces(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let old = Date(timeIntervalSinceNow: -8 * 86_400)
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(
-        "after a hundred attempts that sent nothing a token is tried once a minute", arguments: StorageEngine.allCases)
+        "retries a payment token once a minute after a hundred unsent attempts", arguments: StorageEngine.allCases)
     func attemptRate(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (store, now) = (fixture.store, fixture.now)
@@ -42,13 +42,13 @@ import Testing
             let time = now.addingTimeInterval(seconds)
             #expect(try await store.begin(fixture.arrival(), at: time) == .triedTooOften(seconds: left))
         }
-        // Of this token alone.
+        // For this payment token alone.
         _ = try await fixture.begun(fixture.arrival("another"))
         _ = try await fixture.begun(fixture.arrival(client: "other"))
         #expect(try await tried(at: now.addingTimeInterval(60)).count == 100)
         let next = try await store.begin(fixture.arrival(), at: now.addingTimeInterval(61))
         #expect(next == .triedTooOften(seconds: 59))
-        // The time of its last change came from a clock that was wrong.
+        // The time of its last change is from a clock that was wrong.
         _ = try await tried(at: now.addingTimeInterval(-3600))
     }
 }

@@ -5,8 +5,8 @@ import Testing
 
 @testable import Payments
 
-/// Stores that gateways of earlier versions left, as SQL: `Tests/Storage/OlderLedgers/make-store` says with what in them.
-@Suite("Stores that older versions made")
+/// Stores of earlier versions' gateways, as SQL. `Tests/Storage/OlderLedgers/make-store` describes their contents.
+@Suite("Stores of older versions")
 struct OlderStoreTests {
     struct File: Sendable, CustomTestStringConvertible {
         let engine: StorageEngine
@@ -17,7 +17,7 @@ struct OlderStoreTests {
         var testDescription: String { "payments-\(engine.rawValue)-\(version)" }
     }
 
-    /// A store's place, looked into beside the program.
+    /// A store's place, read without the program.
     private enum Place {
         case file(FreshDirectory, String)
         case database(PaymentDatabase)
@@ -49,7 +49,7 @@ struct OlderStoreTests {
             }
         }
 
-        /// As `store create` and the gateway's start bring it up to date, in this order.
+        /// Upgrades the store as `store create` and the gateway's start do, in this order.
         func opened() async throws -> any PaymentStore {
             switch self {
             case .file(_, let path): return try SQLitePaymentStore(path: path)
@@ -78,12 +78,12 @@ struct OlderStoreTests {
         }
     }
 
-    @Test("payments are what they were, and none that was sent is begun again", arguments: File.all)
+    @Test("keeps payments as they were, and begins none again that was sent", arguments: File.all)
     func opened(_ file: File) async throws {
         let place = try await Place.with(file)
         let store = try await place.opened()
         let payments = try await store.payments(PaymentFilter(oldestFirst: true))
-        // The simulator's fates for 10.00, 10.80, 10.81 and 10.84, in the order in which they were paid.
+        // The simulator's fates for 10.00, 10.80, 10.81 and 10.84, in the order of payment.
         #expect(payments.map(\.state) == [.authorized, .captured, .declined, .pending])
         #expect(payments.map { $0.transaction?.amount?.minorUnits } == [1000, 1080, 1081, 1084])
         for payment in payments {
@@ -91,7 +91,7 @@ struct OlderStoreTests {
             #expect(payment.transaction?.processor == "simulator")
             let name = try #require(payment.transaction?.identifier)
             #expect(try await store.payment(transaction: name) == payment)
-            // The beginning, paytokend's answer, what went to the processor, and what came of it.
+            // The beginning, paytokend's answer, the submission to the processor, and its outcome.
             let history = try await store.history(of: payment.key)
             #expect(history.map(\.state) == [.received, .decrypted, .submitting, payment.state])
             let again = PaymentArrival(
@@ -100,7 +100,7 @@ struct OlderStoreTests {
                 attempt: PaymentAttempt(owner: "gateway-2", deadline: payment.changedAt.addingTimeInterval(3600)))
             let beginning = try await store.begin(again, at: payment.changedAt.addingTimeInterval(3000))
             #expect(beginning == .known(payment))
-            // Its digests may be of another spelling than the normal form, whose digests this version looks for first.
+            // Its digests may be of another spelling than the normal form, whose digests this version looks up first.
             let other = [UInt8](repeating: 1, count: 32)
             let spelled = PaymentArrival(
                 key: .init(client: payment.key.client, tokenDigest: other), purpose: .payment, requestDigest: other,
@@ -113,7 +113,7 @@ struct OlderStoreTests {
     }
 
     @Test(
-        "A table that is changed without a new version is found: this version's schema is the one that its file has",
+        "finds a table that was changed without a new version, by the schema in this version's file",
         arguments: StorageEngine.allCases)
     func frozen(_ engine: StorageEngine) async throws {
         let version = engine == .sqlite ? SQLitePaymentSchema.version : PostgreSQLPaymentSchema.version

@@ -3,10 +3,10 @@ import Payments
 import TestSupport
 import Testing
 
-/// What every engine must do.
+/// The duties of every engine.
 @Suite struct PaymentStoreConformance {
     @Test(
-        "a payment goes from received to its fate, and each step is in its history", arguments: StorageEngine.allCases)
+        "leads a payment from received to its fate, with each step in its history", arguments: StorageEngine.allCases)
     func wholeWay(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (store, now) = (fixture.store, fixture.now)
@@ -37,7 +37,7 @@ import Testing
         #expect(try await store.history(of: authorized.key).allSatisfy { $0.by == "gateway-1" })
     }
 
-    @Test("the same request gets what became of the first", arguments: StorageEngine.allCases)
+    @Test("answers the same request with the outcome of the first", arguments: StorageEngine.allCases)
     func sameRequestAgain(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
@@ -48,17 +48,17 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(declined))
     }
 
-    @Test("while one attempt has a token, another waits", arguments: StorageEngine.allCases)
+    @Test("lets a second attempt wait while one has the payment token", arguments: StorageEngine.allCases)
     func underWay(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (payment, _) = try await fixture.begun(fixture.arrival())
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .underWay(payment))
-        // The deadline is 25 s ahead, and 5 s are for clocks that differ.
+        // The deadline is 25 s ahead; 5 s more allow for clocks that differ.
         let last = fixture.now.addingTimeInterval(30)
         #expect(try await fixture.store.begin(fixture.arrival(), at: last) == .underWay(payment))
     }
 
-    @Test("the same token for another order, or another purpose, is told apart", arguments: StorageEngine.allCases)
+    @Test("distinguishes the same payment token for another order or purpose", arguments: StorageEngine.allCases)
     func usedDifferently(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.submitting(fixture.arrival())
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test(
-        "the same token of another client is a payment of its own until paytokend has spoken",
+        "treats another client's same payment token as a payment of its own until paytokend has answered",
         arguments: StorageEngine.allCases)
     func otherClient(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -77,7 +77,7 @@ import Testing
         #expect(submitting.state == .submitting)
     }
 
-    @Test("a transaction has one payment: a second claim of its name is refused", arguments: StorageEngine.allCases)
+    @Test("refuses a second claim of a transaction's name", arguments: StorageEngine.allCases)
     func oneName(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.submitting(fixture.arrival("one form"))
@@ -88,19 +88,19 @@ import Testing
         #expect(try await fixture.store.history(of: other.key).map(\.state) == [.received, .refused])
     }
 
-    @Test("the same token in another form is the same payment", arguments: StorageEngine.allCases)
+    @Test("recognises the same payment token in another form", arguments: StorageEngine.allCases)
     func otherForm(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival("one form"), "transaction")
         let again = fixture.arrival("another form", stating: "transaction")
         #expect(try await fixture.store.begin(again, at: fixture.now) == .known(submitting))
-        // To another client it tells nothing.
+        // Another client learns nothing.
         let stranger = fixture.arrival("another form", client: "other", stating: "transaction")
         #expect(try await fixture.begun(stranger).0.transaction == nil)
     }
 
     @Test(
-        "what was not sent may be tried again, and the new attempt is told the harmless ones",
+        "tries again what was not sent, and names the harmless attempts to the new one",
         arguments: StorageEngine.allCases)
     func tryAgain(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test(
-        "an attempt that was abandoned before paytokend spoke is taken over, and is not told as harmless",
+        "takes over an attempt that was abandoned before paytokend answered, and does not call it harmless",
         arguments: StorageEngine.allCases)
     func abandonedReceived(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -129,7 +129,7 @@ import Testing
         let later = fixture.now.addingTimeInterval(31)
         let (second, after) = try await fixture.begun(fixture.arrival(deadline: 60), at: later)
         #expect(after.isEmpty)
-        // The first one wakes up, and can do nothing any more.
+        // The first attempt continues, and can change nothing any more.
         for change in [
             { try await fixture.store.claim(first, fixture.transaction(), as: .submitting, nil, at: later) }
                 as () async throws -> Any,
@@ -141,7 +141,7 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: later) == .underWay(second))
     }
 
-    @Test("what was refused may be asked for otherwise", arguments: StorageEngine.allCases)
+    @Test("accepts a different request after a refusal", arguments: StorageEngine.allCases)
     func refusedIsAskedOtherwise(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (first, _) = try await fixture.begun(fixture.arrival(request: "the wrong amount"))
@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test(
-        "what was submitting when its gateway stopped becomes pending, and is never sent again",
+        "makes a submission pending when its gateway stopped, and never sends it again",
         arguments: StorageEngine.allCases)
     func takeOver(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -167,7 +167,7 @@ import Testing
         }
         #expect(pending.state == .pending)
         #expect(try await fixture.store.pending() == PendingPayments(count: 1, oldest: fixture.now))
-        // The old owner's "nothing was sent" comes too late to be believed; its processor's answer does not.
+        // The former owner's "nothing was sent" comes too late to count; its processor's answer does not.
         await #expect(throws: PaymentStoreError.superseded(.pending)) {
             try await fixture.store.end(submitting, as: .notSent, PaymentOutcome(), at: later)
         }
@@ -177,7 +177,7 @@ import Testing
         #expect(try await fixture.store.pending() == PendingPayments(count: 0, oldest: nil))
     }
 
-    @Test("a fate stays, and the same fate told twice is one", arguments: StorageEngine.allCases)
+    @Test("keeps a fate, and counts the same fate reported twice as one", arguments: StorageEngine.allCases)
     func fateStays(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
@@ -190,7 +190,7 @@ import Testing
     }
 
     @Test(
-        "a person resolves what is pending, and nothing else; who and why are in the history",
+        "lets a person resolve pending payments only, with name and reason in the history",
         arguments: StorageEngine.allCases)
     func resolve(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -214,7 +214,7 @@ import Testing
         }
     }
 
-    @Test("what was released to the client is never paid", arguments: StorageEngine.allCases)
+    @Test("never pays what was released to the client", arguments: StorageEngine.allCases)
     func released(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (payment, _) = try await fixture.begun(fixture.arrival(purpose: .release))
@@ -227,7 +227,7 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(purpose: .release), at: fixture.now) == .known(released))
     }
 
-    @Test("of thirty that bring the same token at once one has it", arguments: StorageEngine.allCases)
+    @Test("gives a payment token to one of thirty simultaneous requests", arguments: StorageEngine.allCases)
     func thirtyAtOnce(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let begun = try await withThrowingTaskGroup(of: Payment?.self) { group in
@@ -244,7 +244,7 @@ import Testing
         #expect(begun.count == 1)
     }
 
-    @Test("of thirty clients that claim one transaction at once one has it", arguments: StorageEngine.allCases)
+    @Test("gives a transaction to one of thirty clients that claim it at once", arguments: StorageEngine.allCases)
     func thirtyClaims(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let claimed = try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -263,7 +263,7 @@ import Testing
     }
 
     @Test(
-        "by what the processor called a payment it is found again, whenever that was said",
+        "finds a payment by the processor's name for it, whenever that was reported",
         arguments: StorageEngine.allCases)
     func referenceIsKept(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -278,7 +278,7 @@ import Testing
     }
 
     @Test(
-        "payments are listed by client, state, processor and time, the newest first", arguments: StorageEngine.allCases)
+        "lists payments by client, state, processor and time, the newest first", arguments: StorageEngine.allCases)
     func lists(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         _ = try await fixture.begun(fixture.arrival("a", client: "one"))
@@ -300,7 +300,7 @@ import Testing
     }
 
     @Test(
-        "a list goes on page by page, in both orders, also among payments of one moment",
+        "continues a list page by page in both orders, also among payments of one moment",
         arguments: StorageEngine.allCases)
     func pages(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -323,7 +323,7 @@ import Testing
         }
     }
 
-    @Test("what a processor writes is stored short and printable, whatever it sent", arguments: StorageEngine.allCases)
+    @Test("stores a processor's text short and printable, whatever it sent", arguments: StorageEngine.allCases)
     func boundedOutcome(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())
@@ -336,13 +336,13 @@ import Testing
     }
 
     @Test(
-        "a payment without a transaction is removed with its history after seven days, and no other",
+        "removes a payment without a transaction with its history after seven days, and no other",
         arguments: StorageEngine.allCases)
     func prune(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let store = fixture.store
         let days = { (count: Double) in Date(timeIntervalSinceNow: -count * 86_400) }
-        /// The payment of a token of this name, received and ended so many days ago.
+        /// The payment of a payment token of this name, received and ended some days ago.
         func ended(_ token: String, as state: PaymentState?, _ age: Double) async throws -> Payment {
             let (payment, _) = try await fixture.begun(fixture.arrival(token), at: days(age))
             guard let state else { return payment }
@@ -375,12 +375,12 @@ import Testing
             Set(try await store.payments(PaymentFilter()).map(\.key)) == Set(kept.map(\.key)))
         for payment in removable { #expect(try await store.history(of: payment.key).isEmpty) }
         for payment in kept { #expect(try await store.history(of: payment.key).count >= 2) }
-        // The token is new to the store, and no attempt at it is called harmless.
+        // The payment token is new to the store, and no attempt at it is called harmless.
         #expect(try await fixture.begun(fixture.arrival("refused"), at: days(0)).after.isEmpty)
     }
 
     @Test(
-        "what a former client of the name brought is another client's, in whatever state",
+        "treats what a former client of the same name brought as another client's, in any state",
         arguments: StorageEngine.allCases)
     func formerClient(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -404,7 +404,7 @@ import Testing
         #expect(try await fixture.store.begin(arrival("paid", since: 0), at: later) == .known(submitting))
     }
 
-    @Test("the digest of an account number is kept until the fate is known", arguments: StorageEngine.allCases)
+    @Test("keeps the digest of an account number until the fate is known", arguments: StorageEngine.allCases)
     func accountDigest(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let digest = [UInt8](repeating: 7, count: PaymentTransaction.accountDigestByteCount)

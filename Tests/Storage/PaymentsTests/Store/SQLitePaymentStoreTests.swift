@@ -7,11 +7,11 @@ import Testing
 @testable import Payments
 
 @Suite struct SQLitePaymentStoreTests {
-    @Test("what was acknowledged is there after the process was killed")
+    @Test("keeps every acknowledged change after the process was killed")
     func survivesKill() async throws {
         let fixture = try await StoreFixture()
         let submitting = try await fixture.submitting(fixture.arrival())
-        // What a kill leaves: the files as they are.
+        // A kill leaves the files as they are.
         let copy = try FreshDirectory()
         for name in ["payments.sqlite", "payments.sqlite-wal"] {
             try FileManager.default.copyItem(atPath: fixture.directory.path(name), toPath: copy.path(name))
@@ -20,11 +20,11 @@ import Testing
         let found = try #require(try await again.payment(transaction: fixture.transaction().identifier))
         #expect(found.state == .submitting && found.attempt.identifier == submitting.attempt.identifier)
         #expect(found.transaction == submitting.transaction)
-        // The lock says that its owner has ended, whatever the clock says: nobody waits for its deadline.
+        // The lock shows that its owner has ended, whatever the clock says, so the deadline is not waited for.
         #expect(try await again.takeOverAbandoned(at: fixture.now) == 1)
     }
 
-    @Test("a second gateway does not get the file")
+    @Test("refuses the file to a second gateway")
     func oneGateway() async throws {
         let fixture = try await StoreFixture()
         let path = fixture.directory.path("payments.sqlite")
@@ -33,7 +33,7 @@ import Testing
         _ = try SQLitePaymentStore(path: path)
     }
 
-    @Test("a file that others can read, and one that is no store, are refused")
+    @Test("refuses a file that other accounts can read, and one that is no store")
     func unsuitableFiles() throws {
         let directory = try FreshDirectory()
         let open = try directory.write([], to: "open.sqlite", mode: 0o644)
@@ -61,10 +61,10 @@ import Testing
 
     private struct Fault: Error {}
 
-    /// The fate of commits.
+    /// The outcome of commits.
     private enum Commits: Sendable { case work, fail, loseAcknowledgement }
 
-    @Test("a fault before the commit changes nothing, and one after it is found to have changed what it has")
+    @Test("changes nothing after a fault before the commit, and finds its changes after a later one")
     func readBack() async throws {
         let commits = Shared(Commits.work)
         let fixture = try await StoreFixture()
@@ -90,7 +90,7 @@ import Testing
         #expect(states == [.received, .decrypted, .submitting, .pending, .declined])
     }
 
-    @Test("of two changes of one payment in a commit that was not acknowledged both are found")
+    @Test("finds both of two changes of one payment in an unacknowledged commit")
     func readBackTogether() async throws {
         let commits = Shared(Commits.work)
         let fixture = try await StoreFixture()
@@ -115,13 +115,13 @@ import Testing
         #expect(states == [.pending, .captured])
     }
 
-    @Test("a commit whose outcome cannot be read back is in doubt")
+    @Test("reports a commit in doubt if its outcome cannot be read back")
     func doubt() async throws {
         let fixture = try await StoreFixture()
         let store = try #require(fixture.store as? SQLitePaymentStore)
         let path = fixture.directory.path("payments.sqlite")
         let (payment, _) = try await fixture.begun(fixture.arrival())
-        // The file goes while the commit takes place.
+        // The file is removed during the commit.
         try await SQLiteFaults(losesAcknowledgement: {
             (try? FileManager.default.moveItem(atPath: path, toPath: path + ".away")) != nil
         }).install(on: store.connections.writer.connection)
@@ -133,11 +133,11 @@ import Testing
             return
         }
         try FileManager.default.moveItem(atPath: path + ".away", toPath: path)
-        // It stands: what is done about it is to wait until it is abandoned.
+        // The change was committed; it remains until the attempt counts as abandoned.
         #expect(try await store.payment(transaction: fixture.transaction().identifier)?.state == .submitting)
     }
 
-    @Test("a change that hangs is in doubt at its deadline, and what waits for its commit is not made")
+    @Test("reports a hanging change in doubt at its deadline, and makes no change that waits for its commit")
     func deadline() async throws {
         let fixture = try await StoreFixture()
         let store = try #require(fixture.store as? SQLitePaymentStore)
@@ -163,7 +163,7 @@ import Testing
         try await wait(for: "the late commit") { try await store.payments(PaymentFilter()).count == 1 }
     }
 
-    @Test("files that are replaced while they are in use are neither written nor read")
+    @Test("neither writes nor reads files that were replaced while in use")
     func replacedFile() async throws {
         let fixture = try await StoreFixture()
         _ = try await fixture.begun(fixture.arrival())
@@ -176,7 +176,7 @@ import Testing
         await #expect(throws: PaymentStoreError.self) { try await fixture.store.payments(PaymentFilter()) }
     }
 
-    @Test("the file itself holds against what this program never writes")
+    @Test("enforces in the file itself the rules that this program never breaks")
     func triggers() async throws {
         let fixture = try await StoreFixture()
         let submitting = try await fixture.submitting(fixture.arrival())
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    @Test("a store that was restored from a copy names no attempt that it does not know")
+    @Test("names no attempt that a restored store does not know")
     func restoredCopy() async throws {
         let fixture = try await StoreFixture()
         let (first, _) = try await fixture.begun(fixture.arrival())
@@ -200,7 +200,7 @@ import Testing
         for name in ["payments.sqlite", "payments.sqlite-wal"] {
             try FileManager.default.copyItem(atPath: fixture.directory.path(name), toPath: copy.path(name))
         }
-        // Here the payment goes on and is authorized; the copy does not know.
+        // The payment continues here and is authorized; the copy does not know it.
         _ = try await fixture.store.settle(
             fixture.submitting(fixture.arrival()), as: .authorized, PaymentOutcome(), at: fixture.now)
         let restored = try SQLitePaymentStore(path: copy.path("payments.sqlite"))

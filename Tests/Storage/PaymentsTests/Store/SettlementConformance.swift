@@ -6,7 +6,7 @@ import Testing
 /// Every engine's treatment of a processor's answer that the row does not expect.
 @Suite struct SettlementConformance {
     @Test(
-        "an answer that contradicts the fate, a person's too, changes nothing and is a line of the history",
+        "changes nothing for an answer that contradicts the fate, a person's too, and adds it to the history",
         arguments: StorageEngine.allCases)
     func contradiction(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -26,12 +26,12 @@ import Testing
         #expect(last.reason == "contradicts_status; reference ref-7; code A1B2C3")
     }
 
-    /// A fail-over to a standby that had not got the last commits.
-    @Test("an attempt whose claim was lost writes it again with the answer", arguments: StorageEngine.allCases)
+    /// A fail-over to a standby that lacks the last commits.
+    @Test("writes a lost claim again with its answer", arguments: StorageEngine.allCases)
     func lostClaim(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let (received, _) = try await fixture.begun(fixture.arrival())
-        // What the attempt has in memory, and the store does not.
+        // The attempt's memory, which the store has lost.
         var claimed = received
         (claimed.state, claimed.transaction) = (.submitting, try fixture.transaction())
         let outcome = PaymentOutcome(authorizationCode: "A1B2C3")
@@ -45,7 +45,7 @@ import Testing
         #expect(try await fixture.store.begin(fixture.arrival(), at: fixture.now) == .known(settled))
     }
 
-    @Test("an attempt whose arrival was lost too writes both again", arguments: StorageEngine.allCases)
+    @Test("writes a lost arrival again with its answer", arguments: StorageEngine.allCases)
     func lostArrival(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let arrival = fixture.arrival()
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "an attempt whose claim was lost does not take another payment's transaction", arguments: StorageEngine.allCases
+        "gives an attempt with a lost claim no other payment's transaction", arguments: StorageEngine.allCases
     )
     func lostClaimOfAnother(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)

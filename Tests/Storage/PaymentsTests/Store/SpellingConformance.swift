@@ -3,9 +3,9 @@ import Payments
 import TestSupport
 import Testing
 
-/// Payments that earlier versions stored by the digests of what the client spelled.
+/// Payments that earlier versions stored by the digests of the client's spelling.
 @Suite struct SpellingConformance {
-    /// A token whose normal form and whose spelling have these names' digests.
+    /// A payment token whose normal form and spelling have these names' digests.
     private func arrival(
         _ fixture: StoreFixture, normal: String = "normal", spelled: String = "spelled",
         request: String = "request", spelledRequest: String = "request"
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(
-        "a payment is found by the digest of its client's spelling, and keeps its place",
+        "finds a payment by the digest of its client's spelling, and keeps its place",
         arguments: StorageEngine.allCases)
     func found(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
@@ -33,14 +33,14 @@ import Testing
                 second, fixture.transaction(), as: .submitting, nil, at: fixture.now)
         else { throw StoreFixture.NotBegun() }
         #expect(try await fixture.store.begin(arrival(fixture), at: fixture.now) == .known(paid))
-        // In a third spelling its transaction finds it.
+        // In a third spelling, the transaction finds it.
         let third = fixture.arrival("normal", stating: "transaction")
         #expect(try await fixture.store.begin(third, at: fixture.now) == .known(paid))
         #expect(try await fixture.store.payments(PaymentFilter()).count == 1)
     }
 
     @Test(
-        "of a token that is stored under both, the payment that may have been sent counts",
+        "prefers the payment that may have been sent if a payment token is stored in both spellings",
         arguments: StorageEngine.allCases)
     func both(_ engine: StorageEngine) async throws {
         for (refused, paid) in [("normal", "spelled"), ("spelled", "normal")] {
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test("a request is the same in either spelling, and another request is not", arguments: StorageEngine.allCases)
+    @Test("recognises the same request in either spelling, and no other request", arguments: StorageEngine.allCases)
     func request(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival("normal", request: "spelled request"))

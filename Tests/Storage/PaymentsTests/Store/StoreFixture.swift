@@ -6,13 +6,13 @@ import Testing
 
 @testable import Payments
 
-/// A fresh store, and payments to put into it.
+/// A fresh store, and payments to store in it.
 struct StoreFixture: Sendable {
     let store: any PaymentStore
     let directory: FreshDirectory
-    /// PostgreSQL's, where the fixture made it.
+    /// PostgreSQL's database, where the fixture made one.
     private let database: PaymentDatabase?
-    /// Whole milliseconds, so that what comes back is equal.
+    /// In whole milliseconds, so that a stored time reads back equal.
     let now = Date(timeIntervalSince1970: 1_790_000_000)
 
     init(_ engine: StorageEngine = .sqlite) async throws {
@@ -28,7 +28,7 @@ struct StoreFixture: Sendable {
         }
     }
 
-    /// Runs SQL past the store.
+    /// Runs SQL without the store.
     func execute(_ sql: String) async throws {
         if let database {
             try await database.sql(sql, as: PaymentDatabases.owner)
@@ -37,13 +37,13 @@ struct StoreFixture: Sendable {
         }
     }
 
-    /// Over a store that is there.
+    /// Uses a store that exists.
     init(on store: any PaymentStore) async throws {
         (directory, database) = (try FreshDirectory(), nil)
         self.store = store
     }
 
-    /// What a client brings: tokens and requests of the same name have the same digests.
+    /// A client's input: payment tokens and requests of the same name have the same digests.
     func arrival(
         _ token: String = "token", client: String = "shop", purpose: Payment.Purpose = .payment,
         request: String = "request", stating transaction: String? = nil, deadline: TimeInterval = 25
@@ -64,7 +64,7 @@ struct StoreFixture: Sendable {
 
     static func digest(_ name: String) -> [UInt8] { Array(SHA256.hash(data: Data(name.utf8))) }
 
-    /// The payment that begins; fails the test where none does.
+    /// The payment that begins; fails the test if none does.
     func begun(_ arrival: PaymentArrival, at now: Date? = nil) async throws -> (Payment, after: [[UInt8]]) {
         guard case .begun(let payment, let after) = try await store.begin(arrival, at: now ?? self.now) else {
             throw NotBegun()
