@@ -35,7 +35,7 @@ struct CheckpointTests {
         #expect(!key.verifies(try required(SignedCheckpoint(line: line))))
     }
 
-    @Test("writes a token's r ‖ s and OpenSSL's DER as the same signature")
+    @Test("writes an HSM token's r ‖ s and OpenSSL's DER as the same signature")
     func raw() throws {
         let signature = try P256.Signing.PrivateKey().signature(for: Data("message".utf8))
         let raw = CheckpointSignature(rawRepresentation: Array(signature.rawRepresentation))

@@ -175,7 +175,7 @@ struct TamperTests {
         }
     }
 
-    @Test("tells whether a ledger has, precedes, or contradicts the head that the token remembers")
+    @Test("tells whether a ledger has, precedes, or contradicts the head that the HSM token remembers")
     func rememberedHeads() async throws {
         let fixture = try await sealed()
         let ledger = fixture.ledger
