@@ -75,7 +75,7 @@ struct AuditEntryTests {
         #expect(throws: AuditEntryError.tooLong) { try AuditEntry(line: long) }
     }
 
-    @Test("quotes nothing of the line in an error")
+    @Test("quotes no part of the line in an error")
     func silent() throws {
         let line = try Array(GoldenLineTests.second.utf8).replacing("key_state_change", with: "4111111111111111 x")
         do {

@@ -17,7 +17,7 @@ struct ConfigurationValuesTests {
         (details["values"]?.objectValue?.members ?? []).map { "\($0.name)=\($0.value.stringValue ?? "?")" }
     }
 
-    @Test("orders values by the bytes of their names, whatever the input order")
+    @Test("orders values by the bytes of their names, for any input order")
     func sorted() throws {
         var values = ConfigurationValues()
         for name in ["b", "access.2.name", "access.10.name", "access.1.uid", "access.1.name", "Z"] {

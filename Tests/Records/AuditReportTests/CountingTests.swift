@@ -228,7 +228,7 @@ struct CountingTests {
         #expect(builder.keys[RecordBook.key] == nil)
     }
 
-    @Test("orders a key's life by time, whatever the order of nodes, and begins before the period")
+    @Test("orders a key's life by time, for any order of nodes, and begins before the period")
     func life() throws {
         var book = RecordBook()
         let approval = try #require(ApprovalIdentifier(hex: "00112233"))

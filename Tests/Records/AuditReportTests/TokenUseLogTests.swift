@@ -125,7 +125,7 @@ struct ReconciliationTests {
 
     private static let decrypt = AuditEvent.decrypt(reference: nil)
 
-    /// Each event and outcome, with the least and the most uses of the key that it stands for.
+    /// Each event and outcome, with the least and the most uses of the key that it shows.
     private static let cases: [(AuditRecord, Int, Int)] = [
         (record(decrypt, .ok, token: "primary"), 1, 1), (record(decrypt, .repeated, token: "primary"), 1, 1),
         (record(decrypt, .refused(.amountMismatch), token: "primary"), 1, 1),

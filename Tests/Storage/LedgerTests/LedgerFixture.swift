@@ -107,13 +107,13 @@ final class LedgerFixture: Sendable {
     /// The number of lost acknowledgements.
     var lostAcknowledgements: Int { proxy?.cuts ?? commits.lost }
 
-    /// For tests of SQLite alone.
+    /// SQLite's engine, for tests of that engine alone.
     var sqlite: SQLiteLedger {
         guard let ledger = ledger as? SQLiteLedger else { preconditionFailure("this is a test of SQLite") }
         return ledger
     }
 
-    /// For tests of SQLite alone.
+    /// SQLite's settings, for tests of that engine alone.
     var settings: SQLiteLedger.Settings {
         guard case .sqlite(let settings) = store else { preconditionFailure("this is a test of SQLite") }
         return settings

@@ -105,7 +105,7 @@ enum PlacedLedger {
         }
     }
 
-    /// In the order of their creation.
+    /// The claims, in the order of their creation.
     func claims() async throws -> [StoredClaim] {
         let columns = ["transaction_id", "public_key_hash", "reference_digest", "content_digest"].map(hex)
         return try await rows(

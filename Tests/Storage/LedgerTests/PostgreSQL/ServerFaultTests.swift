@@ -94,7 +94,7 @@ struct ServerFaultTests {
         try await PostgreSQLLedger.open(asked).close()
     }
 
-    @Test("sets what its promises depend on in every session, whatever the URL leaves open")
+    @Test("sets what its promises depend on in every session where the URL leaves it open")
     func parameters() throws {
         let url = try PostgreSQLURL("postgresql://db/x?connect_timeout=3&tcp_user_timeout=9")
         let parameters = PostgreSQLSessionRules.parameters(url, timeout: .seconds(10), application: "paytokend node-1")

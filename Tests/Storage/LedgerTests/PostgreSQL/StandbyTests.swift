@@ -35,7 +35,7 @@ private struct ReplicatedServers: Sendable {
 @Suite("PostgreSQL with a synchronous standby")
 struct StandbyTests {
     private static let waiting = "wait_event = 'SyncRep'"
-    /// Without renewals, which would wait for the standby too.
+    /// A lease so long that no renewal waits for the standby too.
     private static let lease = Duration.seconds(3600)
 
     @Test("recognises a named standby; without one it is insecure, and can be refused")

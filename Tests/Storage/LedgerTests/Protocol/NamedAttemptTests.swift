@@ -26,7 +26,7 @@ struct NamedAttemptTests {
         try await fixture.ledger.release(fixture.request(number, named: NamedAttempt(attempt, after: others)))
     }
 
-    @Test("releases the first attempt, whatever attempts it names")
+    @Test("releases the first attempt, regardless of the attempts that it names")
     func first() async throws {
         let fixture = try await LedgerFixture()
         #expect(try await release(fixture, 1) == .released)

@@ -41,7 +41,7 @@ struct PruningTests {
         #expect(try await fixture.ledger.release(fixture.request(5, reference: nil)) == .released)
     }
 
-    @Test("refuses a payment token from a time whose claims are forgotten, whatever window is configured later")
+    @Test("refuses a payment token from a time whose claims are forgotten, also with another window later")
     func forgotten() async throws {
         let fixture = try await LedgerFixture()
         let noon = LedgerFixture.noon

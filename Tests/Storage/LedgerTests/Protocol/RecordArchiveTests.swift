@@ -120,7 +120,7 @@ struct RecordArchiveTests {
         await #expect(throws: LedgerFailure.archive(.notNext(expected: 21))) { try await fixture.record(whole) }
     }
 
-    @Test("reports a removed beginning as missing, whatever was written to the archive table")
+    @Test("reports a removed beginning as missing, regardless of rows in the archive table")
     func removedByOthers() async throws {
         let fixture = try await ArchiveFixture()
         try await fixture.removeBehindItsBack(through: 20)

@@ -103,7 +103,7 @@ import Testing
         #expect(ended.state == .notSent)
     }
 
-    @Test("reports a commit that never reached the server in doubt, and keeps nothing of it")
+    @Test("reports a commit that never reached the server in doubt, and keeps no change")
     func lostCommit() async throws {
         let proxied = try await Proxied()
         let (fixture, store) = (proxied.fixture, proxied.store)

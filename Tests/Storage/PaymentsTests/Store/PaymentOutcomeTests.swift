@@ -46,7 +46,7 @@ struct PaymentOutcomeTests {
         #expect(PaymentOutcome(reason: text).reason == String(repeating: "x", count: 90) + "**********")
     }
 
-    @Test("masks a known number whatever surrounds its digits, its check digit right or wrong")
+    @Test("masks a known number in any surroundings, its check digit right or wrong")
     func known() {
         let number = Array("4111111111111811".utf8)
         let outcome = PaymentOutcome(

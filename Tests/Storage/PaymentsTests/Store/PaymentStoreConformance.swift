@@ -323,7 +323,7 @@ import Testing
         }
     }
 
-    @Test("stores a processor's text short and printable, whatever it sent", arguments: StorageEngine.allCases)
+    @Test("stores a processor's text short and printable", arguments: StorageEngine.allCases)
     func boundedOutcome(_ engine: StorageEngine) async throws {
         let fixture = try await StoreFixture(engine)
         let submitting = try await fixture.submitting(fixture.arrival())

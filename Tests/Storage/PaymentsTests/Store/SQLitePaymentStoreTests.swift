@@ -20,7 +20,7 @@ import Testing
         let found = try #require(try await again.payment(transaction: fixture.transaction().identifier))
         #expect(found.state == .submitting && found.attempt.identifier == submitting.attempt.identifier)
         #expect(found.transaction == submitting.transaction)
-        // The lock shows that its owner has ended, whatever the clock says, so the deadline is not waited for.
+        // The lock shows that its owner has ended, at any time of the clock, so the deadline is not waited for.
         #expect(try await again.takeOverAbandoned(at: fixture.now) == 1)
     }
 

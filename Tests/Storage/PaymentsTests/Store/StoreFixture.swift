@@ -12,7 +12,7 @@ struct StoreFixture: Sendable {
     let directory: FreshDirectory
     /// PostgreSQL's database, where the fixture made one.
     private let database: PaymentDatabase?
-    /// In whole milliseconds, so that a stored time reads back equal.
+    /// A time in whole milliseconds, so that it reads back equal.
     let now = Date(timeIntervalSince1970: 1_790_000_000)
 
     init(_ engine: StorageEngine = .sqlite) async throws {
