@@ -138,7 +138,7 @@ struct CheckpointScheduleTests {
         #expect(schedule.deadline == start + .seconds(61))
     }
 
-    @Test("counts unsealed records at start from there, and ignores an older checkpoint")
+    @Test("counts the age of unsealed records from the start, and ignores an older checkpoint")
     func resumed() {
         var schedule = CheckpointSchedule(recorded: 30, sealed: 20, at: start)
         #expect(schedule.unsealed == 10)

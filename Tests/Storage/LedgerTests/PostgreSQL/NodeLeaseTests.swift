@@ -91,7 +91,7 @@ struct NodeLeaseTests {
         await other.close()
     }
 
-    @Test("accepts the names that are accepted elsewhere")
+    @Test("checks names by the same rules as elsewhere")
     func names() async throws {
         let fixture = try await PostgreSQLFixture()
         for name in ["", "a b", String(repeating: "x", count: 65)] {
