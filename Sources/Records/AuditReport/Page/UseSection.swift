@@ -75,7 +75,7 @@ struct UseSection {
         page.subheading("Refusals by reason")
         var byCode: [String: RecordReferences] = [:]
         var callers: [String: [String: Int]] = [:]
-        for (pair, use) in builder.uses.uses {
+        for (pair, use) in builder.sortedUses {
             for (code, references) in use.refused {
                 byCode[code, default: RecordReferences()].add(references)
                 callers[code, default: [:]][pair.caller ?? "–", default: 0] += references.count
