@@ -112,7 +112,8 @@ import TokenForge
         #expect(reason.string("code") == "hsm_unavailable")
         #expect(
             reason.string("message")?.hasPrefix(
-                "Set allow_extractable_secret: true for this token, or use another token: EC_v1") == true, "\(reason)")
+                "Set allow_extractable_secret: true for this HSM token, or use another HSM token: EC_v1") == true,
+            "\(reason)")
         for word in [
             "EC_v1: the token lacks", "CKD_SHA256_KDF_SP800", "RSA_v1: the token lacks", "C_UnwrapKey",
             "allow_extractable_secret is false",

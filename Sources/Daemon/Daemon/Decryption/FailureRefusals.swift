@@ -3,10 +3,10 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-// What the ledger and the HSM's workers fail at, as a caller hears it. Nowhere else does such a failure become a refusal;
-// the failure's own sentence names SQL, files and PKCS#11 calls and belongs in the log.
+// Maps failures of the ledger and of the HSM workers to refusals. No other code does this: a failure's own description
+// names SQL, files and PKCS#11 calls and belongs in the log.
 
-/// The ledger's answer, or the refusal that its failure is to a caller.
+/// Returns the ledger's answer; throws the refusal that a caller receives for its failure.
 @discardableResult
 func refusing<Answer>(
     ledger call: @autoclosure () async throws(LedgerFailure) -> Answer
@@ -18,7 +18,7 @@ func refusing<Answer>(
     }
 }
 
-/// The HSM's answer, or the refusal that its failure is to a caller.
+/// Returns the HSM's answer; throws the refusal that a caller receives for its failure.
 @discardableResult
 func refusing<Answer>(
     hsm call: @autoclosure () async throws(WorkerFailure) -> Answer
@@ -34,7 +34,7 @@ extension LedgerFailure {
     var refusal: Refusal {
         switch self {
         case .overloaded:
-            Refusal(.overloaded, "More requests wait for the ledger than may wait; repeat with the same reference.")
+            Refusal(.overloaded, "Too many requests are waiting for the ledger; repeat with the same reference.")
         case .unavailable, .timedOut, .foreignCheckpoint, .auditKeyConflict:
             Refusal(
                 .ledgerUnavailable,
@@ -53,15 +53,15 @@ extension WorkerFailure {
     var refusal: Refusal {
         switch kind {
         case .decryptionFailed:
-            // The same refusal as for a point off the curve and a payload that is no JSON: a sentence of its own would
-            // tell them apart.
+            // The same refusal as for a point off the curve and for a payload that is not JSON: a separate message
+            // would distinguish them.
             .decryptionFailed
         case .keyNotFound:
-            Refusal(.hsmUnavailable, "The merchant key is recorded, but the HSM token does not show it at present.")
+            Refusal(.hsmUnavailable, "The ledger has the merchant key, but the HSM token does not list it at present.")
         case .notSupported:
             Refusal(.hsmUnavailable, "The HSM cannot open payment tokens of this version; status says why.")
         case .overloaded:
-            Refusal(.overloaded, "Too many decryptions wait for the HSM.")
+            Refusal(.overloaded, "Too many decryptions are waiting for the HSM.")
         case .inputRefused:
             Self.refusedInput(for: retryAfter ?? Int(RefusedInputs.period.components.seconds))
         case .hsmTokenUnavailable, .loginRefused, .listingEnded:
@@ -80,29 +80,29 @@ extension WorkerFailure {
     private static func refusedInput(for seconds: Int) -> Refusal {
         Refusal(
             .hsmUnavailable,
-            "This payment was not opened: twice an HSM worker ended while it decrypted this payment token. It is not "
-                + "tried again for \(seconds) s; repeat the request then, with the same reference.",
+            "The payment token was not decrypted: two HSM workers ended while they decrypted it. It is refused for "
+                + "\(seconds) s; repeat the request then, with the same reference.",
             retryAfter: seconds)
     }
 }
 
-// The same failures, as a caller hears them who asked for a signature: nothing was opened, and nothing is repeated by a
-// reference.
+// The same failures for a caller that requested a signature: no payment token was decrypted, and a signature has no
+// reference to repeat with.
 
 extension WorkerFailure {
     var signatureRefusal: Refusal {
         switch kind {
         case .keyNotFound:
-            Refusal(.hsmUnavailable, "The identity key is recorded, but the HSM token does not show it at present.")
+            Refusal(.hsmUnavailable, "The ledger has the identity key, but the HSM token does not list it at present.")
         case .notSupported:
             Refusal(.hsmUnavailable, "The HSM cannot make signatures of this algorithm; GET /v1/status says why.")
         case .overloaded:
-            Refusal(.overloaded, "Too many signatures wait for the HSM.")
+            Refusal(.overloaded, "Too many signatures are waiting for the HSM.")
         case .deadlineExceeded:
             Refusal(.deadlineExceeded, "The HSM did not sign in time; begin a new handshake.")
         case .inputRefused:
             Refusal(
-                .hsmUnavailable, "Twice an HSM worker ended while it had this handshake; begin a new one.",
+                .hsmUnavailable, "Two HSM workers ended while they signed for this handshake; begin a new one.",
                 retryAfter: retryAfter)
         case .importRefused:
             Refusal(.hsmUnavailable, "The HSM refused to sign.", details: message)
@@ -118,7 +118,7 @@ extension LedgerFailure {
     var signatureRefusal: Refusal {
         switch self {
         case .overloaded:
-            Refusal(.overloaded, "More requests wait for the ledger than may wait; begin a new handshake.")
+            Refusal(.overloaded, "Too many requests are waiting for the ledger; begin a new handshake.")
         case .unavailable, .timedOut, .foreignCheckpoint, .auditKeyConflict:
             Refusal(.ledgerUnavailable, "The ledger cannot be used at present, so nothing is signed.")
         case .approval, .timesConflict, .holdsConflict, .windowOff, .archive, .conflict: refusal

@@ -6,10 +6,10 @@ import Ledger
 import PaymentToken
 import Refusals
 
-/// A payment that was verified, opened, compared and claimed: what a 200 answer of `POST /v1/decrypt` says.
+/// A verified, decrypted, compared and claimed payment: the content of a 200 answer of `POST /v1/decrypt`.
 ///
-/// It holds the account number and the cryptogram in the clear, so it prints as its identifier alone and goes nowhere
-/// but into the one answer.
+/// It contains the account number and the cryptogram in the clear. Its description is therefore the transaction
+/// identifier alone, and it goes only into that one answer.
 struct ReleasedPayment: Sendable {
     let transactionIdentifier: TransactionIdentifier
     let merchantIdentifier: String
@@ -39,7 +39,7 @@ extension ReleasedPayment: CustomStringConvertible, CustomReflectable {
     var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// A token whose signature was found to be Apple's: what a 200 answer of `POST /v1/verify` says.
+/// A payment token with a valid signature from Apple: the content of a 200 answer of `POST /v1/verify`.
 struct VerifiedPaymentToken: Sendable {
     let paymentToken: PaymentToken
     let signingTime: Date
@@ -47,7 +47,7 @@ struct VerifiedPaymentToken: Sendable {
 }
 
 extension Release {
-    /// The claim that a token's release would make, known before anything is opened.
+    /// The claim that releasing a payment token would make, known before the payment token is decrypted.
     init(of paymentToken: PaymentToken, for caller: Caller, _ request: DecryptRequest, at moment: Date) throws(Refusal)
     {
         self.init(
@@ -60,7 +60,7 @@ extension Release {
 }
 
 extension NamedAttempt {
-    /// Nil where the request names none.
+    /// nil if the request names no attempt.
     fileprivate init?(of request: DecryptRequest) throws(Refusal) {
         guard let attempt = request.attempt else { return nil }
         self.init(try AttemptName(of: attempt), after: try request.after.map(AttemptName.init(of:)))
@@ -70,8 +70,8 @@ extension NamedAttempt {
 extension AttemptName {
     fileprivate init(of text: String) throws(Refusal) {
         guard let name = AttemptName(hex: text) else {
-            // The request's reader has the same rule; without a name the release would be after any.
-            throw Refusal(.malformedRequest, "An attempt's name is not of 16 hexadecimal digits.")
+            // The request's parser has the same rule. Without a name the release would count as following any attempt.
+            throw Refusal(.malformedRequest, "An attempt's name must be 16 hexadecimal digits.")
         }
         self = name
     }

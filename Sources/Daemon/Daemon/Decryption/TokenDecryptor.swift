@@ -12,11 +12,11 @@ import StrictJSON
 import WorkerProtocol
 import WorkerSupervision
 
-/// Verifies and decrypts payment tokens. Both functions read from top to bottom as the steps of Apple's "Payment token
-/// format reference" do; the first failure wins.
+/// Verifies and decrypts payment tokens. Both functions follow the steps of Apple's "Payment token format reference"
+/// from top to bottom; the first failure wins.
 ///
-/// The order is part of the public contract, and a matter of security: nothing reaches the HSM that Apple did not
-/// sign, nothing is claimed that was not opened and compared, and nothing leaves that was not claimed.
+/// The order is part of the public contract and a matter of security. The HSM receives only what Apple signed, a claim
+/// is made only for a decrypted and compared payment, and only a claimed payment leaves the daemon.
 struct TokenDecryptor: Sendable {
     let policies: CurrentPolicies
     let keys: KeyIndex
@@ -34,8 +34,9 @@ struct TokenDecryptor: Sendable {
 
     /// - Parameters:
     ///   - draft: receives what is released or refused, as soon as it is known.
-    ///   - origin: the request's connection. Once its peer has left, the HSM is not asked; after that nothing stops.
-    ///   - turn: the peer's turn on its event loop, which is ended when the signature has been verified.
+    ///   - origin: the request's connection. If its peer has closed it, the HSM is not called; after that call starts,
+    ///     nothing stops the release.
+    ///   - turn: the peer's turn on its event loop. It ends when the signature has been verified.
     func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin? = nil,
         turn: LoopTurn? = nil
@@ -52,7 +53,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Parameter usedKey: is set once Apple's signature has been verified and the caller may use the key.
+    /// - Parameter usedKey: set once Apple's signature has been verified and the caller may use the key.
     private func decrypt(
         _ request: DecryptRequest, for caller: Caller, draft: AuditDraft, from origin: RequestOrigin?, turn: LoopTurn?,
         with usedKey: inout KeyEntry?
@@ -93,7 +94,7 @@ struct TokenDecryptor: Sendable {
         }
         guard request.merchants?.contains(where: { MerchantPattern($0).matches(merchant) }) ?? true else {
             throw Refusal(
-                .forbidden, "The payment token's merchant is not one of those that this request is for.",
+                .forbidden, "The payment token's merchant is not among the merchants that the request names.",
                 details: DecryptRequest.merchantsDetails)
         }
         usedKey = key
@@ -104,7 +105,7 @@ struct TokenDecryptor: Sendable {
         try requireDecrypting(of: key, at: keyTime)
 
         if repeatability == .byOther { throw Self.releasedByOther }
-        // Before the HSM is asked: a caller that repeats for ever must not take the HSM's time from the others.
+        // Before the HSM is called: a caller that repeats without end must not take the HSM's time from the others.
         if repeatability == .tooOften || ledger.isUsedUp(paymentToken.transactionIdentifier) {
             throw Self.repeatedTooOften
         }
@@ -117,7 +118,7 @@ struct TokenDecryptor: Sendable {
         draft.used(hsmToken: opened.hsmToken, protection: opened.tier)
         do throws(Refusal) {
             let payload = try PaymentPayload(plaintext: opened.plaintext)
-            // Step 6 before step 5: a payment that is not what the caller expects claims nothing.
+            // Step 6 before step 5: a payment that the caller does not expect makes no claim.
             try expected.checkCurrency(payload)
             try expected.checkAmount(payload)
         } catch {
@@ -138,9 +139,9 @@ struct TokenDecryptor: Sendable {
             paymentData: opened.plaintext, audit: claimed.audit)
     }
 
-    /// Step 1 alone: no key is used and nothing is claimed.
+    /// Performs step 1 alone: no key is used and no claim is made.
     ///
-    /// - Parameter moment: what the window takes for the present; nil for the clock's.
+    /// - Parameter moment: the time that the signing-time window is checked against; nil for the clock's present.
     func verify(
         _ json: JSONValue, at moment: Date?, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> VerifiedPaymentToken {
@@ -160,11 +161,11 @@ struct TokenDecryptor: Sendable {
         return (evidence, try await trust.evaluate(evidence))
     }
 
-    /// A payment token outside the window is refused, unless it repeats a release: the contract exempts repetitions from
-    /// the window, and from nothing else. The claim then decides whether it is one.
+    /// Refuses a payment token outside the window unless it repeats a release. The contract exempts repeats from the
+    /// window and from nothing else. The claim then decides whether it is a repeat.
     ///
-    /// - Returns: nil inside the window, where a transaction that is not known yet may be claimed. Outside, which kind of
-    ///   repetition it is; ``Repeatability/no`` is refused.
+    /// - Returns: nil inside the window, where a transaction not yet known may be claimed. Outside, the kind of repeat;
+    ///   ``Repeatability/no`` is refused.
     private func checkWindow(
         _ window: SigningTimeWindow, signingTime: Date, release: Release
     ) async throws(Refusal) -> Repeatability? {
@@ -181,20 +182,21 @@ struct TokenDecryptor: Sendable {
 
     private func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
-        // Of the daemon's own making only: Apple encrypts to no identity key.
+        // Only a token that the daemon itself made reaches this case: Apple encrypts to no identity key.
         case _ where key.use != .processing:
             throw Refusal(
                 .keyNotActive, "The key is an identity key: it signs for merchant sessions and never decrypts.")
-        // A key that no HSM token shows now may come back, unless its state does not decrypt anyway.
+        // A key that no HSM token lists now may come back, unless its state does not decrypt anyway.
         case .served, .missing:
             guard key.decrypts(at: now) else { throw Self.notActive(key) }
             if key.condition == .missing {
-                throw Refusal(.hsmUnavailable, "The merchant key is recorded, but no HSM token shows it at present.")
+                throw Refusal(.hsmUnavailable, "The ledger has the merchant key, but no HSM token lists it at present.")
             }
         case .external:
-            throw Refusal(.keyNotActive, "The merchant key was made outside and has not been adopted.")
+            throw Refusal(
+                .keyNotActive, "The merchant key was made outside paytokend and has not been adopted; adopt it first.")
         case .inconsistent:
-            // A worker cannot test a key that its HSM token has no tier for, and lists it as out of order too.
+            // A worker cannot test a key if its HSM token has no tier for it, and lists the key as inconsistent too.
             if key.decrypts(at: now), let lack = hsm.missingTier(for: key) {
                 throw Refusal(
                     .hsmUnavailable, "The HSM that holds the merchant key cannot open payments for keys of its type.",
@@ -206,7 +208,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// For a key whose state does not decrypt.
+    /// The refusal for a key whose state does not decrypt.
     private static func notActive(_ key: KeyEntry) -> Refusal {
         guard key.state == .deactivated, let cutOff = key.cutOff else {
             return Refusal(
@@ -214,8 +216,8 @@ struct TokenDecryptor: Sendable {
         }
         return Refusal(
             .keyNotActive,
-            "The merchant key is in the state deactivated and its cut-off, \(RFC3339.string(cutOff)), has passed: it does "
-                + "not decrypt any more.")
+            "The merchant key is in the state deactivated and its cut-off, \(RFC3339.string(cutOff)), has passed: it no "
+                + "longer decrypts.")
     }
 
     private func open(
@@ -232,7 +234,7 @@ struct TokenDecryptor: Sendable {
             scheme = .rsaV1
             otherInfo = []
         default:
-            // Apple signed a version that this key's certificate cannot have led to.
+            // Apple signed a version that does not fit this key's algorithm, and so not this key's certificate.
             throw .decryptionFailed
         }
         let decryption = Decryption(
@@ -255,7 +257,7 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// As the log names the HSM when it has a fault.
+    /// The HSM's name in fault log lines.
     private static let hsmComponent = "hsm"
 
     private static let repeatedTooOften = Refusal(
@@ -269,8 +271,8 @@ struct TokenDecryptor: Sendable {
             + "time.",
         details: "the last release was by an attempt that is not in after")
 
-    /// A repeat whose payment is not what the caller expects has cost the HSM as much as any other, so it counts. When it
-    /// cannot be counted it is still refused for its own reason.
+    /// Counts a repeat whose payment is not what the caller expects: it cost the HSM as much as any other. If counting
+    /// fails, the repeat is still refused for its own reason.
     private func countIfRepeat(_ release: Release) async {
         guard release.referenceDigest != nil else { return }
         do throws(LedgerFailure) {
@@ -289,7 +291,8 @@ struct TokenDecryptor: Sendable {
         }
     }
 
-    /// - Returns: whether the same caller was given the same payment before, and where the release is recorded.
+    /// - Returns: `isRepeat`, true if the same caller received the same payment before, and the reference of the audit
+    ///   record.
     private func claim(
         _ release: Release, by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> (isRepeat: Bool, audit: AuditReference?) {
@@ -303,7 +306,7 @@ struct TokenDecryptor: Sendable {
             guard !outcome.isTooLate else {
                 throw Refusal(
                     .ledgerUnavailable,
-                    "The release was written, and its answer would come too late; repeat with the same reference.")
+                    "The release was recorded, but too late for an answer; repeat with the same reference.")
             }
             return (outcome.verdict == .repeated, outcome.audit)
         case .replayed:
@@ -317,39 +320,40 @@ struct TokenDecryptor: Sendable {
         case .forgotten(let before):
             throw Refusal(
                 .transactionReplayed,
-                "This transaction may have been released before: claims of tokens as old as this are forgotten.",
-                details: "tokens signed before \(RFC3339.string(before)) are refused; when that is not long ago, check "
-                    + "this host's clock and GET /v1/status")
+                "This transaction may have been released before: the ledger no longer has claims for payment tokens "
+                    + "this old.",
+                details: "payment tokens signed before \(RFC3339.string(before)) are refused; if that time is recent, "
+                    + "check this host's clock and GET /v1/status")
         case .beforeRestore(let fence):
             throw Refusal(
                 .transactionReplayed,
-                "This transaction may have been released before: an older ledger was taken into service, which does not "
-                    + "know.",
-                details: "tokens signed before \(RFC3339.string(fence)) are refused")
+                "This transaction may have been released before: an older ledger, which lacks later releases, was "
+                    + "taken into service.",
+                details: "payment tokens signed before \(RFC3339.string(fence)) are refused")
         case .held:
             throw Refusal(
                 .ledgerUnavailable,
-                "Nothing is released on any host at present, since the ledger may be an older one; GET /v1/status says what "
-                    + "to do.")
+                "No host releases payments at present, because the ledger may be an older copy; GET /v1/status says "
+                    + "what to do.")
         case .keyNotActive:
             if let key = keys.entry(release.publicKeyHash), !key.decrypts(at: clock.now()) {
                 throw Self.notActive(key)
             }
-            throw Refusal(.keyNotActive, "The merchant key's state was changed; it does not decrypt any more.")
+            throw Refusal(.keyNotActive, "The merchant key's state was changed; the key no longer decrypts.")
         }
     }
 }
 
-/// What the decryptor asks of the HSM: one transaction's data, opened.
+/// The decryptor's interface to the HSM.
 protocol TransactionDecrypting: Sendable {
     /// - Parameters:
-    ///   - holders: the configured names of the HSM tokens that show the key.
-    ///   - requester: callers are served in turn.
+    ///   - holders: the configured names of the HSM tokens that list the key.
+    ///   - requester: the caller that the call counts for; callers are served in turn.
     func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> OpenedTransaction
 
-    /// What the HSM tokens that show this key lack to open payments for it, and what can be done; nil where that is not
-    /// what keeps the key from being used.
+    /// Describes the tier that the HSM tokens listing this key lack, and the remedy; nil if a missing tier is not the
+    /// reason that the key cannot be used.
     func missingTier(for key: KeyEntry) -> String?
 }

@@ -4,8 +4,8 @@ import Ledger
 import Telemetry
 
 extension PostgreSQLLedger {
-    /// What `status` shows of the ledger's server, of this daemon's hold on its name, and of the nodes. While the server does not
-    /// answer there is no more than the lease.
+    /// The ledger server, this daemon's node lease and all nodes, as `status` shows them. While the server does not
+    /// respond, only the lease is present.
     var answer: (server: LedgerServerStatus?, lease: NodeLeaseAnswer, nodes: [LedgerNodeStatus]?, warnings: [String])
     {
         get async {

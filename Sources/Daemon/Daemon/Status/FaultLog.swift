@@ -1,25 +1,27 @@
 import Logging
 import Synchronization
 
-/// Logs why requests are being answered with 503: at once when a fault begins, then at most every ten seconds with the
-/// number of requests, and once when it has ended: at the first success after an outage. A thousand refused requests a second
-/// take one line, and so does a fault that comes and goes within a second, as with a disk's last free blocks: it has ended when
-/// it has stayed away for a second.
+/// Logs why requests are answered with 503: at once when a fault begins, then at most every ten seconds with the number
+/// of requests, and once when the fault has ended.
 ///
-/// A component has one fault at a time, whatever the reasons: they may differ with each request, as when a refusal says how
-/// many calls wait. The line has the reason of the request with which it is logged, and counts all since the line before.
+/// A thousand refused requests a second take one line. So does a fault that comes and goes within a second, for example
+/// when a disk's last blocks are used and freed: a fault has ended when it has been absent for one second.
+///
+/// A component has one fault at a time, whatever its reasons, which may differ between requests (a refusal may name the
+/// number of waiting calls). The line has the reason of the request that triggers it and counts all requests since the
+/// previous line.
 final class FaultLog: Sendable {
     private struct Fault {
         var loggedAt: ContinuousClock.Instant
-        /// Requests since then, for whatever reason.
+        /// The number of requests since then, for any reason.
         var unlogged = 0
-        /// The first request since the last success.
+        /// The time of the first request since the last success.
         var lastingSince: ContinuousClock.Instant
-        /// Since when it stays away; nil while it is there.
+        /// The time since when the fault is absent; nil while it is present.
         var awaySince: ContinuousClock.Instant?
     }
 
-    /// As the log names the ledger.
+    /// The ledger's name in fault log lines.
     static let ledger = "ledger"
 
     private static let pause = Duration.seconds(10)
@@ -53,15 +55,15 @@ final class FaultLog: Sendable {
             "unavailable", metadata: ["component": "\(component)", "reason": "\(reason)", "requests": "\(count)"])
     }
 
-    /// Whether the component had a fault when it was last used.
+    /// Returns true if the component had a fault when it was last used.
     func isOngoing(_ component: String) -> Bool {
         faults.withLock { faults in faults[component].map { $0.awaySince == nil } ?? false }
     }
 
-    /// The component was used without a fault.
+    /// Records that the component was used without a fault.
     func ended(_ component: String) {
         let hasEnded = faults.withLock { faults -> Bool in
-            // The usual case takes no more than a look.
+            // Without a fault, the usual case, this is a single lookup.
             guard let fault = faults[component] else { return false }
             let now = now()
             if let since = fault.awaySince {

@@ -8,14 +8,14 @@ import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 
-/// Whether a payment token would be decrypted now, and if not, why. A certificate's expiry is no reason: Apple stops
-/// encrypting to it, that is all.
+/// Determines whether a payment token would be decrypted now and, if not, why. An expired certificate is not a reason:
+/// Apple stops encrypting to it, but its key still decrypts.
 final class Readiness: Sendable {
-    /// What was found at one look.
+    /// The result of one check.
     struct Findings: Sendable {
-        /// Why payments are refused; none when the daemon is ready.
+        /// The reasons why payments are refused; empty when the daemon is ready.
         var reasons: [ReadinessAnswer.Reason] = []
-        /// What is out of order and stops nothing, a sentence each.
+        /// Conditions that need attention and stop nothing, one sentence each.
         var warnings: [String] = []
     }
 
@@ -45,10 +45,10 @@ final class Readiness: Sendable {
 
     /// The answer to `GET /readyz`.
     ///
-    /// A peer that no access rule matches gets the last verdict without reasons, a few seconds old at most (``ServiceStatus``): it
-    /// cannot cause a commit. Before the first check the daemon is not ready.
+    /// A peer that no access rule matches gets the last verdict without reasons, at most a few seconds old
+    /// (``ServiceStatus``), so it cannot cause a commit. Before the first check the daemon is not ready.
     ///
-    /// - Parameter caller: nil where no rule matches.
+    /// - Parameter caller: nil if no rule matches.
     func answer(for caller: Caller?) async -> ReadinessAnswer {
         guard caller != nil else { return ReadinessAnswer(ready: lastVerdict.withLock { $0 }) }
         let reasons = await reasons()
@@ -64,7 +64,7 @@ final class Readiness: Sendable {
     }
 
     private func check() async -> Findings {
-        // First, since it takes up what an HSM token showed while the ledger was away.
+        // First, since it handles what an HSM token showed while the ledger was unavailable.
         let ledgerFault = await ledgerProbe.fault()
         var findings = keptFindings.findings(
             hsmTokens.snapshots, generation: catalogue.index.generation, keys: { catalogue.index.entries },
@@ -80,41 +80,42 @@ final class Readiness: Sendable {
         case .held(let disagreement):
             findings.reasons.append(.init("ledger", .ledgerUnavailable, disagreement.description))
         }
-        // While the ledger cannot be read it says nothing about the clock.
+        // An unreadable ledger says nothing about the clock.
         if ledgerFault == nil { findings.reasons += await clockProbe.reasons() }
         return findings
     }
 }
 
 extension Readiness {
-    /// One HSM token at one look.
+    /// The condition of one HSM token at the time of a check.
     struct HSMTokenSnapshot: Sendable, Equatable {
         let name: String
         let condition: HSMTokenCondition
 
-        /// Whether it would open a payment for this key now.
+        /// Returns true if the HSM token would decrypt a payment for this key now.
         func opens(_ key: KeyEntry) -> Bool {
             key.hsmTokens.contains(name) && condition.tier(for: key.algorithm.scheme) != nil
         }
 
-        /// Whether it shows this key and, though it is open, can open no payment for it. Its worker cannot test such a key
-        /// and lists it as out of order, so ``KeyEntry/hsmTokens`` lacks this one.
+        /// Returns true if the HSM token is open and lists this key but cannot decrypt payments for it. Its worker
+        /// cannot test such a key and lists it as inconsistent, so ``KeyEntry/hsmTokens`` does not contain this HSM
+        /// token.
         func lacksTier(for key: KeyEntry) -> Bool {
             guard case .ready = condition else { return false }
             return key.shownBy.contains(name) && condition.tier(for: key.algorithm.scheme) == nil
         }
 
-        /// Whether it is on this token that payments for this key wait, given that no token opens them now.
+        /// Returns true if payments for this key wait for this HSM token, given that no HSM token decrypts them now.
         func isMissed(for key: KeyEntry) -> Bool {
             if case .ready = condition { return lacksTier(for: key) }
             guard key.condition == .served || key.condition == .missing else { return false }
-            // A key that no token shows may be in any that is away.
+            // A key that no HSM token lists may be in any that is unavailable.
             return key.hsmTokens.isEmpty || key.hsmTokens.contains(name)
         }
 
         var opensNothing: Bool { condition.tier(for: .ecV1) == nil && condition.tier(for: .rsaV1) == nil }
 
-        /// Why it opens nothing, or only payments of one version; nil when it opens both.
+        /// The reason why it decrypts nothing, or payments of one version only; nil when it decrypts both.
         var fault: String? {
             switch condition {
             case .ready(let description):
@@ -125,19 +126,21 @@ extension Readiness {
             }
         }
 
-        /// The change of the configuration that would help, if there is one; precedes the reason.
+        /// The configuration change that would help, if there is one; precedes the reason.
         private static func advice(on description: HSMTokenDescription) -> String {
             description.needsExtractableSecret
-                ? "Set allow_extractable_secret: true for this token, or use another token: " : ""
+                ? "Set allow_extractable_secret: true for this HSM token, or use another HSM token: " : ""
         }
     }
 
-    /// An HSM token that is away makes the daemon unready only when it may hold a key that no other serves now. Where two
-    /// tokens hold the same keys and one dies, a load balancer that took the host out would turn half an outage into a
-    /// whole one, and on every host at once when the tokens are shared. A token that opens payments of one version only is
-    /// away for its keys of the other type: the daemon is unready when it holds such a key and no other token opens it.
+    /// Determines what the conditions of the HSM tokens mean for readiness.
+    ///
+    /// An unavailable HSM token makes the daemon unready only if it may have a key that no other serves now. Suppose
+    /// that two HSM tokens have the same keys and one fails. A load balancer that then removed the host would turn half
+    /// an outage into a whole one, and on every host at once when the HSM tokens are shared. An HSM token that decrypts
+    /// payments of one version only counts as unavailable for its keys of the other type.
     static func findings(_ hsmTokens: [HSMTokenSnapshot], keys: () -> [KeyEntry], now: Date) -> Findings {
-        // Most of the time no token has a fault. Then no key is looked at, however many there are.
+        // Usually no HSM token has a fault. Then no key is read, however many there are.
         guard hsmTokens.contains(where: { $0.fault != nil }) else { return Findings() }
         let unserved = keys().filter { key in
             key.decrypts(at: now) && !hsmTokens.contains { $0.opens(key) }
@@ -149,26 +152,27 @@ extension Readiness {
             if !anyServes || unserved.contains(where: { hsmToken.isMissed(for: $0) }) {
                 findings.reasons.append(.init("token \(hsmToken.name)", .hsmUnavailable, fault))
             } else if hsmToken.opensNothing {
-                findings.warnings.append("token \(hsmToken.name) serves nothing, the others hold every key: \(fault)")
+                findings.warnings.append(
+                    "HSM token \(hsmToken.name) serves no key; the others serve every key: \(fault)")
             }
         }
         return findings
     }
 
-    /// The findings about the HSM tokens, until the key index, an HSM token's condition or a cut-off changes them: any peer may
-    /// ask, and there may be thousands of keys.
+    /// Caches the findings about the HSM tokens until the key index, an HSM token's condition or a cut-off changes
+    /// them: any peer may ask, and there may be thousands of keys.
     final class KeptFindings: Sendable {
         private struct Kept {
             let generation: Int
             let hsmTokens: [HSMTokenSnapshot]
-            /// From the look to the next cut-off.
+            /// The time of the check up to the next cut-off.
             let times: Range<Date>
             let findings: Findings
         }
 
         private let kept = Mutex<Kept?>(nil)
 
-        /// - Parameter generation: of `keys`, or an earlier one.
+        /// - Parameter generation: the generation of `keys`, or an earlier one.
         func findings(
             _ hsmTokens: [HSMTokenSnapshot], generation: Int, keys: () -> [KeyEntry], now: Date
         ) -> Findings {
@@ -191,20 +195,20 @@ extension Readiness {
         }
     }
 
-    /// What the HSM tokens that show a key lack for its type, each by its name, and what can be done where that is known.
-    /// nil where one of them has a tier for it, so that it is the key that is out of order, and where none that is open
-    /// shows it.
+    /// Describes which tier each HSM token that lists the key lacks for the key's type, and the remedy where it is
+    /// known. nil if any of them has that tier, since the key itself is then at fault, and nil if no open HSM token
+    /// lists the key.
     static func missingTier(_ hsmTokens: [HSMTokenSnapshot], for key: KeyEntry) -> String? {
         let holders = hsmTokens.filter { key.shownBy.contains($0.name) }
         guard !holders.contains(where: { $0.condition.tier(for: key.algorithm.scheme) != nil }) else { return nil }
         let lacks = holders.filter { $0.lacksTier(for: key) }
-            .compactMap { holder in holder.fault.map { "token \(holder.name): \($0)" } }
+            .compactMap { holder in holder.fault.map { "HSM token \(holder.name): \($0)" } }
         return lacks.isEmpty ? nil : lacks.joined(separator: "; ")
     }
 }
 
 extension HSMTokenPool {
-    /// All HSM tokens as they are now.
+    /// The present condition of every HSM token.
     var snapshots: [Readiness.HSMTokenSnapshot] {
         all.map { Readiness.HSMTokenSnapshot(name: $0.name, condition: $0.condition) }
     }
@@ -218,11 +222,11 @@ extension ReadinessAnswer.Reason {
     }
 }
 
-/// Whether the ledger can be written now, for readiness.
+/// Determines for readiness whether the ledger can be written now.
 ///
-/// Anybody may ask, and a probe writes to the ledger's disk. So one probe runs at a time, and its finding serves all who ask
-/// within a second. While a probe hangs, those who ask are told so: nobody starts another, and nobody waits longer than
-/// ``patience`` after it began.
+/// Any peer may ask, and a probe writes to the ledger's disk. So one probe runs at a time, and its finding serves every
+/// request within a second. While a probe hangs, requests get ``slow`` as their answer. None starts another probe, and
+/// none waits longer than `patience` after the probe began.
 final class LedgerProbe: Sendable {
     private struct State {
         var last: (at: ContinuousClock.Instant, fault: String?)?
@@ -230,7 +234,7 @@ final class LedgerProbe: Sendable {
     }
 
     static let slow =
-        "The ledger does not answer. Look at its disk and at other programs that use its file, or at its server and its "
+        "The ledger does not respond. Check its disk and other programs that use its file, or its server and its "
         + "synchronous standby."
 
     private static let lookLasts = Duration.seconds(1)
@@ -240,7 +244,7 @@ final class LedgerProbe: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - patience: how long anybody waits for a look.
+    ///   - patience: the longest wait for a probe.
     ///   - check: throws when the ledger cannot be used.
     init(
         patience: Duration = .seconds(2), faults: FaultLog,
@@ -251,7 +255,7 @@ final class LedgerProbe: Sendable {
         self.check = check
     }
 
-    /// What is wrong with the ledger; nil when nothing is.
+    /// The ledger's fault; nil when it has none.
     func fault() async -> String? {
         enum Found {
             case known(String?)
@@ -269,7 +273,7 @@ final class LedgerProbe: Sendable {
         case .known(let fault): return fault
         case .running(let since, let check):
             let left = patience - since.duration(to: now)
-            // A fault or nil, within an optional that is nil when nothing was found in time.
+            // The inner optional is the fault or nil; the outer is nil when nothing was found in time.
             if left > .zero, let fault = await check.value(within: left) { return fault }
             faults.began(FaultLog.ledger, Self.slow)
             return Self.slow
@@ -293,7 +297,8 @@ final class LedgerProbe: Sendable {
     }
 }
 
-/// The ledger's objections to the clock, for readiness. Each look reads the ledger, so it serves several who ask (``SharedFinding``).
+/// Evaluates the ledger's objections to the clock for readiness. Each evaluation reads the ledger, so one serves
+/// several requests (``SharedFinding``).
 final class ClockProbe: Sendable {
     private static let component = "clock"
     private let found: SharedFinding<[ReadinessAnswer.Reason]>
@@ -319,7 +324,7 @@ final class ClockProbe: Sendable {
         }
     }
 
-    /// Why payments are refused by the clock. When the ledger cannot be read, that is the reason instead: nothing is known of the clock
-    /// then, and a fault of it that was known before has not ended.
+    /// The reasons why the clock makes the daemon refuse payments. If the ledger cannot be read, that is the reason
+    /// instead: the clock's condition is then unknown, and a clock fault known before has not ended.
     func reasons() async -> [ReadinessAnswer.Reason] { await found.value }
 }

@@ -1,9 +1,9 @@
 import DaemonAPI
 import HostSystem
 
-/// Of the daemon: whether payments are served and, if not, why, as `/readyz` says it.
+/// The daemon's status for the service manager: whether it serves payments and, if not, why, as in `/readyz`.
 extension ServiceStatus {
-    /// - Parameter servedKeys: how many keys open payments now.
+    /// - Parameter servedKeys: returns the number of keys that decrypt payments now.
     convenience init(
         service: ServiceNotification, findings: @escaping @Sendable () async -> Readiness.Findings,
         servedKeys: @escaping @Sendable () -> Int

@@ -1,9 +1,9 @@
 import Foundation
 import MerchantKeys
 
-/// Certificates that have ended or end soon, for `status`: two sentences, however many there are. They stop nothing.
+/// Warnings in `status` about certificates that have expired or expire soon: at most two sentences. They stop nothing.
 enum ExpiryWarnings {
-    /// Apple's certificates are renewed in days, not hours.
+    /// Thirty days, since renewing a certificate at Apple takes days, not hours.
     static let ahead = 30.0 * 86_400
 
     static func of(_ entries: some Sequence<KeyEntry>, now: Date) -> [String] {
@@ -16,9 +16,9 @@ enum ExpiryWarnings {
         let soon = ending { $0 > now && $0 <= now.addingTimeInterval(ahead) }
         return [
             sentence(
-                over, "has ended, which stops nothing here: but Apple encrypts nothing more to it",
-                "have ended, which stops nothing here: but Apple encrypts nothing more to them"),
-            sentence(soon, "ends within 30 days", "end within 30 days"),
+                over, "has expired. Payments still decrypt here, but Apple no longer encrypts to it",
+                "have expired. Payments still decrypt here, but Apple no longer encrypts to them"),
+            sentence(soon, "expires within 30 days", "expire within 30 days"),
         ].compactMap { $0 }
     }
 
@@ -35,7 +35,7 @@ enum ExpiryWarnings {
 }
 
 extension KeyEntry {
-    /// A key that is retired or gone is not certified again.
+    /// False for a key that is retired or gone: its certificate is not renewed.
     var needsCertificate: Bool {
         switch state {
         case .preActivation, .active, .suspended: true

@@ -59,7 +59,7 @@ struct PaymentRoutesTests {
     func missingTier() async throws {
         let fixture = try await PaymentRoutesFixture(inconsistency: "The token cannot serve EC_v1.")
         let paymentToken = try fixture.mint()
-        let lack = "token primary: EC_v1: the token lacks CKM_ECDH1_DERIVE"
+        let lack = "HSM token primary: EC_v1: the token lacks CKM_ECDH1_DERIVE"
         fixture.hsm.lacks(lack)
         let refused = try await fixture.post("/v1/decrypt", paymentToken.decryptBody())
         let members = try #require(try JSONValue(parsing: refused.body).objectValue)

@@ -20,7 +20,7 @@ import WorkerProtocol
         #expect(left == 600 - passed)
         let refusal = WorkerFailure(.inputRefused, "", retryAfter: left).refusal
         #expect(refusal.code == .hsmUnavailable)
-        #expect(refusal.message.contains("not tried again for \(left) s"), "\(refusal.message)")
+        #expect(refusal.message.contains("refused for \(left) s"), "\(refusal.message)")
         let answer = HTTPAnswer(refusal: refusal)
         #expect(answer.status == 503)
         #expect(answer.headers.filter { $0.name == "Retry-After" }.map(\.value) == [String(left)])

@@ -85,7 +85,7 @@ import WorkerProtocol
     @Test("names the setting if only an extractable secret would serve the key, regardless of the worker's wording")
     func needsExtractableSecret() throws {
         let only = ready("primary", ec: nil, needsExtractableSecret: true)
-        let advice = "Set allow_extractable_secret: true for this token, or use another token: "
+        let advice = "Set allow_extractable_secret: true for this HSM token, or use another HSM token: "
         #expect(findings([only], try keys(in: [only])).reasons.map(\.message) == [advice + Self.lack])
     }
 
@@ -157,9 +157,9 @@ import WorkerProtocol
             let key = try #require(try keys(in: holders).first { $0.algorithm == .ec })
             return Readiness.missingTier(hsmTokens, for: key)
         }
-        #expect(try missing([partial], shownBy: [partial]) == "token north: " + Self.lack)
-        #expect(try missing([partial, whole], shownBy: [partial]) == "token north: " + Self.lack)
-        #expect(try missing([partial, away("south")], shownBy: [partial, whole]) == "token north: " + Self.lack)
+        #expect(try missing([partial], shownBy: [partial]) == "HSM token north: " + Self.lack)
+        #expect(try missing([partial, whole], shownBy: [partial]) == "HSM token north: " + Self.lack)
+        #expect(try missing([partial, away("south")], shownBy: [partial, whole]) == "HSM token north: " + Self.lack)
         // Another HSM token opens such payments, and shows the key.
         #expect(try missing([partial, whole], shownBy: [partial, whole]) == nil)
         // What an absent HSM token lacks is unknown.

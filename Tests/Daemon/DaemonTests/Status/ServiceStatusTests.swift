@@ -35,11 +35,12 @@ struct ServiceStatusTests {
             heard.next()
                 == "STATUS=Not ready. token primary: The worker is starting. ledger: The disk is full.")
         #expect(heard.next() == nil)
-        findings.change { $0 = .init(warnings: ["token second serves nothing, the others hold every key: Away."]) }
+        findings.change { $0 = .init(warnings: ["HSM token second serves no key; the others serve every key: Away."]) }
         await status.show()
         #expect(
             heard.next()
-                == "STATUS=Serving payments for 2 keys. token second serves nothing, the others hold every key: Away.")
+                == "STATUS=Serving payments for 2 keys. HSM token second serves no key; the others serve every key: Away."
+        )
     }
 
     @Test("checks the program even if no service manager listens")
