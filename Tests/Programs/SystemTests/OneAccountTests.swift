@@ -69,7 +69,7 @@ struct OneAccountTests {
     private static func expectUnknown(_ answer: ChildAnswer) {
         #expect(answer.status == 403 && answer.code == "forbidden", "\(answer)")
         #expect(
-            answer.string("message")?.contains("keep the process that connected running") == true, "\(answer)")
+            answer.string("message")?.contains("keep that process running") == true, "\(answer)")
     }
 }
 

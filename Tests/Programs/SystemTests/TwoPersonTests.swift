@@ -198,7 +198,7 @@ struct TwoPersonTests {
             try await daemon.run(.alice, "approval", "list").status == 77
         }
         let late = try await daemon.run(.bob, "approval", "approve", approval)
-        #expect(late.status == 1 && late.error.contains("does not hold the role admin any more"), "\(late)")
+        #expect(late.status == 1 && late.error.contains("no longer has the role admin"), "\(late)")
         #expect(try await daemon.state(merchant) == "suspended")
         // Nor does the rule accept one person where two were needed before.
         let alone = try await daemon.run(.alice, "key", "resume", merchant.hex, "--reason", "r")

@@ -8,7 +8,8 @@ import Ledger
 import PaymentToken
 import WorkerSupervision
 
-/// The peers that are served. The first rule that matches the peer decides alone; no match, no service.
+/// The peers that are served. The first rule that matches a peer decides alone; a peer that no rule matches is not
+/// served.
 struct AccessPolicy: Sendable, Equatable {
     let rules: [AccessRule]
     let overflow: OverflowIdentifiers
@@ -18,19 +19,19 @@ struct AccessPolicy: Sendable, Equatable {
         self.overflow = overflow
     }
 
-    /// Without an `access` section: the daemon's own user and root, with all roles.
+    /// The policy without an `access` section: the daemon's own user and root, with all roles.
     static func ownUserAndRoot(ownUID: UInt32 = geteuid(), overflow: OverflowIdentifiers = .current) -> AccessPolicy {
         let accounts = [Account(name: "root", id: 0), Account(name: String(ownUID), id: ownUID)]
         return AccessPolicy(
             rules: accounts.map { AccessRule(user: $0, roles: Set(Role.allCases)) }, overflow: overflow)
     }
 
-    /// The caller that this peer is, or nil when no rule matches it.
+    /// Returns the peer's caller, or nil when no rule matches it.
     func caller(for peer: PeerCredentials) -> Caller? {
         rule(for: peer).map { Caller(rule: $0, peer: peer) }
     }
 
-    /// The accounts among which this peer is counted; nil for an account that its rule names.
+    /// The group of accounts that this peer counts for; nil for an account that its rule names.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? {
         rules.unnamedAccounts(of: peer, overflow: overflow)
     }
@@ -39,32 +40,34 @@ struct AccessPolicy: Sendable, Equatable {
         rules.first(matching: peer, overflow: overflow)
     }
 
-    /// Returns true if a rule of this name gives this role. Of a caller of another host no more is known here.
+    /// Returns true if a rule of this name gives this role. For a caller of another host, this host knows only the
+    /// name.
     func gives(_ role: Role, toName name: String) -> Bool {
         rules.contains { $0.name == name && $0.roles.withImplied.contains(role) }
     }
 }
 
-/// One entry of the configuration's `access`: whom it matches, and what those may do.
+/// One entry of the configuration's `access`: the peers that it matches, and their permissions.
 struct AccessRule: PeerRule, Sendable, Equatable {
     /// The caller's name in records and for repeats; nil means the peer's uid.
     var name: String?
     var user: Account?
-    /// Primary or supplementary. With `user` too, both must match.
+    /// The primary or a supplementary group. With `user` too, both must match.
     var group: Account?
     var roles: Set<Role>
     /// nil allows all merchants, an empty list none.
     var merchants: [MerchantPattern]?
-    /// Names of `expected`'s members that each decrypt request must bring.
+    /// The members of `expected` that each decrypt request must contain.
     var requireExpected: Set<String> = []
-    /// nil means the one of `verification`.
+    /// nil means the window of `verification`.
     var signingTimeWindow: SigningTimeWindow?
 
-    /// Returns true if its callers decrypt and are known by their uids, which another host may have given to other accounts.
+    /// Returns true if its callers decrypt and are identified by their uids, which another host may have given to other
+    /// accounts.
     var lacksName: Bool { name == nil && roles.contains(.decrypt) }
 }
 
-/// What a caller may do. The raw values are those of the configuration.
+/// A caller's permissions. The raw values are those of the configuration.
 enum Role: String, CaseIterable, Sendable {
     /// Decrypt and verify.
     case decrypt
@@ -74,7 +77,7 @@ enum Role: String, CaseIterable, Sendable {
     case monitor
     /// The key-usage record; implies monitor.
     case audit
-    /// Everything else but decrypt and session; implies monitor.
+    /// All other operations except decrypt and session; implies monitor.
     case admin
 }
 
@@ -85,21 +88,21 @@ extension Set<Role> {
     }
 }
 
-/// A peer whom a rule matched, and what that rule lets it do.
+/// A peer that a rule matched, with the rule's permissions.
 struct Caller: Sendable, Equatable {
-    /// The rule's name, or the uid in decimal: this is what a repeat must have in common.
+    /// The rule's name, or the uid in decimal. A repeat must come from the same name.
     let name: String
     let peer: PeerCredentials
-    /// With the implied ones.
+    /// Includes the implied roles.
     let roles: Set<Role>
-    /// Members of `expected` that each of its decrypt requests must bring.
+    /// The members of `expected` that each of its decrypt requests must contain.
     let requireExpected: Set<String>
-    /// nil means the one of `verification`.
+    /// nil means the window of `verification`.
     let signingTimeWindow: SigningTimeWindow?
-    /// The accounts that its rule admits by a group alone; nil where the rule names the user.
+    /// The accounts that its rule admits by a group alone; nil if the rule names the user.
     let unnamedAccounts: UnnamedAccounts?
     private let merchants: [MerchantPattern]?
-    /// The client of its own for which it asks, as it says: for its turns only, neither recorded nor trusted.
+    /// The caller's own client, as the caller names it. It determines only turns and is neither recorded nor trusted.
     private(set) var client: ClientName?
 
     init(rule: AccessRule, peer: PeerCredentials) {
@@ -112,7 +115,7 @@ struct Caller: Sendable, Equatable {
         merchants = rule.merchants
     }
 
-    /// The same caller, asking for one of its own clients.
+    /// Returns the same caller, acting for one of its own clients.
     func asking(for client: ClientName?) -> Caller {
         var caller = self
         caller.client = client
@@ -124,7 +127,7 @@ struct Caller: Sendable, Equatable {
 
     func has(_ role: Role) -> Bool { roles.contains(role) }
 
-    /// Whether this caller may have payment tokens of this merchant decrypted.
+    /// Returns true if this caller's payment tokens may be of this merchant.
     func allows(merchant identifier: String) -> Bool {
         guard let merchants else { return true }
         return merchants.contains { $0.matches(identifier) }
@@ -132,14 +135,15 @@ struct Caller: Sendable, Equatable {
 }
 
 extension Requester {
-    /// - Parameter origin: the request's connection; nil where the call is made though the peer has left.
+    /// - Parameter origin: the request's connection; nil if the call is made even if the peer has left.
     init(_ caller: Caller, from origin: RequestOrigin? = nil) {
         self.init(caller: caller.name, client: caller.client?.text, hasLeft: { origin?.hasLeft ?? false })
     }
 }
 
 extension PeerCredentials {
-    /// The identities by which approvals tell persons apart; nil for an unknown person, who can neither request nor approve.
+    /// The identities that distinguish persons in approvals; nil for an unknown person, who can neither request nor
+    /// approve.
     var person: PersonIdentities? {
         switch loginUID {
         case .set(let loginUID): PersonIdentities(uid: uid, loginUID: loginUID)

@@ -6,17 +6,17 @@ import MerchantKeys
 import Refusals
 import ServerProgram
 
-/// The second person's decisions. What is approved is carried out at once, in the same transaction; but what is another node's own
-/// matter is carried out by that node, which notices the approval (``carryOutApproved(_:)``).
+/// The second person's decisions. An approved operation is carried out at once, in the same transaction. If only
+/// another node can carry it out, that node notices the approval and does so (``carryOutApproved(_:)``).
 struct ApprovalDecisions: Sendable {
     enum Decision: String, Sendable, CaseIterable {
         case approve, reject, withdraw
     }
 
-    /// What came of a decision.
+    /// The result of a decision.
     struct Outcome: Sendable {
         let approval: Approval
-        /// The key as it stands now; nil where none is concerned, or nothing was carried out.
+        /// The key after the operation; nil if it concerns no key or was not carried out.
         let key: KeyEntry?
     }
 
@@ -58,8 +58,8 @@ struct ApprovalDecisions: Sendable {
         return Outcome(approval: try await find(identifier), key: nil)
     }
 
-    /// An approval that was decided already, or comes too late, is refused for that reason, before the key's state can
-    /// give another one. The transaction checks it again.
+    /// Refuses an approval that is already decided or expired for that reason, before the key's state can give another
+    /// reason. The transaction checks it again.
     private func requirePending(_ approval: Approval, _ now: Date) throws(Refusal) {
         let conflict: ApprovalConflict
         switch approval.status(at: now) {
@@ -70,25 +70,26 @@ struct ApprovalDecisions: Sendable {
         throw conflict.refusal
     }
 
-    /// The requester must be another person, and must still have the role that asking takes. The transaction checks the
-    /// first again.
+    /// Requires that the requester is another person and still has the role that the request needs. The transaction
+    /// checks the first condition again.
     private func requireOtherPerson(_ approval: Approval, _ person: PersonIdentities) throws(Refusal) {
         let requester = approval.requester
         if let conflict = approval.requesterConflict(with: person, on: ledger.node) { throw conflict.refusal }
         guard approval.node == ledger.node else {
-            // Its uid and groups are another host's; the rules here know it by its name alone.
+            // The requester's uid and groups belong to another host; this host's rules know the requester by name
+            // alone.
             guard let name = requester.ruleName, policies.current.access.gives(.admin, toName: name) else {
                 throw Refusal(
                     .approvalInvalid,
-                    "No access rule of this host gives the role admin to \(requester.name), who asked for the operation on another "
-                        + "one; approve it there.", details: "node \(approval.node ?? "")")
+                    "No access rule on this host gives the role admin to \(requester.name), who requested the operation "
+                        + "on another host; approve it there.", details: "node \(approval.node ?? "")")
             }
             return
         }
         let peer = PeerCredentials(uid: requester.uid, gid: requester.gid, groups: requester.groups)
         guard policies.current.access.caller(for: peer)?.has(.admin) == true else {
             throw Refusal(
-                .approvalInvalid, "Who asked for the operation does not hold the role admin any more; it is not done.")
+                .approvalInvalid, "The requester no longer has the role admin; the operation was not carried out.")
         }
     }
 
@@ -108,7 +109,8 @@ struct ApprovalDecisions: Sendable {
         return Outcome(approval: try await find(identifier), key: key)
     }
 
-    /// Whether this node can do it. A key that was made outside is adopted by any node whose HSM tokens show it.
+    /// Returns true if this node can carry out the operation. Any node whose HSM tokens list an external key can adopt
+    /// it.
     private func canCarryOut(_ approval: Approval) -> Bool {
         guard approval.node != ledger.node, ApprovalOperation.ofOneNode.contains(approval.operation) else {
             return true
@@ -119,7 +121,8 @@ struct ApprovalDecisions: Sendable {
         return !key.hsmTokens.isEmpty
     }
 
-    /// Carries out what was approved on another node, and is this node's own matter. Does nothing where that was done already.
+    /// Carries out an operation of this node that was approved on another node. Does nothing if it was already carried
+    /// out.
     func carryOutApproved(_ identifier: ApprovalIdentifier) async throws(Refusal) {
         let now = clock.now()
         let approval = try await find(identifier)
@@ -135,8 +138,8 @@ struct ApprovalDecisions: Sendable {
     }
 
     /// - Parameters:
-    ///   - change: with the approval's step and its record.
-    ///   - caller: nil where the approval was given on another node.
+    ///   - change: contains the approval's step and its audit record.
+    ///   - caller: nil if the approval was given on another node.
     private func carryOut(
         _ approval: Approval, _ change: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry? {

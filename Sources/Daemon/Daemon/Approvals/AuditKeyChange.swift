@@ -7,20 +7,20 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-/// Replaces the key in the HSM token that signs the checkpoints, which nobody does alone. What the former key signed stays
-/// valid: an auditor then has both public keys.
+/// Replaces the key in the HSM token that signs the audit checkpoints, which takes two people. Signatures of the former
+/// key stay valid: an auditor then has both public keys.
 struct AuditKeyChange: Sendable {
     enum Outcome: Sendable {
         case changed(from: CheckpointKey, to: CheckpointKey)
-        /// It waits for a second person.
+        /// The change waits for a second person.
         case pending(Approval)
-        /// A dry run found nothing against it.
+        /// A dry run found no objection.
         case wouldChange(from: CheckpointKey)
     }
 
     let ledger: any Ledger
     let hsmToken: any AuditHSMToken
-    /// As the configuration names it.
+    /// The HSM token's configured name.
     let hsmTokenName: String
     let checkpoints: Checkpoints
     let gate: LedgerGate
@@ -28,10 +28,10 @@ struct AuditKeyChange: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
     let logger: Logger
-    /// Held during a change: of two at once the second finds what the first has done.
+    /// Locked during a change: the second of two concurrent changes sees the result of the first.
     private let lock = AsyncLock()
 
-    /// An approval is for replacing this key, not one that has come since.
+    /// The approval covers replacing this key, not a later one.
     static func parameters(from current: CheckpointKey) -> AuditDigest {
         var parameters = OperationParameters(.auditKeyChange)
         parameters.add(current.keyId.bytes)
@@ -57,7 +57,7 @@ struct AuditKeyChange: Sendable {
                     at: clock.now()), by: caller, for: draft))
     }
 
-    /// Carries out what a second person approved, in one transaction with the approval.
+    /// Carries out the approved change, in one transaction with the approval.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) {
@@ -67,9 +67,10 @@ struct AuditKeyChange: Sendable {
             draft: draft)
     }
 
-    /// The new key is planned in the ledger, made in the HSM token, announced in the record, which the former key seals, and put
-    /// into service in one transaction with its audit record. So whoever knows the former key can tell that the new one is its
-    /// successor. When it breaks off, the former key goes on signing and the next change takes up the planned key.
+    /// Plans the new key in the ledger, makes it in the HSM token, announces it in the record, which the former key
+    /// seals, and puts it into service in one transaction with its audit record. An auditor who has the former key can
+    /// therefore verify that the new one is its successor. If this is interrupted, the former key continues to sign,
+    /// and the next change uses the planned key.
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
@@ -86,7 +87,7 @@ struct AuditKeyChange: Sendable {
         announcement.event = .auditKeyPrepare(from: current.keyId, to: next.checkpointKey.keyId)
         announcement.hsmToken = AuditText(hsmTokenName)
         try await recorder.append(announcement)
-        // By the former key, with all that was recorded before.
+        // The former key seals this record and all before it.
         try await checkpoints.seal()
 
         var change = decision
@@ -101,15 +102,15 @@ struct AuditKeyChange: Sendable {
         return next.checkpointKey
     }
 
-    /// The change is recorded by now. Whatever fails here is tried again by every later seal or start.
+    /// Starts using the key. The change is already recorded; later seals and starts retry whatever fails here.
     private func use(_ key: AuditSigningKey) async throws(Refusal) {
         let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: try await refusing(ledger: await ledger.head()))
-        logger.notice("another audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
+        logger.notice("a new audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])
         do throws(Refusal) {
             try await checkpoints.seal()
         } catch {
-            logger.error("the change of audit key is not sealed yet", metadata: ["reason": "\(error.message)"])
+            logger.error("the audit key change is not sealed yet", metadata: ["reason": "\(error.message)"])
         }
     }
 

@@ -6,32 +6,33 @@ import Ledger
 import Logging
 import Refusals
 
-/// Accepts the present clock as right, against what a wrong clock has left in the ledger, which nobody does alone.
+/// Accepts the present clock as right, although the ledger has later times from a wrong clock. This takes two people.
 ///
-/// The claims that were pruned while the clock was ahead are gone: of a payment token from before, nobody can tell whether
-/// it was released. So that none is released twice, only those are served again that were signed after a fence: the
-/// acceptance plus the widest signing-time window. Those signed before the fence stay refused for good.
+/// The claims pruned while the clock was ahead are gone, so the daemon cannot tell whether an earlier payment token was
+/// released. To release none twice, it serves only payment tokens signed after a fence: the acceptance time plus the
+/// widest signing-time window. Those signed before the fence stay refused for good.
 ///
-/// Why the fence is late enough: every pruned claim was made before the acceptance, and a payment token is claimed only
-/// while its signing time, which is Apple's, lies within the window around the clock. So no pruned one was signed more than
-/// a window after its claim. Should the clock be behind at the acceptance, the fence would stand too early; it therefore
-/// stands at least a window after the last release that the record shows. Claims that are still there go on refusing
-/// repeats.
+/// The fence is late enough for this reason. Every pruned claim was made before the acceptance. A payment token is
+/// claimed only while its signing time, which Apple sets, is within the window around the clock. So no payment token
+/// with a pruned claim was signed more than a window after its claim. If the clock were late at the acceptance, the
+/// fence would be too early. The fence is therefore at least a window after the last release in the record. Claims that
+/// remain continue to refuse repeats.
 struct ClockAcceptance: ClockAccepting {
-    /// What would be done.
+    /// The changes that an acceptance would make.
     struct Plan: Sendable, Equatable {
         let now: Date
-        /// What is ahead of the clock, and would not be held against it any more.
+        /// The newest record, if it is ahead of the clock; acceptance disregards it from then on.
         let newestRecord: Date?
         let forgottenBefore: Date?
-        /// The fence; nil when what is forgotten does not lie ahead, and stays. A shared ledger may set it later.
+        /// The fence; nil if the time before which claims are forgotten is not ahead and stays. A shared ledger may set
+        /// it later.
         var servedFrom: Date?
     }
 
     enum Outcome: Sendable {
         case accepted(Plan)
         case pending(Approval)
-        /// A dry run found nothing against it.
+        /// A dry run found no objection.
         case wouldAccept(Plan)
     }
 
@@ -61,8 +62,8 @@ struct ClockAcceptance: ClockAccepting {
                 by: caller, for: draft))
     }
 
-    /// Carries out what a second person approved, in one transaction with the approval. The fence is computed from the time
-    /// of the approval.
+    /// Carries out the approved acceptance, in one transaction with the approval. The fence is computed from the
+    /// approval's time.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) {
@@ -75,7 +76,7 @@ struct ClockAcceptance: ClockAccepting {
             plan, seen, decision, reason: approval.reason, approval: approval.identifier, by: caller, draft: draft)
     }
 
-    /// An approval is for what was found ahead of the clock then, and nothing else.
+    /// The approval covers only what was ahead of the clock when it was requested.
     static func parameters(_ plan: Plan) -> AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptClock)
         parameters.add(plan.newestRecord.map { AuditTime($0).text })
@@ -91,12 +92,12 @@ struct ClockAcceptance: ClockAccepting {
             guard let window = comparison.window else {
                 throw Refusal(
                     .invalidState,
-                    "A signing_time_window is off, so nothing bounds when the payment tokens were signed whose claims "
-                        + "are forgotten. Set it, at least until the clock is accepted.", details: "signing_time_window"
+                    "A signing_time_window is off, so the signing times of pruned claims have no limit. Set the window, "
+                        + "at least until the clock is accepted.", details: "signing_time_window"
                 )
             }
             let newest = max(comparison.now, newestRelease ?? comparison.now)
-            // Whole seconds, as answer and record have it.
+            // Whole seconds, as in the answer and the record.
             let served = (newest.timeIntervalSince1970 + window / .seconds(1)).rounded(.up)
             if served < forgotten.timeIntervalSince1970 { fence = Date(timeIntervalSince1970: served) }
         }
@@ -106,8 +107,8 @@ struct ClockAcceptance: ClockAccepting {
             }
             throw Refusal(
                 .invalidState,
-                "The clock says \(RFC3339.string(comparison.now)) and is not behind anything that can be taken back; there "
-                    + "is nothing to accept.", details: details)
+                "The clock says \(RFC3339.string(comparison.now)), and nothing that acceptance can correct is ahead of "
+                    + "it; there is nothing to accept.", details: details)
         }
         return (
             Plan(
@@ -116,7 +117,7 @@ struct ClockAcceptance: ClockAccepting {
         )
     }
 
-    /// - Returns: the plan as it was carried out.
+    /// - Returns: the plan with the fence that the ledger set.
     private func carryOut(
         _ planned: Plan, _ seen: LedgerTimes, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
@@ -147,13 +148,13 @@ struct ClockAcceptance: ClockAccepting {
     }
 }
 
-/// Takes an older ledger into service although the HSM token remembers a newer one, which nobody does alone.
+/// Takes an older ledger into service although the HSM token remembers a newer one, which takes two people.
 struct RestoreAcceptance: RestoreAccepting {
     enum Outcome: Sendable {
-        /// Where the ledger ends, the sequence that was remembered, and the fence.
+        /// The ledger's last sequence, the sequence that the HSM token remembers, and the fence.
         case accepted(ledgerSequence: Int, hsmTokenSequence: Int?, servedFrom: Date?)
         case pending(Approval)
-        /// A dry run found nothing against it.
+        /// A dry run found no objection.
         case wouldAccept(ledgerSequence: Int, hsmTokenSequence: Int?)
     }
 
@@ -169,7 +170,7 @@ struct RestoreAcceptance: RestoreAccepting {
         guard !matter.isEmpty || withoutFinding else {
             throw Refusal(
                 .invalidState, "Ledger and HSM token agree; there is nothing to accept.",
-                details: "withoutFinding sets the fence all the same, for what a lost process did in its last minute")
+                details: "withoutFinding sets the fence anyway, to cover what a lost process did in its last minute")
         }
         try await gate.requireBoundedWindows()
         guard !dryRun else {
@@ -192,24 +193,25 @@ struct RestoreAcceptance: RestoreAccepting {
     }
 }
 
-// MARK: What the routes ask
+// MARK: The routes' interfaces
 
-/// Takes a ledger into service with which the HSM token disagrees.
+/// Takes a ledger that disagrees with the HSM token into service.
 protocol RestoreAccepting: Sendable {
-    /// Checks whether it can and may be accepted, and records it, or has it wait for a second person.
+    /// Checks that the restore may be accepted, then records the acceptance or requests a second person's approval.
     ///
-    /// - Parameter withoutFinding: whether the fence is set where nobody has found anything, too.
+    /// - Parameter withoutFinding: true to set the fence even if no disagreement was found.
     /// - Throws: invalid_state when there is nothing to accept, or accepting cannot help.
     func accept(
         reason: AuditReason, withoutFinding: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> RestoreAcceptance.Outcome
 }
 
-/// Takes the present clock for right, against what the ledger says about the time.
+/// Accepts the present clock against later times in the ledger.
 protocol ClockAccepting: Sendable {
-    /// Checks whether it can and may be accepted, and records it, or has it wait for a second person.
+    /// Checks that the clock may be accepted, then records the acceptance or requests a second person's approval.
     ///
-    /// - Throws: invalid_state when there is nothing to accept, or a signing-time window is off that would have to bound it.
+    /// - Throws: invalid_state when there is nothing to accept, or when a signing-time window that must limit the fence
+    ///   is off.
     func accept(
         reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> ClockAcceptance.Outcome

@@ -1,13 +1,13 @@
 import AuditChain
 import Ledger
 
-// The digest that binds an approval to what was found: kinds and values, never the sentences that people read.
+// The digest that binds an approval to the findings. It covers kinds and values, not the sentences that people read.
 
 extension DetectedRestore {
-    /// The digest of everything that was found, and of the node where it was found.
+    /// The digest of all findings and of the node that made them.
     var parameters: AuditDigest {
         var parameters = OperationParameters(.ledgerAcceptRestore)
-        // The form of what follows. Version 0.1.0 wrote sentences and no form.
+        // The format of the following parts. Version 0.1.0 wrote sentences and no format.
         parameters.add("form 2")
         parameters.add(node)
         parameters.add(disagreement)
@@ -19,7 +19,7 @@ extension DetectedRestore {
         return parameters.digest
     }
 
-    /// Returns true if an approval with this digest permits accepting what was found, in either form.
+    /// Returns true if an approval with this digest, in either format, permits accepting the findings.
     func isPermitted(by approved: AuditDigest) -> Bool {
         approved == parameters || approved == parametersOfFirstVersion
     }
@@ -53,7 +53,7 @@ extension OperationParameters {
 // MARK: Version 0.1.0
 
 // Requests that version 0.1.0 recorded may be open for `approvals.expire` after an upgrade. Their digests cover these
-// sentences, so no word of them changes. This part goes with version 0.3.0.
+// sentences, so no word of them may change. Remove this part in version 0.3.0.
 
 extension DetectedRestore {
     var parametersOfFirstVersion: AuditDigest {

@@ -9,9 +9,9 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 
-// What nobody does alone. The routes ask TwoPersonRule whether an operation needs a second person; if so, the request for
-// it goes to the ledger (UsageRecorder.ask) and waits. ApprovalDecisions is the second person's side: it checks who decides
-// and when, and has the operation carried out in the same transaction with the decision.
+// Operations that take two people. The routes ask TwoPersonRule whether an operation needs a second person; if so, the
+// request is stored in the ledger (UsageRecorder.ask) and waits. ApprovalDecisions is the second person's side: it
+// checks who decides and when, and carries out the operation in the same transaction as the decision.
 
 /// The configuration's section `approvals`.
 struct TwoPersonRule: Sendable {
@@ -20,12 +20,13 @@ struct TwoPersonRule: Sendable {
     /// `approvals.expire`.
     let expire: Duration
 
-    /// The rule binds staff, not root or the daemon's own user, who can reach token and ledger without asking.
+    /// Returns true for staff. Root and the daemon's user can reach HSM token and ledger directly, so the rule does not
+    /// bind them.
     func binds(_ caller: Caller) -> Bool {
         people > 1 && caller.uid != 0 && caller.uid != geteuid()
     }
 
-    /// The request for an operation, as the ledger keeps it.
+    /// The request for an operation, as stored in the ledger.
     ///
     /// - Throws: `forbidden` when the caller is an unknown person.
     func request(
@@ -41,9 +42,10 @@ struct TwoPersonRule: Sendable {
 }
 
 extension Caller {
-    /// The caller's person, for what one person asks and another approves, on this host or another one.
+    /// The person behind the caller, for requesting and approving on this host or another one.
     ///
-    /// The accounts' names are those that the system has now. Looking them up can block: it runs on a thread that may.
+    /// The account names are the system's present ones. Looking them up can block, so it runs on a thread that may
+    /// block.
     ///
     /// - Throws: `forbidden` when the person is unknown.
     func person() async throws(Refusal) -> PersonIdentities {
@@ -58,16 +60,18 @@ extension Caller {
         guard unnamedAccounts == nil || account != nil else {
             throw Refusal(
                 .forbidden,
-                "Who asks is not known: the uid \(uid) is no account of this system, and the access rule names a group "
-                    + "only.",
-                details: "a subordinate uid of a user namespace is no person; name the user in a rule if it is one")
+                "The requester is unknown: uid \(uid) has no account on this system, and the access rule names only "
+                    + "a group.",
+                details: "a subordinate uid of a user namespace is not a person; if this uid is one, name the user in "
+                    + "a rule")
         }
         guard let person else {
             throw Refusal(
                 .forbidden,
-                "Who asks is not known, since the login uid of the process that connected cannot be read; connect again "
-                    + "and keep the process that connected running.",
-                details: "it has ended, or /proc hides it from the daemon (hidepid, ProtectProc, a PID namespace)")
+                "The requester is unknown: the login uid of the connecting process cannot be read. Connect again and "
+                    + "keep that process running.",
+                details: "the process has ended, or /proc hides it from the daemon (hidepid, ProtectProc, a PID "
+                    + "namespace)")
         }
         return PersonIdentities(
             uid: person.uid, loginUID: person.loginUID, account: account, loginAccount: loginAccount)
@@ -82,7 +86,7 @@ extension ApprovalRequest {
     }
 }
 
-/// What an operation is done with, as one digest: what is carried out is what was approved.
+/// An operation's parameters as one digest, so that exactly the approved operation is carried out.
 struct OperationParameters: Sendable {
     private var bytes: [UInt8] = []
 
@@ -90,7 +94,7 @@ struct OperationParameters: Sendable {
         add(Array(operation.rawValue.utf8))
     }
 
-    /// Each part with its length before it, so that no two lists of parts have the same bytes.
+    /// Each part is preceded by its length, so that no two lists of parts have the same bytes.
     mutating func add(_ part: [UInt8]) {
         bytes += (0..<8).map { UInt8(truncatingIfNeeded: part.count >> (56 - 8 * $0)) }
         bytes += part

@@ -10,7 +10,7 @@ import ServerProgram
 import WorkerProtocol
 import WorkerSupervision
 
-/// The daemon's parts, put together from a configuration: the only file that names all concrete types.
+/// Assembles the daemon's parts from a configuration. This is the only file that names all concrete types.
 struct Assembly: Sendable {
     let hsmTokens: HSMTokenPool
     let ledger: any Ledger
@@ -18,7 +18,7 @@ struct Assembly: Sendable {
     let opening: FirstOpening
     let checkpoints: Checkpoints
     let recordCheck: RecordCheck
-    /// Nil where records stay for ever.
+    /// nil if records are kept for ever.
     let archiving: RecordArchiving?
     let lifeRecords: LifecycleRecords
     let refusalSummaries: RefusalSummaries
@@ -30,9 +30,9 @@ struct Assembly: Sendable {
     private let catalogue: KeyCatalogue
     private let clock: WallClock
 
-    /// Opens the ledger and finds the worker's program; starts nothing that serves.
+    /// Opens the ledger and finds the worker's program; starts no service.
     ///
-    /// - Parameter given: another ledger than the configuration's.
+    /// - Parameter given: replaces the configuration's ledger.
     static func make(
         _ configuration: Configuration, logger: Logger, clock: WallClock = .system,
         ledger given: (any Ledger)? = nil
@@ -49,7 +49,7 @@ struct Assembly: Sendable {
             case .readBack(let outcome):
                 instruments.ledgerReadsBack.increment([outcome.rawValue])
                 logger.notice(
-                    "a commit of the ledger was not acknowledged, and was looked for",
+                    "a commit of the ledger was not acknowledged; its outcome was read back",
                     metadata: ["outcome": "\(outcome.rawValue)"])
             case .held(let finding):
                 logger.critical(
@@ -58,9 +58,9 @@ struct Assembly: Sendable {
             case .awaitsName(let holder):
                 let whose =
                     holder.isConnected
-                    ? "a daemon at \(holder.address ?? "the server's own host")" : "a daemon that has no session there"
+                    ? "a daemon at \(holder.address ?? "the server's own host")" : "a daemon without a session there"
                 logger.notice(
-                    "another daemon has this node's name in the ledger, and its lease is waited for",
+                    "another daemon has this node's name in the ledger; waiting for its lease to end",
                     metadata: [
                         "node": "\(holder.node)", "holder": "\(whose)", "version": "\(holder.version)",
                         "until": "\(RFC3339.string(holder.until))",
@@ -203,7 +203,7 @@ struct Assembly: Sendable {
         } catch {
             throw StartFailure(.configuration, error.message)
         }
-        // One for all tokens: an input that ended two workers must not end a third.
+        // One for all HSM tokens: an input that ended two workers must not end a third.
         let refusedInputs = RefusedInputs()
         let workers = settings.map { settings in
             let hsmToken = settings.name

@@ -6,7 +6,7 @@ import Telemetry
 import UnixSignals
 import WorkerSupervision
 
-/// What the program `paytokend` does, from its configuration file to its exit status.
+/// The program `paytokend`, from its configuration file to its exit status.
 package enum DaemonProgram {
     package static func check(configurationFile: String) -> ExitStatus {
         ServingDaemon.check(configurationFile: configurationFile)
@@ -15,14 +15,14 @@ package enum DaemonProgram {
     /// Serves until SIGTERM or SIGINT.
     ///
     /// - Parameters:
-    ///   - awaitsRestore: whether to stay, and release nothing, while the ledger is not the one that the token remembers, until
-    ///     an operator accepts it. Otherwise the daemon ends with status 78.
-    ///   - ledger: another one than the configuration's, to measure what that one costs.
+    ///   - awaitsRestore: true to keep running without releasing payments if the ledger is not the one that the HSM
+    ///     token remembers, until an operator accepts it. If false, the daemon then exits with status 78.
+    ///   - ledger: replaces the configuration's ledger, to measure that one's cost.
     package static func run(
         configurationFile: String, awaitsRestore: Bool = false, ledger: (any Ledger)? = nil
     ) async -> ExitStatus {
         await ServingDaemon.run(configurationFile: configurationFile) { configuration, start throws(StartFailure) in
-            // By now secrets have been read: the configuration's check looks into the PIN files.
+            // Secrets have been read by now: the configuration's check reads the PIN files.
             if SecretBytes.unlockedByteCount > 0 {
                 start.logger.warning(
                     "\(UnlockedMemory.warning)",
@@ -35,7 +35,7 @@ package enum DaemonProgram {
 }
 
 extension StartFailure {
-    /// - Parameter command: the verb of `paytokenctl ledger` that helps. While no daemon serves, that command line is the
+    /// - Parameter command: the verb of `paytokenctl ledger` that helps. While no daemon serves, that command is the
     ///   operator's only tool.
     init(_ exitStatus: ExitStatus, _ message: String, command: String?) {
         self.init(exitStatus, message + (command.map { "\nSee: paytokenctl help ledger \($0)" } ?? ""))
@@ -44,8 +44,8 @@ extension StartFailure {
     init(ledger error: LedgerOpeningError) {
         let status: ExitStatus =
             switch error {
-            // An older schema too: a newer program that is started before the upgrade waits for it, while its callers wait in the
-            // socket, and needs no second start by hand.
+            // An older schema too: a newer program that is started before the upgrade waits for it. Its callers wait in
+            // the socket, and no second start by hand is needed.
             case .inUse, .notNow, .unreachable, .nodeInUse, .olderSchema: .tryAgainLater
             default: .configuration
             }

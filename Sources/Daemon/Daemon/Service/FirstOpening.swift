@@ -2,12 +2,13 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// Has requests that need a key wait for it while the daemon opens its HSM tokens for the first time. So a restart, for an
-/// upgrade say, costs callers the time that it takes, and not a refusal.
+/// Makes requests wait for their key while the daemon opens its HSM tokens for the first time, so that a restart (for
+/// an upgrade, for example) delays callers instead of refusing them.
 ///
-/// Only then, and only for ``longest``: a token that is away, or is lost later, is said at once.
+/// This applies only then, and only for ``longest``. An HSM token that is unavailable after that, or is lost later, is
+/// reported at once.
 final class FirstOpening: Sendable {
-    /// SoftHSM takes a tenth of a second, a network HSM seconds. Callers who are answered later have often given up.
+    /// SoftHSM takes a tenth of a second, a network HSM seconds. Callers have often given up by then.
     static let longest = Duration.seconds(5)
     private static let pause = Duration.milliseconds(2)
 
@@ -25,13 +26,13 @@ final class FirstOpening: Sendable {
 
     private let state = Mutex(State())
 
-    /// - Parameter isOver: false where ``start(longest:isOver:)`` is going to be called.
+    /// - Parameter isOver: false if ``start(longest:isOver:)`` will be called.
     init(isOver: Bool = false) { state.withLock { $0.isOver = isOver } }
 
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Returns once `isServed` holds, or the first opening is over.
-    /// - Parameter isServed: whether what the request needs is there; returns soon.
+    /// Returns once `isServed` returns true or the first opening is over.
+    /// - Parameter isServed: returns true if what the request needs is available; does not block.
     func pass(when isServed: @escaping @Sendable () -> Bool) async {
         guard !state.withLock({ $0.isOver }), !isServed() else { return }
         await withCheckedContinuation { continuation in
@@ -45,29 +46,30 @@ final class FirstOpening: Sendable {
         }
     }
 
-    /// Returns once an HSM token shows the key and the ledger was compared, or the first opening is over; at once for a key that
-    /// nobody knows.
+    /// Returns once an HSM token lists the key and the ledger was compared, or the first opening is over. Returns at
+    /// once for an unknown key.
     func pass(for key: PublicKeyHash, in keys: KeyIndex, _ gate: LedgerGate) async {
         await pass { keys.entry(key)?.condition != .missing && gate.position != .waiting }
     }
 
-    /// Returns once HSM tokens show all keys of the merchant, or the first opening is over.
+    /// Returns once HSM tokens list all keys of the merchant, or the first opening is over.
     func pass(forKeysOf merchant: String, in keys: KeyIndex) async {
         guard !state.withLock({ $0.isOver }) else { return }
-        // All keys are looked through once: the ledger's are known before anybody is served.
+        // One pass over all keys suffices: the ledger's keys are known before any caller is served.
         let awaited = keys.entries.filter { $0.merchantIdentifier == merchant && $0.condition == .missing }
             .map(\.publicKeyHash)
         await pass { awaited.allSatisfy { keys.entry($0)?.condition != .missing } }
     }
 
-    /// - Parameter isOver: whether nothing is being opened any more.
-    /// - Returns: a task that lets those pass whose keys are there, and at its end all. Its cancellation is its end.
+    /// - Parameter isOver: returns true if no HSM token is being opened any more.
+    /// - Returns: a task that resumes requests whose keys are available, and all requests when it ends. Cancelling ends
+    ///   it.
     func start(longest: Duration = longest, isOver: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             let end = ContinuousClock.now + longest
-            // Nothing tells when the last of several tokens, and the ledger's comparison, are done.
+            // No event reports when the last of several HSM tokens, and the ledger's comparison, are done.
             while !isOver(), ContinuousClock.now < end, !Task.isCancelled {
-                // Asked without the lock, which every request takes.
+                // Evaluated without the lock, which every request takes.
                 let served = Set(state.withLock { $0.waiting }.filter { $0.isServed() }.map(\.number))
                 let passing = state.withLock { state in
                     let boundary = state.waiting.partition { served.contains($0.number) }

@@ -3,9 +3,9 @@ import ProductVersion
 import ServerProgram
 
 extension LedgerSettings {
-    /// Opens the ledger, with the engine that `ledger.url` begins with.
+    /// Opens the ledger with the engine that the scheme of `ledger.url` names.
     ///
-    /// - Parameter observe: hears what the ledger's writer does.
+    /// - Parameter observe: receives the events of the ledger's writer.
     func open(observe: @escaping @Sendable (LedgerEvent) -> Void) async throws(StartFailure) -> any Ledger {
         do throws(LedgerOpeningError) {
             switch place {
@@ -29,10 +29,11 @@ extension LedgerSettings {
     }
 }
 
-/// Has a program that was started before the upgrade of the database's schema wait for it, so that callers who wait in the socket
-/// lose no second to another start. Behind ``longest`` the daemon exits 75, and its service manager starts it again.
+/// Makes a program that was started before the upgrade of the database's schema wait for it, so that callers waiting in
+/// the socket lose no time to another start. After ``longest`` the daemon exits with 75, and its service manager starts
+/// it again.
 enum SchemaUpgrade {
-    /// A start by hand is not to look stuck.
+    /// Short, so that a start by hand does not appear to hang.
     static let longest = Duration.seconds(10)
     private static let pause = Duration.milliseconds(100)
 

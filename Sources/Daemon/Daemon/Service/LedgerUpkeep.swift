@@ -6,7 +6,7 @@ import Ledger
 import Logging
 import PaymentToken
 
-/// Removes claims that nobody can need any more, once an hour.
+/// Removes claims that are no longer needed, once an hour.
 struct ClaimPruning: Sendable {
     let ledger: any Ledger
     let live: LiveConfiguration
@@ -30,7 +30,7 @@ struct ClaimPruning: Sendable {
                         time: AuditTime(now), event: .claimsPrune(count: removed, before: AuditTime(before))))
             case .clockUnconfirmed(let newest):
                 logger.info(
-                    "claims are not pruned before the next release: nothing else vouches for the clock",
+                    "claims are not pruned before the next release, because only a release can confirm the clock",
                     metadata: ["clock": "\(RFC3339.string(now))", "newest.claim": "\(RFC3339.string(newest))"])
             }
         } catch {
@@ -39,18 +39,18 @@ struct ClaimPruning: Sendable {
     }
 }
 
-/// Expires approvals that nobody decided in time, with an audit record, and removes from the list what ended long ago: at
-/// start and then once a minute.
+/// Expires undecided approvals with an audit record, and removes long-ended ones from the list: at start and then once
+/// a minute.
 ///
-/// That nothing is approved too late does not depend on it, since every decision looks at the clock.
+/// Late approvals are prevented without it, since every decision checks the clock.
 struct ApprovalExpiry: Sendable {
     let ledger: any Ledger
     let clock: WallClock
     let logger: Logger
 
-    /// For how long an approval that ended stays on the list after its expiry. The audit record keeps it for ever.
+    /// The time for which an ended approval stays on the list after its expiry. The audit record keeps it for ever.
     static let listed = DurationText.days(30)
-    /// At most so many that ended stay on the list. Open ones are bounded by account.
+    /// The largest number of ended approvals on the list. Open ones are limited by account.
     static let listedCount = 500
 
     func start() -> Task<Void, Never> {
@@ -67,9 +67,9 @@ struct ApprovalExpiry: Sendable {
                 keeping: Self.listedCount)
             if forgotten > 0 { logger.info("old approvals removed", metadata: ["approvals": "\(forgotten)"]) }
         } catch {
-            // The ledger's fault is logged elsewhere. Undecided approvals are expired all the same, since decisions look at
+            // The ledger's fault is logged elsewhere. Undecided approvals expire all the same, since decisions check
             // the clock.
-            logger.info("approvals were not looked through", metadata: ["reason": "\(error)"])
+            logger.info("approvals could not be checked for expiry", metadata: ["reason": "\(error)"])
         }
     }
 }

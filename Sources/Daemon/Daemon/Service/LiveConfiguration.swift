@@ -7,13 +7,13 @@ import ServerProgram
 import Synchronization
 import X509
 
-/// The configuration in force, of which SIGHUP replaces what can change under a running daemon: access, trust, the
-/// signing-time window and the log level. Everything else needs a restart and is left as it was started.
+/// The configuration in force. SIGHUP replaces the parts that can change in a running daemon: access, trust, the
+/// signing-time window and the log level. Everything else needs a restart and stays unchanged.
 final class LiveConfiguration: Sendable {
     let policies: CurrentPolicies
     let configuration: Current<Configuration>
-    /// Whether the record may have other values last than those in force: the ones of a configuration that did not take its place
-    /// after all, since nobody could say whether they were written.
+    /// True if the record's last values may differ from those in force: they may be those of a configuration that did
+    /// not take effect, since the outcome of writing them is unknown.
     private let recordingInDoubt = Mutex(false)
     private let instruments: Instruments
 
@@ -26,7 +26,7 @@ final class LiveConfiguration: Sendable {
 
     var warnings: [ConfigurationWarning] { configuration.current.warnings }
 
-    /// After what time claims may be removed; nil when never.
+    /// The conditions under which claims may be removed; nil if never.
     var claimRetention: ClaimRetention? {
         let configuration = configuration.current
         return ClaimRetention(
@@ -34,26 +34,26 @@ final class LiveConfiguration: Sendable {
             windows: configuration.windows)
     }
 
-    /// Of verification and of all access rules; nil when one of them is off.
+    /// The widest signing-time window of verification and all access rules; nil if one of them is off.
     var widestWindow: Duration? {
         configuration.current.windows.reduce(Duration.zero) { widest, window in
             widest.flatMap { widest in window.map { max(widest, $0) } }
         }
     }
 
-    /// Why `new` must not take its place, though it is right by itself; nil when it may.
+    /// Returns the reason why `new`, though valid, must not take effect; nil if it may.
     func objection(to new: Configuration) -> String? {
         guard configuration.current.ledger.isShared, new.access.rules.contains(where: \.lacksName) else {
             return nil
         }
         return
-            "The ledger in PostgreSQL stays in use until a restart, and with it every rule with the role decrypt needs "
-            + "a name, since uids differ between hosts."
+            "The ledger in PostgreSQL stays in use until a restart, so every rule with the role decrypt needs a name, "
+            + "since uids differ between hosts."
     }
 
-    /// To be called before `new` takes its place, by whoever then records it.
+    /// Must be called before `new` takes effect. The caller then records the result.
     ///
-    /// - Returns: the values that will be in force; nil when those and the file are what the record has last.
+    /// - Returns: the values that will be in force; nil if the record's last values and file are the same.
     func valuesToRecord(with new: Configuration) -> ConfigurationValues? {
         let old = configuration.current
         var next = old
@@ -61,14 +61,14 @@ final class LiveConfiguration: Sendable {
         let values = next.recordedValues
         let isRecorded = next.fileDigest == old.fileDigest && values == old.recordedValues
         return recordingInDoubt.withLock { inDoubt in
-            // Until it has taken its place.
+            // Until the new configuration has taken effect.
             defer { inDoubt = true }
             return isRecorded && !inDoubt ? nil : values
         }
     }
 
-    /// - Parameter policies: of `new`, made beforehand so that nothing can fail here.
-    /// - Returns: the sections, and `log.format`, in which `new` differs and the old one stays in force until a restart.
+    /// - Parameter policies: the policies of `new`, made beforehand so that nothing can fail here.
+    /// - Returns: the sections, and `log.format`, that differ in `new` and keep their old values until a restart.
     func replace(with new: Configuration, policies: Policies) -> [String] {
         self.policies.replace(with: policies)
         recordingInDoubt.withLock { $0 = false }
@@ -79,7 +79,7 @@ final class LiveConfiguration: Sendable {
 }
 
 extension Configuration {
-    /// How far each signing-time window reaches to either side; nil is one that is off.
+    /// The reach of each signing-time window to either side; nil for one that is off.
     fileprivate var windows: [Duration?] {
         ([signingTimeWindow] + access.rules.compactMap(\.signingTimeWindow)).map(\.duration)
     }
@@ -92,7 +92,7 @@ extension Configuration {
     }
 
     mutating func takeWhatMayChange(from new: Configuration) {
-        // What stays as it was started keeps its warnings too.
+        // A section that keeps its values keeps its warnings too.
         let kept = warnings.filter(\.setting.isFixedAtStart)
         warnings = new.warnings.filter { !$0.setting.isFixedAtStart } + kept
         (access, trust, signingTimeWindow, log.level) = (new.access, new.trust, new.signingTimeWindow, new.log.level)
@@ -107,7 +107,7 @@ extension Policies {
             do throws(Refusal) {
                 roots = [try AppleRootCAG3.certificate()]
             } catch {
-                throw StartFailure(.defect, "The built-in root certificate is damaged; install paytokend anew.")
+                throw StartFailure(.defect, "The built-in root certificate is damaged; reinstall paytokend.")
             }
         }
         self.init(
@@ -117,11 +117,12 @@ extension Policies {
     }
 }
 
-/// What SIGHUP can replace: who may do what, whom to trust, and how old a signature may be.
+/// The parts that SIGHUP can replace: access, trust, and the age that a signature may have.
 struct Policies: Sendable {
     let access: AccessPolicy
     let trust: TrustPolicy
-    /// The certificates at which a chain may end, and how many others are refused by their fingerprint: for people.
+    /// The certificates at which a chain may end. With `distrusted`, the number of certificates refused by fingerprint,
+    /// they are shown to people.
     let roots: [Certificate]
     let distrusted: Int
     let signingTimeWindow: SigningTimeWindow
@@ -136,7 +137,7 @@ extension Assembly: ReloadableParts {
     ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning]) {
         if let objection = live.objection(to: new) { throw StartFailure(.configuration, objection) }
         let policies = try Policies(new)
-        // Before it is in force: nothing is decided by rules that are not in the record.
+        // Before it takes effect: no decision uses rules that are not in the record.
         try await lifeRecords.reloaded(new.fileDigest, values: live.valuesToRecord(with: new))
         let pending = live.replace(with: new, policies: policies)
         // A PIN that was refused is tried again now that its file may have changed.

@@ -6,10 +6,10 @@ import Refusals
 import ServerProgram
 import WorkerSupervision
 
-/// A daemon that serves: the listener, and what runs beside it until it is stopped.
+/// A serving daemon: the listener, and the tasks that run alongside it until it is stopped.
 ///
-/// Not a ServiceGroup of swift-service-lifecycle, whose services stop one after the other, each as slowly as it likes. All
-/// ends here share 30 seconds, and what still happens in them depends on the time that is left.
+/// This is not a ServiceGroup of swift-service-lifecycle, whose services stop one after the other without a common time
+/// limit. Here all shutdown steps share 30 seconds, and later steps depend on the time that is left.
 struct ServingDaemon: ServingProgram {
     static let name = "paytokend"
     static let socketNames = SocketKind.allCases.map(\.rawValue)
@@ -17,24 +17,24 @@ struct ServingDaemon: ServingProgram {
 
     let parts: Assembly
     let listener: Listener
-    /// True if it stays while the ledger is not the one that the HSM token remembers.
+    /// True if the daemon keeps running when the ledger is not the one that the HSM token remembers.
     private let awaitsRestore: Bool
-    /// Seals the record. It goes on after the other tasks, until the last record is written.
+    /// Seals the record. It outlasts the other tasks, until the last record is written.
     private let sealing: Task<Void, Never>
     private let tasks: [Task<Void, Never>]
     private let logger: Logger
 
-    /// How long a stopping daemon lives at most, whatever hangs.
+    /// The longest time that a stopping daemon lives, even if something hangs.
     private static let drainTime = Duration.seconds(30)
-    /// Of it, how long requests under way may wait for the HSM. Then its tokens are given up, which answers the requests
-    /// that wait for them.
+    /// The part of it for which requests under way may wait for the HSM. After that, the daemon gives up the HSM
+    /// tokens, and the waiting requests are answered.
     private static let hsmTime = Duration.seconds(20)
-    /// How long the answers to those requests may take to leave.
+    /// The time for sending the answers to those requests.
     private static let lastAnswers = Duration.seconds(2)
-    /// Of the drain time, what is kept for the last records and their seal.
+    /// The part of the drain time reserved for the last records and their seal.
     private static let endTime = Duration.seconds(5)
 
-    /// Records the start, opens the sockets and begins to open the HSM tokens. The ledger is closed when that fails.
+    /// Records the start, opens the sockets and begins to open the HSM tokens. Closes the ledger on failure.
     static func start(
         _ assembly: Assembly, _ configuration: Configuration, _ start: ProgramStart, awaitsRestore: Bool
     ) async throws(StartFailure) -> ServingDaemon {
@@ -53,7 +53,7 @@ struct ServingDaemon: ServingProgram {
         await assembly.hsmTokens.start()
         let first = assembly.hsmTokens.first
         let opening = assembly.opening.start { [hsmTokens = assembly.hsmTokens, gate = assembly.gate] in
-            // Where the first token is away, the ledger stays uncompared for as long as that takes.
+            // If the first HSM token is unavailable, the ledger cannot be compared until it returns.
             hsmTokens.all.allSatisfy { $0.condition != .starting } && (gate.position != .waiting || !first.isServing)
         }
         let comparing = assembly.gate.start(openings: first.openings) { first.isServing }
@@ -84,9 +84,9 @@ struct ServingDaemon: ServingProgram {
         return nil
     }
 
-    /// Answers what is under way, writes and seals the last records.
+    /// Answers the requests under way, then writes and seals the last records.
     ///
-    /// - Parameter failure: the ledger is not the one that the HSM token remembers, and is not sealed.
+    /// - Parameter failure: set if the ledger is not the one that the HSM token remembers; it is then not sealed.
     func stop(after failure: StartFailure?) async {
         let started = ContinuousClock.now
         let patience = Task { [hsmTokens = parts.hsmTokens] in
@@ -105,13 +105,13 @@ struct ServingDaemon: ServingProgram {
         }
         if await ending.value(within: max(Self.endTime, Self.drainTime - started.duration(to: .now))) == nil {
             logger.error(
-                "stopping without the ledger or an HSM token, which do not answer; the end of the record may be missing or not sealed"
+                "stopping while the ledger or an HSM token does not respond; the record's end may be missing or unsealed"
             )
         }
         patience.cancel()
     }
 
-    /// The checkpoint at shutdown. Without one the record's end is unsealed until the next start.
+    /// Makes the audit checkpoint at shutdown. Without it the record's end is unsealed until the next start.
     private func seal() async {
         do throws(Refusal) {
             try await parts.checkpoints.seal()

@@ -10,12 +10,12 @@ import TLSHandshake
 import WorkerProtocol
 import WorkerSupervision
 
-/// Signs TLS handshakes with merchants' identity keys, for whoever asks Apple for a merchant session.
+/// Signs TLS handshakes with merchants' identity keys, for callers that request merchant sessions from Apple.
 ///
-/// The order is a matter of security: nothing reaches the HSM that is not a TLS client's handshake, and nothing leaves
-/// whose key is not active in the transaction that recorded it. What a TLS 1.3 input is for cannot be seen (it is a hash),
-/// and the server name of a TLS 1.2 input is the caller's word: whoever has the role `session` can act as the merchant while it
-/// is connected.
+/// The order is a matter of security. The HSM receives only handshakes of TLS clients, and a signature leaves only if
+/// its key is active in the transaction that recorded it. The purpose of a TLS 1.3 input cannot be seen (it is a hash),
+/// and the server name of a TLS 1.2 input is the caller's claim. A caller with the role `session` can therefore act as
+/// the merchant while it is connected.
 struct TLSSigner: Sendable {
     let keys: KeyIndex
     let hsm: HSMTokenPool
@@ -25,7 +25,7 @@ struct TLSSigner: Sendable {
 
     private var faults: FaultLog { commit.faults }
 
-    /// A merchant's active identities, the newest first.
+    /// Returns the merchant's active identities, newest first.
     ///
     /// - Throws: `forbidden`.
     func identities(of merchant: String, for caller: Caller) async throws(Refusal) -> [TLSIdentity] {
@@ -45,7 +45,7 @@ struct TLSSigner: Sendable {
         }
     }
 
-    /// - Parameter draft: is told what is signed or refused, as soon as it is known.
+    /// - Parameter draft: receives what is signed or refused, as soon as it is known.
     func sign(
         _ request: TLSSignatureRequest, for caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> TLSSignatureAnswer {
@@ -79,8 +79,8 @@ struct TLSSigner: Sendable {
         guard hsm.tlsAlgorithms(of: key.hsmTokens).contains(algorithm) else {
             throw Refusal(
                 .hsmUnavailable,
-                "No HSM token that holds the key and is available now makes \(algorithm.rawValue) signatures.",
-                details: "GET /v1/tls-identities names what it makes; GET /v1/status says more")
+                "No HSM token that holds the key and is available now can make \(algorithm.rawValue) signatures.",
+                details: "GET /v1/tls-identities lists the algorithms; GET /v1/status has details")
         }
         try commit.gate.admit()
         let signed: (signature: [UInt8], hsmToken: String)
@@ -104,7 +104,7 @@ struct TLSSigner: Sendable {
 
     // MARK: Checks
 
-    /// - Throws: malformed_request for everything but what a TLS client signs.
+    /// - Throws: malformed_request unless the input is one that a TLS client signs.
     private static func read(
         _ bytes: [UInt8], _ algorithm: TLSSignatureAlgorithm
     ) throws(Refusal) -> ClientCertificateVerifyInput {
@@ -114,31 +114,31 @@ struct TLSSigner: Sendable {
             if case .tls12(let transcript) = input { _ = try transcript.requireAppleHost() }
         } catch {
             throw Refusal(
-                .malformedRequest, "input is not what a TLS client signs for one of Apple's session hosts.",
+                .malformedRequest, "input is not one that a TLS client signs for one of Apple's session hosts.",
                 details: "\(error)")
         }
         guard input.permits(algorithm) else {
             throw Refusal(
                 .malformedRequest,
-                "A TLS 1.3 handshake is signed with rsa_pss_rsae_sha256 only, a TLS 1.2 one with what its server offered.",
+                "A TLS 1.3 handshake needs rsa_pss_rsae_sha256; a TLS 1.2 one needs an algorithm that its server offered.",
                 details: "algorithm")
         }
         return input
     }
 
-    /// The handshake shows this key's certificate: a signature with another one's would be of no use to anybody honest.
+    /// Requires that the handshake shows this key's certificate: no honest caller needs a signature with another one's.
     private static func requireCertificate(_ transcript: TLS12Transcript, of key: PublicKeyHash) throws(Refusal) {
         let shown = try? CertificateFields(der: transcript.clientCertificate)
         guard let shown, PublicKeyHash.of(subjectPublicKeyInfo: Array(shown.subjectPublicKeyInfo)) == key else {
             throw Refusal(
-                .malformedRequest, "The handshake shows the certificate of another key than the one that is to sign.",
+                .malformedRequest, "The handshake shows a certificate of another key than the one that would sign.",
                 details: "input")
         }
     }
 
     private func requireSigning(of key: KeyEntry) throws(Refusal) {
         guard key.use == .identity else {
-            throw Refusal(.keyNotActive, "The key is a payment processing key: it opens payments and never signs.")
+            throw Refusal(.keyNotActive, "The key is a payment processing key: it decrypts payments and never signs.")
         }
         switch key.condition {
         case .served, .missing:
@@ -147,10 +147,11 @@ struct TLSSigner: Sendable {
                     .keyNotActive, "The identity key is in the state \(key.state.rawValue), in which it does not sign.")
             }
             if key.condition == .missing {
-                throw Refusal(.hsmUnavailable, "The identity key is recorded, but no HSM token shows it at present.")
+                throw Refusal(.hsmUnavailable, "The ledger has the identity key, but no HSM token lists it at present.")
             }
         case .external:
-            throw Refusal(.keyNotActive, "The identity key was made outside and has not been adopted.")
+            throw Refusal(
+                .keyNotActive, "The identity key was made outside paytokend and has not been adopted; adopt it first.")
         case .inconsistent:
             throw Refusal(
                 .keyNotActive,
@@ -161,7 +162,7 @@ struct TLSSigner: Sendable {
     private static let merchantForbidden = Refusal(
         .forbidden, "No access rule lets this caller use this merchant's key.")
 
-    /// As the log names the HSM when it has a fault.
+    /// The HSM's name in fault log lines.
     private static let hsmComponent = "hsm signatures"
 
     // MARK: The record
@@ -178,17 +179,16 @@ struct TLSSigner: Sendable {
         case .granted:
             guard !outcome.isTooLate else {
                 throw Refusal(
-                    .ledgerUnavailable, "The signature was recorded, and its answer would come too late; sign anew.")
+                    .ledgerUnavailable, "The signature was recorded, but too late for an answer; sign again.")
             }
             guard let audit = outcome.audit else { throw .defect }
             return audit
         case .held:
             throw Refusal(
                 .ledgerUnavailable,
-                "Nothing is signed on any host at present, since the ledger may be an older one; GET /v1/status says what "
-                    + "to do.")
+                "No host signs at present, because the ledger may be an older copy; GET /v1/status says what to do.")
         case .keyNotActive:
-            throw Refusal(.keyNotActive, "The identity key's state was changed; it does not sign any more.")
+            throw Refusal(.keyNotActive, "The identity key's state was changed; the key no longer signs.")
         }
     }
 }

@@ -166,7 +166,7 @@ struct ApprovalDecisionTests {
             for uid: UInt32 in [1002, 1001, 0] {
                 let refusal = await refusal(decision, approval, by: staff(uid, login: .unreadable))
                 #expect(refusal?.code == .forbidden)
-                #expect(refusal?.message.contains("keep the process that connected running") == true)
+                #expect(refusal?.message.contains("keep that process running") == true)
             }
         }
         #expect(hsmToken.keyCount == 1)

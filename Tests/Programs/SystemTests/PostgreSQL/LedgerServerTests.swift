@@ -96,7 +96,8 @@ import TokenForge
         #expect(second.error.contains("Another daemon is node node-1"), "\(second)")
         // It waits before it exits, and logs for whom.
         #expect(
-            second.error.contains("its lease is waited for") && second.error.contains("\"until\":\"20"), "\(second)")
+            second.error.contains("waiting for its lease to end") && second.error.contains("\"until\":\"20"),
+            "\(second)")
         #expect(second.error.contains("a daemon at the server's own host"), "\(second)")
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)
         #expect(try await harness.stop().status == 0)
