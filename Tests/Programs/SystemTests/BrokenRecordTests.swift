@@ -32,7 +32,7 @@ import TokenForge
         let age = try #require(try await harness.metric("paytokend_record_check_age_seconds").first)
         #expect(age >= 0 && age < 300)
         let sequence = try #require(released.member("audit")?.objectValue?["sequence"]?.numberValue?.text)
-        #expect(try harness.daemon.error.contains("the record's chain is not whole"))
+        #expect(try harness.daemon.error.contains("the record's chain is broken"))
         let status = try await harness.paytokenctl(["status"])
         #expect(status.status == 0 && status.error.contains("record \(sequence): "), "\(status)")
         #expect(try await harness.decrypt(SharedForge.paymentToken()).status == 200)

@@ -5,39 +5,40 @@ import Glibc
 import Ledger
 import NIOPosix
 
-/// Why a file of archived records was not written, or is not believed. Nothing is removed from the ledger then.
+/// The reason why a file of archived records was not written or is not accepted. Nothing is then removed from the
+/// ledger.
 enum ArchiveFailure: Error, Sendable, Equatable, CustomStringConvertible {
     case directory(path: String, reason: String)
-    /// The file system would have too little left for what else stands on it.
+    /// The file system would have too little space left for its other users.
     case noRoom(path: String)
     case cannotWrite(path: String, reason: String)
-    /// A file of the name is there, and is not this archive.
+    /// A different file already has the archive's name.
     case differs(path: String)
     case missing(path: String)
-    /// What was written does not verify.
+    /// The written file does not verify.
     case notIntact(path: String, finding: String)
-    /// Nothing was ever released, so nothing vouches for the clock.
+    /// No release is recorded, so nothing confirms the clock.
     case clockUnconfirmed(now: AuditTime)
 
     var description: String {
         switch self {
         case .directory(let path, let reason): "the directory \(path) \(reason)"
         case .noRoom(let path):
-            "the file system of \(path) has less than \(ArchiveFile.reserve >> 20) MiB to spare; make room"
+            "the file system of \(path) would have less than \(ArchiveFile.reserve >> 20) MiB left; free some space"
         case .cannotWrite(let path, let reason): "\(path) cannot be written: \(reason)"
-        case .differs(let path): "\(path) is not the archive that the record names; put that one back"
-        case .missing(let path): "\(path) is not there, or cannot be read; put it back"
+        case .differs(let path): "\(path) is not the archive that the record names; restore that file"
+        case .missing(let path): "\(path) is missing or cannot be read; restore it"
         case .notIntact(let path, let finding): "what was written to \(path) does not verify: \(finding)"
         case .clockUnconfirmed(let now):
-            "by the clock, \(now.text), records are old enough, and only a release confirms the clock; none was recorded. "
-                + "They are archived after the first release. If the clock is wrong, set it"
+            "by the clock, \(now.text), records are old enough to archive, but only a release confirms the clock and "
+                + "none is recorded. They are archived after the first release. If the clock is wrong, set it"
         }
     }
 }
 
-/// A file of archived records: a part of an export, for the daemon's account alone.
+/// A file of archived records: a part of an export that only the daemon's account can read.
 ///
-/// It is written under another name, reaches the disk, and is read back and verified before it gets its own.
+/// It is written under another name, synchronized to disk, read back and verified before it gets its final name.
 struct ArchiveFile: Sendable {
     let directory: String
     let name: String
@@ -45,18 +46,18 @@ struct ArchiveFile: Sendable {
     var path: String { "\(directory)/\(name)" }
     private var partial: String { "\(directory)/.\(name).partial" }
 
-    /// What the file system keeps for the ledger, whose commits must not find it full.
+    /// The space that is left free for the ledger, whose commits must not find the file system full.
     static let reserve: UInt64 = 256 << 20
 
-    /// Makes the directory where it is missing, and checks that nobody else can put files there.
+    /// Creates the directory if it is missing, and checks that no other account can put files there.
     static func prepare(_ directory: String) async throws(ArchiveFailure) {
         try await onAnotherThread { () throws(ArchiveFailure) in
             if unsafe mkdir(directory, 0o700) != 0, errno != EEXIST {
-                throw .directory(path: directory, reason: "cannot be made: \(text(of: errno)).")
+                throw .directory(path: directory, reason: "cannot be created: \(text(of: errno)).")
             }
             var status = stat()
             guard unsafe stat(directory, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
-                throw .directory(path: directory, reason: "is none")
+                throw .directory(path: directory, reason: "is not a directory")
             }
             guard status.st_mode & 0o022 == 0, status.st_uid == geteuid() || status.st_uid == 0 else {
                 throw .directory(
@@ -66,12 +67,12 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Writes records up to the last checkpoint before the first record that is not older than a time.
+    /// Writes records up to the last audit checkpoint before the first record that is too new.
     ///
     /// - Parameters:
-    ///   - pages: of the record, from the archive before on.
-    ///   - cutOff: records of this time or later stay in the ledger, and all behind them.
-    /// - Returns: where the file ends; nil when no checkpoint seals a record that is old enough.
+    ///   - pages: the record's pages, starting after the previous archive.
+    ///   - cutOff: records of this time or later stay in the ledger, and so do all records after them.
+    /// - Returns: the end of the file; nil if no audit checkpoint seals a record that is old enough.
     func write(
         _ pages: AuditLinePages, first: Int, olderThan cutOff: AuditTime
     ) async throws -> End? {
@@ -82,7 +83,7 @@ struct ArchiveFile: Sendable {
             var isOver = false
             for line in page.lines {
                 if case .record(_, let record) = line {
-                    // A line that says no time is left to `audit verify`, in the ledger.
+                    // A line without a time stays in the ledger, where `audit verify` reports it.
                     isOver = AuditTime(ofRecord: record).map { $0 >= cutOff } ?? true
                     if isOver { break }
                 }
@@ -101,14 +102,14 @@ struct ArchiveFile: Sendable {
         return end
     }
 
-    /// Behind the last checkpoint that was written.
+    /// The position after the last audit checkpoint in the file.
     struct End: Sendable {
         let sequence: Int
         let hash: AuditDigest
         let offset: Int
     }
 
-    /// What is written so far.
+    /// The content written so far.
     private struct Draft {
         var size = 0
         var end: End?
@@ -121,7 +122,7 @@ struct ArchiveFile: Sendable {
 
     private func create() async throws(ArchiveFailure) -> FileHandle {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
-            // What an interrupted run has left; nobody else writes here.
+            // The remains of an interrupted run; no other process writes here.
             _ = unsafe unlink(partial)
             let descriptor = unsafe open(partial, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
             guard descriptor >= 0 else { throw .cannotWrite(path: partial, reason: Self.text(of: errno)) }
@@ -143,7 +144,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Cuts the file behind its last checkpoint, and has it reach the disk.
+    /// Cuts the file off after its last audit checkpoint and synchronizes it to disk.
     private func close(_ file: FileHandle, at size: Int) async throws(ArchiveFailure) {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             do {
@@ -155,9 +156,10 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Reads back what was written, and verifies it: each hash and signature, and that it is just that part of the record.
+    /// Reads the written file back and verifies every hash and signature, and that it is exactly that part of the
+    /// record.
     ///
-    /// - Returns: the archive, whose file has another name yet (``publish(_:as:)``).
+    /// - Returns: the archive, whose file still has its temporary name (``publish(_:as:)``).
     func verify(
         from first: Int, to end: End, of node: AuditNode, keys: CheckpointKeys
     ) async throws(ArchiveFailure) -> RecordArchive {
@@ -176,7 +178,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Gives the file its name. One that is there already must be the same.
+    /// Gives the file its final name. A file that already has that name must have the same content.
     func publish(_ archive: RecordArchive, as name: String) async throws(ArchiveFailure) {
         let path = "\(directory)/\(name)"
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
@@ -193,7 +195,7 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Whether the file is there as it was recorded.
+    /// Requires that the file is present with the recorded digest.
     func require(_ archive: RecordArchive) async throws(ArchiveFailure) {
         try await Self.onAnotherThread { () throws(ArchiveFailure) in
             guard let digest = Self.digest(ofFile: path) else { throw .missing(path: path) }
@@ -201,12 +203,12 @@ struct ArchiveFile: Sendable {
         }
     }
 
-    /// Removes what was not published.
+    /// Removes the unpublished file.
     func discard() async {
         try? await Self.onAnotherThread { () throws(ArchiveFailure) in _ = unsafe unlink(partial) }
     }
 
-    /// Nil where it cannot be read.
+    /// nil if the file cannot be read.
     private static func digest(ofFile path: String, reading: ([UInt8]) -> Void = { _ in }) -> AuditDigest? {
         guard let file = try? FileHandle(forReadingFrom: URL(filePath: path)) else { return nil }
         defer { try? file.close() }
@@ -226,7 +228,7 @@ struct ArchiveFile: Sendable {
         unsafe String(cString: strerror(error)).lowercased()
     }
 
-    /// Disks block; tasks' threads are not for that.
+    /// Runs disk operations, which block, on another thread than the tasks'.
     private static func onAnotherThread<Value: Sendable>(
         _ work: @escaping @Sendable () throws(ArchiveFailure) -> Value
     ) async throws(ArchiveFailure) -> Value {

@@ -6,22 +6,22 @@ import PaymentToken
 import Synchronization
 import Telemetry
 
-/// One request's audit record while it takes shape: a request that is refused is recorded with what was known by then.
+/// The audit record of a request in progress. A refused request is recorded with what was known at the refusal.
 ///
-/// It has room for identifiers, digests and words from closed sets only, so that nothing of a body can get into it.
+/// It can contain only identifiers, digests and words from closed sets, so no part of a request body can get into it.
 final class AuditDraft: Sendable {
-    /// What is known so far.
+    /// The facts known so far.
     struct Facts: Sendable, Equatable {
-        /// Until the endpoint says what it does, any request.
+        /// `request` until the endpoint sets its own event.
         var event = AuditEvent.request
         var merchant: AuditText?
         var publicKeyHash: AuditDigest?
         var transactionId: AuditDigest?
         var protection: AuditProtection?
         var hsmToken: AuditText?
-        /// True once a key may have been used, though no HSM token may have answered.
+        /// True once a key may have been used, even if no HSM token has answered.
         var mayHaveReachedHSM = false
-        /// What the caller's header `traceparent` says.
+        /// The value of the caller's `traceparent` header.
         var trace: AuditTrace?
     }
 
@@ -37,7 +37,7 @@ final class AuditDraft: Sendable {
 
     var facts: Facts { state.withLock { $0.facts } }
 
-    /// Where the request was recorded already, in one transaction with what it did.
+    /// The sequence of the audit record, if one was already made in the transaction of the operation.
     var sequence: Int? { state.withLock { $0.sequence } }
 
     func setEvent(_ event: AuditEvent) {
@@ -98,7 +98,7 @@ extension AuditProtection {
 }
 
 extension AuditCaller {
-    /// A peer that a rule matched.
+    /// The audit caller for a peer that a rule matched.
     init(_ caller: Caller) {
         self.init(caller.peer, name: AuditText(caller.name))
     }

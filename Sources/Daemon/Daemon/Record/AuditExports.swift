@@ -2,20 +2,20 @@ import AuditChain
 import HTTPListener
 import Ledger
 
-/// The record as JSON lines: what a verifier reads.
+/// An export of the record as JSON lines, which verifiers read.
 ///
-/// It reads the chain in pages, so it needs the same memory for any number of records and holds nothing of the ledger
-/// while a slow reader takes its time.
+/// It reads the chain in pages. So it needs the same memory for any number of records, and it keeps no lock or
+/// transaction of the ledger while a slow reader takes its time.
 struct ChainExport: Sendable {
     let trail: any ChainReading
-    /// The first and the last sequence that are wanted; nil when no record is. It begins and ends at checkpoints, so
-    /// some more may stand on either side.
+    /// The first and the last requested sequence; nil if no record is requested. The export begins and ends at audit
+    /// checkpoints, so it may contain more records on either side.
     let wanted: ClosedRange<Int>?
-    /// Made for this export: of its end, or of a later record.
+    /// The audit checkpoint made for this export, of its end or of a later record.
     let seal: SignedCheckpoint?
-    /// Whether it goes on with what is recorded and sealed later.
+    /// True if the export continues with what is recorded and sealed later.
     let follows: Bool
-    /// How long a follower waits before it looks again.
+    /// The time that a follower waits before it reads again.
     var pause = Duration.milliseconds(200)
 
     func write(to writer: BodyWriter) async throws {
@@ -26,7 +26,7 @@ struct ChainExport: Sendable {
                 end.pass(page.lines)
             }
         } else if let seal {
-            // No record, but a signed statement of where the chain stands.
+            // No record, but a signed statement of the chain's end.
             let line = StoredLine.checkpoint(sequence: seal.checkpoint.sequence, seal.line)
             try await writer.write([line].exported)
             end.pass([line])
@@ -34,7 +34,7 @@ struct ChainExport: Sendable {
         if follows { try await follow(from: end, writer) }
     }
 
-    /// How far the lines reach that were written.
+    /// The position that the written lines have reached.
     private struct Position {
         var record = 0
         var checkpoint = 0
@@ -54,13 +54,13 @@ struct ChainExport: Sendable {
         }
     }
 
-    /// Until its task is cancelled. A checkpoint belongs behind the record that it seals: one that is stored when later
-    /// records were written already is left out, and the next one seals those too.
+    /// Runs until its task is cancelled. An audit checkpoint belongs after the record that it seals. If one is stored
+    /// when later records are already written, it is left out, and the next one seals those records too.
     private func follow(from start: Position, _ writer: BodyWriter) async throws {
         var end = start
         while true {
             try Task.checkCancellation()
-            // From the last one on, since its checkpoint may have come since.
+            // From the last record on, since its audit checkpoint may have been stored since.
             let lines = try await trail.lines(max(end.record, 1)...Int.max, limit: 500).filter(end.isNew)
             if lines.isEmpty {
                 try await Task.sleep(for: pause)
@@ -72,17 +72,17 @@ struct ChainExport: Sendable {
     }
 }
 
-/// The records that meet conditions other than a time, as JSON lines. The records between them are left out, so nothing of
-/// it can be verified; its first line says that.
+/// An export, as JSON lines, of the records that meet conditions other than a time. The records between them are left
+/// out, so the export cannot be verified; its first line says that.
 ///
-/// It begins with the signed checkpoint before its first record, when there is one, and ends with the checkpoint made for
-/// it, like every other export.
+/// It begins with the signed audit checkpoint before its first record, if there is one. Like every other export, it
+/// ends with the audit checkpoint made for it.
 struct SelectionExport: Sendable {
     let trail: any ChainReading
     let filter: AuditFilter
-    /// The last sequence that is looked at.
+    /// The last sequence that is read.
     let last: Int
-    /// Made for this export; nil when nothing was ever recorded.
+    /// The audit checkpoint made for this export; nil if nothing was ever recorded.
     let seal: SignedCheckpoint?
 
     func write(to writer: BodyWriter) async throws {
@@ -106,16 +106,16 @@ struct SelectionExport: Sendable {
     }
 }
 
-/// The record as CSV: for reading, not for verifying, as its first line says.
+/// The record as CSV, for reading and not for verification, as its first line says.
 struct CSVExport: Sendable {
     let trail: any ChainReading
     let filter: AuditFilter
-    /// Where it ends unless it follows.
+    /// The last sequence of an export that does not follow.
     let last: Int
     let follows: Bool
-    /// False behind another node's rows.
+    /// False after another node's rows.
     var hasHeader = true
-    /// How long a follower waits before it looks again.
+    /// The time that a follower waits before it reads again.
     var pause = Duration.milliseconds(200)
 
     func write(to writer: BodyWriter) async throws {
@@ -131,7 +131,7 @@ struct CSVExport: Sendable {
         }
     }
 
-    /// A stored line that was damaged does not keep the others from being read.
+    /// Replaces a damaged line by a notice, so that it does not prevent reading the others.
     private static func row(_ record: StoredRecord) -> [UInt8] {
         do throws(AuditEntryError) {
             return AuditCSV.row(try AuditEntry(line: record.line))
@@ -142,7 +142,7 @@ struct CSVExport: Sendable {
     }
 }
 
-/// The records that a filter keeps, oldest first, page after page.
+/// The records that match a filter, oldest first, in pages.
 private struct RecordPages {
     let trail: any ChainReading
     let filter: AuditFilter

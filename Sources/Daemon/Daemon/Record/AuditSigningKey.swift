@@ -5,7 +5,7 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-/// The key in the HSM token that signs checkpoints: its identifier there, and its public half.
+/// The key in the HSM token that signs audit checkpoints: its identifier and its public half.
 struct AuditSigningKey: Sendable {
     /// The key's CKA_ID, 16 bytes.
     let identifier: [UInt8]
@@ -13,7 +13,7 @@ struct AuditSigningKey: Sendable {
     let publicPoint: [UInt8]
     let checkpointKey: CheckpointKey
 
-    /// Nil when the token shows a point that is not on P-256.
+    /// Returns nil if the HSM token shows a point that is not on P-256.
     init?(_ description: AuditKeyDescription) {
         guard let key = CheckpointKey(point: description.publicPoint) else { return nil }
         identifier = description.identifier
@@ -27,21 +27,21 @@ struct AuditSigningKey: Sendable {
         return signature
     }
 
-    /// Whether the HSM token holds the private half of this public key: it must sign something that nobody has signed
-    /// before. A public key, an identifier and a label prove nothing, since anyone with the PIN can write them.
+    /// Returns true if the HSM token proves that it holds the private half by signing a fresh challenge. A public key,
+    /// an identifier and a label prove nothing, since anyone with the PIN can write them.
     ///
-    /// - Throws: hsm_unavailable when the token does not sign.
+    /// - Throws: hsm_unavailable when the HSM token does not sign.
     func isProven(by hsmToken: any AuditHSMToken) async throws(Refusal) -> Bool {
         let challenge = Hexadecimal.encode(Release.randomIdentifier())
-        // No checkpoint: those have a node and a sequence.
+        // Not an audit checkpoint: those have a node and a sequence.
         let message = Array("{\"node\":\"\",\"challenge\":\"\(challenge)\"}".utf8)
         return checkpointKey.verifies(try await sign(message, in: hsmToken), of: message)
     }
 }
 
-/// The identifiers (CKA_ID) of audit keys, 16 bytes: `node`, four random bytes, and the first eight of the SHA-256 of the
-/// node's name. So an HSM token that several nodes share tells each which keys may be its own. Keys of earlier versions have 16
-/// random bytes and may be anybody's.
+/// The identifiers (CKA_ID) of audit keys, 16 bytes: `node`, four random bytes, and the first eight of the SHA-256 of
+/// the node's name. With them, each node can tell which keys in a shared HSM token may be its own. Keys of earlier
+/// versions have 16 random bytes and may belong to any node.
 enum AuditKeyIdentifier {
     private static let mark = Array("node".utf8)
 
@@ -49,7 +49,7 @@ enum AuditKeyIdentifier {
         mark + Release.randomIdentifier().prefix(4) + digest(of: node)
     }
 
-    /// False for a key that another node has made.
+    /// Returns false for a key that another node made.
     static func mayBe(_ identifier: [UInt8], of node: String) -> Bool {
         !identifier.starts(with: mark) || identifier.suffix(8) == digest(of: node)
     }
@@ -60,8 +60,8 @@ enum AuditKeyIdentifier {
 }
 
 extension AuditHSMToken {
-    /// Makes an audit key under an identifier that the ledger has planned. Should the process end right after, the next one
-    /// knows the key by the planned identifier for this ledger's own.
+    /// Makes an audit key with an identifier that the ledger has planned. If the process ends right afterwards, the
+    /// next one recognizes the key as this ledger's by the planned identifier.
     func makeAuditKey(
         _ identifier: [UInt8], plannedIn ledger: any Ledger
     ) async throws(Refusal) -> AuditSigningKey {
@@ -70,7 +70,8 @@ extension AuditHSMToken {
         guard let key = AuditSigningKey(made) else { throw .defect }
         guard try await key.isProven(by: self) else {
             throw Refusal(
-                .hsmUnavailable, "The HSM's new audit key does not sign as its public key says; it is not used.")
+                .hsmUnavailable,
+                "The HSM's new audit key made a signature that its public key does not verify; the key is not used.")
         }
         return key
     }

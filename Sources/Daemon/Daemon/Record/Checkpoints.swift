@@ -7,23 +7,24 @@ import Refusals
 import Synchronization
 import WorkerSupervision
 
-/// Seals the record: has the HSM token sign where the chain ends, keeps the signature in the ledger, and has the HSM token
-/// remember the newest.
+/// Seals the record: has the HSM token sign the end of the chain, stores the signature in the ledger, and has the HSM
+/// token remember the newest one.
 ///
-/// Made after 1,000 records or 60 seconds, whichever is first, at shutdown, and at the end of every export.
+/// An audit checkpoint is made after 1,000 records or 60 seconds, whichever is first, at shutdown, and at the end of
+/// every export.
 final class Checkpoints: CheckpointSealing {
     private struct State {
-        /// The key that signs, once ledger and HSM token have been compared.
+        /// The signing key, set once ledger and HSM token have been compared.
         var key: AuditSigningKey?
-        /// The last in the ledger, and whether the HSM token remembers it.
+        /// The last audit checkpoint in the ledger. `isRemembered` is true if the HSM token remembers it.
         var newest: SignedCheckpoint?
         var isRemembered = false
-        /// The HSM token keeps no data objects; that was logged.
+        /// True if the HSM token keeps no data objects and this was logged.
         var hsmTokenForgets = false
-        /// The seal under way, or the last one. One at a time: of two at once, the HSM token would remember the one that
-        /// arrived last, which need not be the newer.
+        /// The seal under way, or the last one. Seals run one at a time: of two concurrent ones, the HSM token would
+        /// remember the last to arrive, which need not be the newer.
         var present: Task<Result<SignedCheckpoint?, Refusal>, Never>?
-        /// The one that begins when the present one has ended, for all who ask until then.
+        /// The seal that starts when the present one has ended, shared by all requests until then.
         var following: Task<Result<SignedCheckpoint?, Refusal>, Never>?
     }
 
@@ -37,10 +38,10 @@ final class Checkpoints: CheckpointSealing {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - unsealed: is told by the ledger's writer what is recorded.
-    ///   - patience: how long anybody waits for a seal. A call to the HSM that hangs costs its call_timeout, and is made
-    ///     once more by the next worker.
-    ///   - check: looks at what a due checkpoint is about to seal.
+    ///   - unsealed: receives from the ledger's writer what is recorded.
+    ///   - patience: the longest wait for a seal. An HSM call that hangs costs its call_timeout, and the next worker
+    ///     makes it once more.
+    ///   - check: checks what a due audit checkpoint is about to seal.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, unsealed: UnsealedRecords = UnsealedRecords(),
         clock: WallClock,
@@ -55,7 +56,7 @@ final class Checkpoints: CheckpointSealing {
         self.check = check
     }
 
-    /// From now on this key signs.
+    /// Makes this the signing key.
     func use(_ key: AuditSigningKey, newest: SignedCheckpoint?, head: ChainHead) {
         state.withLock {
             $0.key = key
@@ -66,10 +67,10 @@ final class Checkpoints: CheckpointSealing {
         check?.reset()
     }
 
-    /// Nothing is sealed from now on, so that the HSM token goes on remembering what it does.
+    /// Stops sealing, so that the HSM token continues to remember what it does.
     func withhold() { state.withLock { $0.key = nil } }
 
-    /// Seals whenever it is due, until cancelled.
+    /// Seals whenever a seal is due, until cancelled.
     func start() -> Task<Void, Never> {
         let ticking = Task.repeating(every: .seconds(1)) { [unsealed] in unsealed.wakeUp() }
         return Task {
@@ -86,23 +87,23 @@ final class Checkpoints: CheckpointSealing {
         }
     }
 
-    /// - Returns: false when the token or the ledger failed it.
+    /// - Returns: false when the HSM token or the ledger failed.
     private func sealIfDue() async -> Bool {
         guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return true }
-        // Whatever it finds, what is recorded from here on can be proved only by a checkpoint (Record.md).
+        // Whatever the check finds, only an audit checkpoint can prove what is recorded from here on (Record.md).
         await check?.run()
         do throws(Refusal) {
             _ = try await seal()
             return true
         } catch {
-            logger.error("the record was not sealed; it is tried again", metadata: ["reason": "\(error.message)"])
+            logger.error("the record was not sealed; retrying", metadata: ["reason": "\(error.message)"])
             return false
         }
     }
 
-    /// A checkpoint of all that is recorded now; nil when nothing is.
+    /// Makes and stores an audit checkpoint of everything recorded so far; returns nil if nothing is recorded.
     ///
-    /// All who ask while one is made share the next one: however many ask, at most two seals wait for an HSM that hangs.
+    /// All requests that arrive while one is made share the next one. So at most two seals wait for an HSM that hangs.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
@@ -112,7 +113,7 @@ final class Checkpoints: CheckpointSealing {
             let before = state.present
             let seal = Task { () -> Result<SignedCheckpoint?, Refusal> in
                 _ = await before?.value
-                // This seal covers what is recorded up to here. Whoever asks from now on needs another.
+                // This seal covers everything recorded up to here. Later requests need another.
                 self.state.withLock { state in
                     state.present = state.following
                     state.following = nil
@@ -129,7 +130,7 @@ final class Checkpoints: CheckpointSealing {
         guard let sealed = await seal.value(within: patience) else {
             throw Refusal(
                 .hsmUnavailable,
-                "The record could not be sealed in time: the HSM or the ledger does not answer.")
+                "The record could not be sealed in time, because the HSM or the ledger does not respond.")
         }
         return try sealed.get()
     }
@@ -172,8 +173,8 @@ final class Checkpoints: CheckpointSealing {
         do {
             try await hsmToken.rememberHead(checkpoint.line, node: ledger.node)
         } catch {
-            // Some HSM tokens, NSS's for one, keep no data objects. Their audit key still shows that a ledger was lost; one
-            // that was rolled back shows against a head that an auditor keeps.
+            // Some HSM tokens (NSS) keep no data objects. Their audit key still reveals that a ledger was lost. A
+            // rollback is detected by comparison with a head that an auditor keeps.
             guard error.kind == .auditRefused else { throw error.refusal }
             let isNew = state.withLock { state in
                 defer { state.hsmTokenForgets = true }
@@ -189,14 +190,14 @@ final class Checkpoints: CheckpointSealing {
         }
     }
 
-    /// The public halves of all keys that ever signed this ledger's checkpoints.
+    /// The public halves of all keys that ever signed this ledger's audit checkpoints.
     func keys() async throws(Refusal) -> [CheckpointKey] {
         try await refusing(ledger: await ledger.auditKeys()).compactMap { stored in
             stored.publicKey.flatMap(CheckpointKey.init(point:))
         }
     }
 
-    /// What the token remembers of this node's chain; nil when nothing.
+    /// Returns the newest audit checkpoint of this node's chain that the HSM token remembers; nil if none.
     ///
     /// - Throws: hsm_unavailable.
     func remembered() async throws(Refusal) -> SignedCheckpoint? {
@@ -209,25 +210,25 @@ final class Checkpoints: CheckpointSealing {
 
 /// Seals the record with the HSM token's audit key.
 protocol CheckpointSealing: Sendable {
-    /// A stored checkpoint of all that is recorded now; nil when nothing is.
+    /// Makes and stores an audit checkpoint of everything recorded so far; returns nil if nothing is recorded.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     @discardableResult
     func seal() async throws(Refusal) -> SignedCheckpoint?
 
-    /// The public halves of all keys that ever signed this ledger's checkpoints, the oldest first.
+    /// The public halves of all keys that ever signed this ledger's audit checkpoints, oldest first.
     func keys() async throws(Refusal) -> [CheckpointKey]
 
-    /// What the HSM token remembers of this node's chain; nil when nothing.
+    /// Returns the newest audit checkpoint of this node's chain that the HSM token remembers; nil if none.
     ///
     /// - Throws: hsm_unavailable or ledger_unavailable.
     func remembered() async throws(Refusal) -> SignedCheckpoint?
 }
 
-/// How far the record reaches, how far it is sealed, and so when the next checkpoint is due.
+/// Tracks the end of the record and of its sealed part, and so when the next audit checkpoint is due.
 ///
-/// The ledger's writer tells it of every commit, so every record counts, also those that nobody waited for: refusals, and
-/// the writer's own.
+/// The ledger's writer reports every commit, so every record counts. This includes records that no caller waited for:
+/// refusals and the writer's own.
 final class UnsealedRecords: Sendable {
     private struct State {
         var schedule = CheckpointSchedule<ContinuousClock.Instant>(at: .now)
@@ -235,7 +236,7 @@ final class UnsealedRecords: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Gives a value when a checkpoint may be due.
+    /// Yields a value when an audit checkpoint may be due.
     let wakeUps: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
@@ -243,7 +244,7 @@ final class UnsealedRecords: Sendable {
         (wakeUps, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// The record reaches to here. Called on the writer's thread: it costs no more than a look.
+    /// Notes the record's new end. Called on the writer's thread, so it does no more than a comparison.
     func recorded(upTo sequence: Int, at now: ContinuousClock.Instant = .now) {
         let isDue = state.withLock { state in
             state.recorded = max(state.recorded, sequence)
@@ -253,7 +254,7 @@ final class UnsealedRecords: Sendable {
         if isDue { wake.yield() }
     }
 
-    /// Counts anew, with another key: the record ends at `end`, or further if the writer has said so already.
+    /// Restarts the count for another key. The record ends at `end`, or later if the writer has already reported so.
     func restart(end: Int, sealed: Int, at now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             state.recorded = max(state.recorded, end)
@@ -261,9 +262,9 @@ final class UnsealedRecords: Sendable {
         }
     }
 
-    /// A checkpoint of this sequence is durable.
+    /// Notes that an audit checkpoint of this sequence is durable.
     ///
-    /// - Parameter cut: when its sequence was read.
+    /// - Parameter cut: the time at which its sequence was read.
     func sealed(upTo sequence: Int, cut: ContinuousClock.Instant) {
         state.withLock { state in
             state.schedule.recorded(upTo: sequence, at: cut)
@@ -273,18 +274,19 @@ final class UnsealedRecords: Sendable {
 
     func isDue(at now: ContinuousClock.Instant = .now) -> Bool { state.withLock { $0.schedule.isDue(at: now) } }
 
-    /// When the next checkpoint is due without further records; nil when all is sealed.
+    /// The time at which the next audit checkpoint is due without further records; nil when everything is sealed.
     var deadline: ContinuousClock.Instant? { state.withLock { $0.schedule.deadline } }
 
-    /// Has ``looks`` give a value.
+    /// Makes ``wakeUps`` yield a value.
     func wakeUp() { wake.yield() }
 
-    /// Ends ``looks``.
+    /// Ends ``wakeUps``.
     func finish() { wake.finish() }
 }
 
-/// When a seal that failed is tried again. While the HSM token is away every record makes a checkpoint due again, and each
-/// try costs a log line: so the pauses between tries are one second, then two, up to ten.
+/// Determines when a failed seal is retried. While the HSM token is unavailable, every record makes an audit checkpoint
+/// due again, and each attempt costs a log line. The pauses between attempts are therefore one second, then two, up to
+/// ten.
 struct SealRetry {
     static let longestPause = Duration.seconds(10)
 

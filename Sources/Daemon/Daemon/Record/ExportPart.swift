@@ -2,17 +2,18 @@ import AuditChain
 import HTTPListener
 import Ledger
 
-/// One node's part of an export, in whichever form it is wanted.
+/// One node's part of an export, in any format.
 struct ExportPart: Sendable {
     let query: AuditExportQuery
     let chain: NodeChains.Chain
-    /// What meets the query's times; nil when nothing does.
+    /// The sequences that match the query's times; nil if none do.
     let wanted: ClosedRange<Int>?
-    /// The sequence of the look itself in this node's record: its own part ends there.
+    /// The sequence at which the request itself is recorded in this node's record. This node's part ends there.
     let readRecord: Int
-    /// Made for the export, of this node's record; nil for another node's, which ends with the last one that it made.
+    /// The audit checkpoint made for the export, of this node's record; nil for another node's part, which ends with
+    /// that node's last audit checkpoint.
     let seal: SignedCheckpoint?
-    /// Whether it begins the export.
+    /// True for the first part of the export.
     let isFirst: Bool
 
     func write(to writer: BodyWriter) async throws {
@@ -37,7 +38,7 @@ struct ExportPart: Sendable {
         }
     }
 
-    /// Nothing behind the last seal of another node.
+    /// Excludes records after another node's last seal.
     private func sequences(through end: Int) -> ClosedRange<Int>? {
         guard let wanted else { return nil }
         let last = query.filter.until == nil || !chain.isOwn && wanted.upperBound > end ? end : wanted.upperBound

@@ -7,7 +7,7 @@ import Ledger
 import NIOPosix
 import Refusals
 
-/// Allows one copy of the ledger at a time: each takes as much room on the disk as the ledger itself.
+/// Allows one copy of the ledger at a time: each takes as much disk space as the ledger itself.
 final class LedgerCopyLock: Sendable {
     private let lock = AsyncLock()
 
@@ -20,8 +20,8 @@ final class LedgerCopyLock: Sendable {
     }
 }
 
-/// A copy of the ledger without a name: its file was unlinked as soon as it was open, so that nothing of it stays behind,
-/// whatever becomes of its reader or of this process.
+/// A copy of the ledger without a name. Its file is unlinked as soon as it is open, so nothing of it remains when its
+/// reader or this process ends.
 final class LedgerCopy: Sendable {
     /// The file's size in bytes.
     let bytes: Int
@@ -32,7 +32,7 @@ final class LedgerCopy: Sendable {
 
     private static let pieceBytes = 256 * 1024
 
-    /// Copies the ledger beside itself, for its owner alone.
+    /// Copies the ledger into its own directory, with access for the owner alone.
     ///
     /// - Parameter path: the ledger's file.
     /// - Throws: ledger_unavailable.
@@ -51,7 +51,7 @@ final class LedgerCopy: Sendable {
         } catch {
             let reason =
                 switch error as? LedgerBackupError {
-                case .cannotWrite(_, let reason): "the ledger's directory does not take it: \(reason)"
+                case .cannotWrite(_, let reason): "the copy cannot be written in the ledger's directory: \(reason)"
                 case .unavailable(let reason): reason
                 case .exists, .notAbsolute, nil: "the copy cannot be opened"
                 }
@@ -82,8 +82,8 @@ final class LedgerCopy: Sendable {
 
     private static let suffix = ".backup-"
 
-    /// Removes what a process left that ended between making a copy and opening it. Nobody else makes one meanwhile: this
-    /// process holds the copy's lock, and the ledger's lock keeps other processes out.
+    /// Removes the remains of a process that ended between making a copy and opening it. No other copy is made
+    /// meanwhile: this process holds the copy lock, and the ledger's lock excludes other processes.
     private static func removeLeftOvers(of path: String) {
         let ledger = URL(filePath: path)
         let directory = ledger.deletingLastPathComponent().path

@@ -7,28 +7,28 @@ import Synchronization
 import WorkerProtocol
 import WorkerSupervision
 
-/// The write gate of the ledger: nothing is released or changed before the ledger has been compared with what the HSM token
-/// remembers. A ledger that was lost or rolled back has forgotten claims, and in it keys decrypt that were suspended or
-/// compromised since.
+/// The ledger's write gate: nothing is released or changed before the ledger has been compared with what the HSM token
+/// remembers. A ledger that was lost or rolled back lacks later claims, and keys that were suspended or compromised
+/// since decrypt again.
 final class LedgerGate: Sendable {
     enum Position: Sendable, Equatable {
-        /// The HSM token has not been seen yet.
+        /// The HSM token has not been read yet.
         case waiting
         /// Ledger and HSM token agree.
         case open
-        /// They do not agree. Nothing is released until somebody accepts the ledger knowingly.
+        /// They disagree. Nothing is released until an operator accepts the ledger.
         case held(LedgerDisagreement)
     }
 
     let ledger: any Ledger
     let hsmToken: any AuditHSMToken
-    /// As the configuration names it.
+    /// The HSM token's configured name.
     private let hsmTokenName: String
     let checkpoints: Checkpoints
     let clock: WallClock
     let logger: Logger
     private let widestWindow: @Sendable () -> Duration?
-    /// The window that the ledger was told last; nil when it was not.
+    /// The window that was last published to the ledger; nil if none was.
     private let toldWindow = Mutex<Duration??>(nil)
     private let state = Mutex(Position.waiting)
     private let lastFailure = Mutex<String?>(nil)
@@ -36,7 +36,7 @@ final class LedgerGate: Sendable {
     /// The first position after `waiting`, once.
     let verdicts: AsyncStream<Position>
 
-    /// - Parameter widestWindow: of the signing-time windows in force; nil while one is off.
+    /// - Parameter widestWindow: returns the widest signing-time window in force; nil while one is off.
     init(
         ledger: any Ledger, hsmToken: any AuditHSMToken, hsmTokenName: String, checkpoints: Checkpoints,
         clock: WallClock, logger: Logger, widestWindow: @escaping @Sendable () -> Duration?
@@ -53,11 +53,11 @@ final class LedgerGate: Sendable {
 
     var position: Position { state.withLock { $0 } }
 
-    /// Why nothing is released while the position is `waiting`.
+    /// The reason why nothing is released while the position is `waiting`.
     var waitingReason: String {
         let failure = lastFailure.withLock { $0 }
-        return "The ledger waits for the HSM that remembers its end."
-            + (failure.map { " The last comparison with it failed: \($0)" } ?? "")
+        return "The ledger has yet to be compared with the HSM token that remembers its end."
+            + (failure.map { " The last comparison failed: \($0)" } ?? "")
     }
 
     func take(_ position: Position) { state.withLock { $0 = position } }
@@ -77,12 +77,12 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares whenever the HSM token has been opened, until there is a verdict. What fails beside a token that serves is
-    /// tried again after a tenth of a second: nothing tells when the ledger can be read again.
+    /// Compares whenever the HSM token has been opened, until there is a verdict. If a comparison fails while the HSM
+    /// token serves, it is retried after a tenth of a second, since no event reports that the ledger can be read again.
     ///
     /// - Parameters:
-    ///   - openings: an element each time the HSM token has been opened.
-    ///   - isServing: whether it can be asked now; where not, the next opening is waited for.
+    ///   - openings: yields an element each time the HSM token has been opened.
+    ///   - isServing: returns true if the HSM token can be read now; if not, the next opening is awaited.
     func start(openings: AsyncStream<Void>, isServing: @escaping @Sendable () -> Bool) -> Task<Void, Never> {
         Task {
             for await _ in openings {
@@ -95,7 +95,7 @@ final class LedgerGate: Sendable {
         }
     }
 
-    /// Compares once. A ledger that was accepted meanwhile stays in service.
+    /// Compares once. A ledger that was accepted in the meantime stays in service.
     func compare() async {
         guard position == .waiting else { return }
         do throws(Refusal) {
@@ -106,7 +106,7 @@ final class LedgerGate: Sendable {
             firstVerdict.yield(position)
             firstVerdict.finish()
         } catch {
-            // It is tried ten times a second, and logged when the reason changes.
+            // The comparison runs up to ten times a second; its failure is logged when the reason changes.
             let reason = [error.message, error.details].compactMap(\.self).joined(separator: " ")
             let isNew = lastFailure.withLock { last in
                 defer { last = reason }
@@ -114,7 +114,7 @@ final class LedgerGate: Sendable {
             }
             guard isNew else { return }
             logger.error(
-                "ledger and HSM token could not be compared; it is tried again",
+                "the ledger and the HSM token could not be compared; retrying",
                 metadata: ["reason": "\(reason)"])
         }
     }
@@ -122,13 +122,13 @@ final class LedgerGate: Sendable {
     // MARK: Comparing
 
     private func ownPosition() async throws(Refusal) -> Position {
-        // A restored file says so itself: the HSM token may have been restored from the same day.
+        // A restored file is marked as such: the HSM token may have been restored from the same day.
         let hold = try await refusing(ledger: await ledger.releaseStatus()).holds.first
         if let disagreement = try await disagreement(serves: hold == nil) { return .held(disagreement) }
         return hold.map { .held(.foundBeneath($0.finding)) } ?? .open
     }
 
-    /// The ledger is told when it changes: it bounds what a restored ledger may have forgotten.
+    /// Publishes changes of the widest window to the ledger, where it limits what a restored ledger may have forgotten.
     func publishSigningTimeWindow() async throws(Refusal) {
         let window = widestWindow()
         guard toldWindow.withLock({ $0 != .some(window) }) else { return }
@@ -136,15 +136,15 @@ final class LedgerGate: Sendable {
         toldWindow.withLock { $0 = .some(window) }
     }
 
-    /// - Parameter serves: whether the audit key goes into service when they agree.
+    /// - Parameter serves: true to put the audit key into service when they agree.
     /// - Returns: nil when they agree.
     func disagreement(serves: Bool = true) async throws(Refusal) -> LedgerDisagreement? {
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
         guard let signing = evidence.signingKey else { return try await begin(evidence, serves: serves) }
         guard try await signing.isProven(by: hsmToken) else { return .anotherHSMToken(keyId: evidence.storedKeyId) }
         guard let remembered = evidence.remembered else {
-            // Either the process ended before the first head was stored, or somebody with the PIN removed it.
-            logger.warning("the HSM token remembers no end of this ledger's record; it is told the present one")
+            // Either the process ended before the first head was stored, or a user with the PIN removed it.
+            logger.warning("the HSM token remembers no end of this ledger's record; storing the present one in it")
             if serves { try await serve(signing, evidence) }
             return nil
         }
@@ -155,8 +155,8 @@ final class LedgerGate: Sendable {
         case .behind(let last):
             return .rolledBack(ledgerSequence: last, remembered: remembered.checkpoint)
         case .forked:
-            // What the token remembers is sealed in the ledger first, and a start that is refused seals nothing, though it
-            // records itself: where the newest seal is older, the ledger is an older copy on which such starts went on.
+            // A remembered record is sealed in the ledger first. A refused start records itself but seals nothing. If
+            // the newest seal is older, the ledger is therefore an older copy that such starts continued.
             let sealed = try await refusing(ledger: await ledger.latestCheckpoint())?.checkpoint.sequence ?? 0
             return sealed < remembered.checkpoint.sequence
                 ? .rolledBack(ledgerSequence: sealed, remembered: remembered.checkpoint)
@@ -172,15 +172,15 @@ final class LedgerGate: Sendable {
         try await checkpoints.seal()
     }
 
-    /// A ledger without an audit key in service gets one, unless the HSM token shows that another ledger was here.
+    /// Gives a ledger without an audit key in service one, unless the HSM token shows that there was another ledger.
     private func begin(_ evidence: LedgerEvidence, serves: Bool) async throws(Refusal) -> LedgerDisagreement? {
         guard !evidence.storedKeys.contains(where: { $0.publicKey != nil }) else {
             return .anotherHSMToken(keyId: evidence.storedKeyId)
         }
         let planned = evidence.storedKeys.last?.identifier
         if !evidence.hsmTokenKeys.isEmpty || evidence.hsmTokenRemembersSomething {
-            // A start that broke off leaves the one key that this ledger planned. Anything else in the HSM token is another
-            // ledger's.
+            // An interrupted start leaves the one key that this ledger planned. Anything else in the HSM token belongs
+            // to another ledger.
             guard !evidence.hsmTokenRemembersSomething, evidence.hsmTokenKeys.count == 1,
                 let own = evidence.hsmTokenKeys.first,
                 own.identifier == planned, try await own.isProven(by: hsmToken)
@@ -198,7 +198,7 @@ final class LedgerGate: Sendable {
         return nil
     }
 
-    /// The ledger's first audit key goes into service.
+    /// Puts the ledger's first audit key into service.
     private func putIntoService(_ key: AuditSigningKey) async throws(Refusal) {
         try await refusing(ledger: await confirm(key))
         logger.notice("the audit key is in service", metadata: ["key.id": "\(key.checkpointKey.keyId.hex)"])

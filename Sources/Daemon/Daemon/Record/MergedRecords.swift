@@ -1,23 +1,23 @@
 import AuditChain
 import Ledger
 
-/// Pages of one node's records, or of several nodes' by their times.
+/// Pages of one node's records, or of several nodes' records merged by time.
 ///
-/// Each chain keeps its own order, which its sequences make; only which node comes next is decided by the time. So a clock that
-/// was wrong moves records among other nodes', and none is left out or shown twice.
+/// Each chain keeps its own order, given by its sequences; the time decides only which node comes next. So a wrong
+/// clock moves records among other nodes' records, but none is left out or shown twice.
 struct MergedRecords: Sendable {
-    /// More nodes are not merged: every page reads each of them, and the cursor names each.
+    /// The largest number of nodes that are merged: every page reads each of them, and the cursor names each.
     static let maximumNodes = 64
 
     let chains: [(node: AuditNode, chain: any ChainReading)]
     let filter: AuditFilter
     let order: AuditOrder
 
-    /// How far each chain was shown: `42` of the only one, `node-1:42,node-2:17` of several.
+    /// The position reached in each chain: `42` for a single chain, `node-1:42,node-2:17` for several.
     struct Cursor: Sendable, Equatable {
         private(set) var sequences: [AuditNode?: Int]
 
-        /// Nil when it is none of such a query.
+        /// Returns nil if the text is not a cursor of such a query.
         init?(_ text: String, of query: NodeQuery) {
             guard case .all = query else {
                 guard let sequence = Int(text), sequence > 0 else { return nil }
@@ -48,7 +48,7 @@ struct MergedRecords: Sendable {
 
     struct Page: Sendable {
         let records: [StoredRecord]
-        /// Nil when there is no more.
+        /// nil on the last page.
         let next: Cursor?
     }
 
@@ -60,7 +60,7 @@ struct MergedRecords: Sendable {
         }
         var streams: [Stream] = []
         for (node, chain) in chains {
-            // A node that has come since the first page is left out: the pages are of one moment's nodes.
+            // A node that appeared after the first page is left out: the pages show the nodes of one moment.
             if let cursor, cursor.sequences[node] == nil { continue }
             streams.append(Stream(node: node, chain: chain, after: cursor?.sequences[node]))
         }
@@ -83,11 +83,11 @@ struct MergedRecords: Sendable {
             next: isOver ? nil : Cursor(Dictionary(sequences.map { ($0.0, $0.1) }, uniquingKeysWith: max)))
     }
 
-    /// One chain's records, some of them read ahead.
+    /// One chain's records, with some read ahead.
     private struct Stream {
         let node: AuditNode
         let chain: any ChainReading
-        /// Behind which the next page is read; nil for the order's beginning.
+        /// The position after which the next page is read; nil at the order's beginning.
         private var cursor: Int?
         private var last: Int?
         private var waiting: [(record: StoredRecord, time: AuditTime)] = []
@@ -106,7 +106,7 @@ struct MergedRecords: Sendable {
         mutating func fill(_ filter: AuditFilter, _ order: AuditOrder, limit: Int) async throws(LedgerFailure) {
             guard waiting.isEmpty, !isAtEnd else { return }
             let page = try await chain.records(filter, order: order, after: cursor, limit: limit)
-            // A line that cannot be read is shown where it stands, and complained of there.
+            // An unreadable line is kept in its place, and reported there.
             waiting = page.records.map { ($0, (try? AuditEntry(line: $0.line))?.time ?? .latest) }
             cursor = page.next
             isAtEnd = page.next == nil
@@ -119,7 +119,8 @@ struct MergedRecords: Sendable {
             return record
         }
 
-        /// The sequence behind which the next page goes on. Of a chain that has no more, one behind which there is none.
+        /// The sequence after which the next page continues. For an exhausted chain, a sequence after which there is
+        /// none.
         func shown(_ order: AuditOrder) -> Int {
             if isOver { return order == .newestFirst ? 0 : last ?? Int(Int32.max) }
             return last ?? (order == .newestFirst ? Int.max : 0)

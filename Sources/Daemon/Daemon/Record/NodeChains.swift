@@ -7,14 +7,14 @@ struct NodeChains: Sendable {
     struct Chain: Sendable {
         let node: AuditNode
         let chain: any ChainReading
-        /// Whether this daemon writes it, and so can seal it.
+        /// True if this daemon writes the chain and so can seal it.
         let isOwn: Bool
     }
 
     let trail: any AuditTrail
     let nodes: any Ledger
 
-    /// - Throws: malformed_request, which lists the known nodes, where there is none of the name.
+    /// - Throws: malformed_request with a list of the known nodes if none has the name.
     func chosen(_ query: NodeQuery) async throws(Refusal) -> [Chain] {
         let own = Chain(node: try await Self.reading(await trail.head()).node, chain: trail, isOwn: true)
         if query == .own || query == .one(own.node) { return [own] }
@@ -33,7 +33,7 @@ struct NodeChains: Sendable {
         return [other]
     }
 
-    /// For whoever wanted to read the record.
+    /// Returns the ledger's answer; throws the refusal for a reader of the record.
     static func reading<Value>(
         _ call: @autoclosure () async throws(LedgerFailure) -> Value
     ) async throws(Refusal) -> Value {
@@ -46,7 +46,7 @@ struct NodeChains: Sendable {
 }
 
 extension LedgerFailure {
-    /// For whoever wanted to read the record, where nothing was to be released.
+    /// The refusal for a reader of the record, who does not request a release.
     var refusalToReader: Refusal {
         if case .overloaded = self { return refusal }
         return Refusal(.ledgerUnavailable, "The record cannot be read at present; try again later.")

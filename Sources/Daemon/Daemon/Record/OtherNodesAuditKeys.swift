@@ -3,25 +3,25 @@ import Ledger
 import Logging
 import Synchronization
 
-/// Pins the keys that seal other nodes' records, in this node's own record: from then on the ledger's word for them does not count
-/// any more, which its server's superuser could change together with the records.
+/// Records in this node's own record which keys seal the other nodes' records (trust on first use). From then on the
+/// ledger's list of those keys is not trusted alone: the server's superuser could change it together with the records.
 ///
-/// At first sight it takes what the ledger gives. A later key is pinned when a pinned one vouches for it; else it is recorded
-/// as a conflict, logged, and shown among `status`' warnings. Releases go on: they do not depend on who seals the record, and a
-/// row that somebody writes must not stop all hosts.
+/// On first use it trusts the keys in the ledger. A later key is trusted when a trusted one endorses it. Otherwise it
+/// is recorded as a conflict, logged, and listed among the warnings of `status`. Releases continue: they do not depend
+/// on who seals the record, and a forged row must not stop all hosts.
 actor OtherNodesAuditKeys {
-    /// More conflicts of one node are not recorded one by one.
+    /// The largest number of conflicts of one node that are recorded individually.
     private static let maximumConflicts = 16
-    /// A seal is that near to what it seals; more records without one are no endorsement.
+    /// The largest number of records between a record and its seal; with more, the seal is not an endorsement.
     private static let maximumUnsealed = 20_000
 
     private let ledger: any Ledger
     private let gate: LedgerGate
     private let clock: WallClock
     private let logger: Logger
-    /// What this node's record says; nil until it was read, and after a write that may have failed.
+    /// The content of this node's record; nil until it was read, and after a write that may have failed.
     private var recorded: (pins: KeyPins, conflicts: [AuditNode: Set<CheckpointKey>])?
-    /// As the ledger gave them when all was last done.
+    /// The ledger's keys at the last completed check.
     private var lastSeen: [NodeAuditKey]?
     private let conflicts = Mutex<[String]>([])
 
@@ -32,12 +32,12 @@ actor OtherNodesAuditKeys {
         self.logger = logger
     }
 
-    /// A sentence for each node whose key in the ledger nothing vouches for.
+    /// One sentence for each node whose key in the ledger is not endorsed.
     nonisolated var warnings: [String] { conflicts.withLock { $0 } }
 
-    /// Takes up what has changed. What fails is tried again by the next look; the ledger's fault is logged by those who write to it.
+    /// Processes changed keys. Failures are retried by the next check; the ledger's fault is logged by its writers.
     func check() async {
-        // A ledger that was not compared yet may be an older one, with keys of then.
+        // A ledger that has not been compared yet may be an older one with older keys.
         guard gate.position == .open else { return }
         do throws(LedgerFailure) {
             let seen = try await ledger.auditKeysOfOtherNodes()
@@ -74,12 +74,12 @@ actor OtherNodesAuditKeys {
         conflicts.withLock { $0 = sentences }
     }
 
-    /// What this node's record says of other nodes' keys, by the lines themselves.
+    /// Reads from this node's record what it says of other nodes' keys.
     private func recall() async throws(LedgerFailure) -> (KeyPins, [AuditNode: Set<CheckpointKey>]) {
         var pins = KeyPins()
         var conflicts: [AuditNode: Set<CheckpointKey>] = [:]
         let own = try await ledger.head().node
-        // Where the record's beginning is archived, what it pinned was pinned again.
+        // If the record's beginning is archived, its trusted keys were recorded again.
         let isWhole = try await ledger.lastArchive() == nil
         for record in try await ledger.auditKeyEvents(of: own) {
             if let pin = KeyPin(line: record.line) {
@@ -91,8 +91,8 @@ actor OtherNodesAuditKeys {
         return (pins, conflicts)
     }
 
-    /// Pins again whatever is pinned, each key by its own word: for before the records are archived that say so. With those records
-    /// before them these say nothing new.
+    /// Records every trusted key again, endorsed by itself, before the records that contain them are archived. While
+    /// those records are present, the new ones add nothing.
     func carryForward() async throws(LedgerFailure) {
         if recorded == nil { recorded = try await recall() }
         for (node, keys) in (recorded?.pins.keys ?? [:]).sorted(by: { $0.key < $1.key }) {
@@ -107,10 +107,10 @@ actor OtherNodesAuditKeys {
         guard let own = AuditNode(ledger.node) else { return }
         recorded?.pins.add(pin, recordedAt: sequence, by: own)
         logger.notice(
-            "another node's audit key is pinned",
+            "another node's audit key is trusted from now on",
             metadata: [
                 "node": "\(pin.node.name)", "key.id": "\(pin.keys.map(\.keyId.hex).joined(separator: " "))",
-                "basis": pin.endorsement == nil ? "first sight" : "a pinned key vouches for it",
+                "basis": pin.endorsement == nil ? "first use" : "endorsed by a trusted key",
             ])
     }
 
@@ -124,12 +124,13 @@ actor OtherNodesAuditKeys {
     }
 
     private static func sentence(_ key: CheckpointKey, of node: AuditNode) -> String {
-        "The ledger gives node \(node.name) the audit key \(key.keyId.hex), and no key of that node that is pinned here vouches for "
-            + "it: either that node lost its key and took another, or somebody changed the ledger. Ask who runs that node, and "
-            + "verify its record."
+        "The ledger has the audit key \(key.keyId.hex) for node \(node.name), and no trusted key of that node endorses "
+            + "it. Either that node lost its key and made another, or the ledger was changed. Ask the operator of that "
+            + "node, and verify its record."
     }
 
-    /// A pinned key's word for another one: that node's record announces it, and the pinned key has sealed that.
+    /// Returns a trusted key's endorsement of another key: that node's record announces it, and the trusted key has
+    /// sealed the announcement.
     private func endorsement(
         for key: CheckpointKey, of node: AuditNode, among pinned: [CheckpointKey]
     ) async throws(LedgerFailure) -> KeyPin.Endorsement? {
@@ -146,7 +147,8 @@ actor OtherNodesAuditKeys {
         return nil
     }
 
-    /// From the checkpoint before the record to the one behind it, all follows and is signed by these keys.
+    /// Returns true if the chain is intact and signed by these keys from the audit checkpoint before the record to the
+    /// one after it.
     private func isSealed(
         _ record: StoredRecord, of node: AuditNode, in chain: any ChainReading, through last: Int,
         by keys: [CheckpointKey]
@@ -174,7 +176,7 @@ extension AuditEntry {
         return entry.details["to"]?.stringValue.flatMap(AuditDigest.init(hex:))
     }
 
-    /// What an `audit_key_conflict` says.
+    /// The node and the key that an `audit_key_conflict` names.
     fileprivate static func auditKeyConflict(_ line: [UInt8]) -> (AuditNode, CheckpointKey)? {
         guard let entry = try? AuditEntry(line: line), entry.event == AuditEvent.Name.auditKeyConflict.rawValue,
             let node = entry.details["ofNode"]?.stringValue.flatMap(AuditNode.init),

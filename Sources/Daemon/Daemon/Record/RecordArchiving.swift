@@ -5,13 +5,13 @@ import Logging
 import Refusals
 import Synchronization
 
-/// Takes records that are older than `ledger.retain_records` out of the ledger, a whole month of UTC at a time, into files.
+/// Moves records that are older than `ledger.retain_records` out of the ledger into files, a whole UTC month at a time.
 ///
-/// In this order, each step of which may be the last one that a process lives to see: the file is written, reaches the disk, and is
-/// read back and verified; the archive is recorded; a checkpoint seals that record; then, and only while the file is there as it
-/// was recorded, the records are removed. The next run goes on where one ended.
+/// The steps have this order, since a process may end after any of them. The file is written, synchronized to disk,
+/// read back and verified; the archive is recorded; an audit checkpoint seals that record. Only then, and only while
+/// the file has its recorded content, are the records removed. The next run continues where one ended.
 final class RecordArchiving: Sendable {
-    /// How many records are removed in one transaction: few, so that releases come between.
+    /// The number of records removed in one transaction, small so that releases can run in between.
     private static let stepSize = 200
     private static let pause = Duration.seconds(3600)
 
@@ -23,7 +23,7 @@ final class RecordArchiving: Sendable {
     private let clock: WallClock
     private let logger: Logger
     private let fault = Mutex<String?>(nil)
-    /// Since old records were last dealt with: archived and removed, or found to be none.
+    /// The time since old records were last archived and removed, or none were found.
     let age: Stopwatch
 
     /// - Parameter settings: nil archives nothing.
@@ -44,7 +44,7 @@ final class RecordArchiving: Sendable {
 
     func start() -> Task<Void, Never> {
         Task.repeating(every: Self.pause) { [gate] in
-            // The first look comes with the start, before ledger and HSM token were compared.
+            // The first run comes at the start, before ledger and HSM token have been compared.
             while gate.position == .waiting, !Task.isCancelled { try? await Task.sleep(for: .seconds(1)) }
             await self.run()
         }
@@ -53,11 +53,11 @@ final class RecordArchiving: Sendable {
     /// A sentence for `status` while old records cannot be archived or removed.
     var warnings: [String] {
         guard let fault = fault.withLock(\.self) else { return [] }
-        return ["Old records are not archived, and stay in the ledger: \(fault)."]
+        return ["Old records cannot be archived and stay in the ledger: \(fault)."]
     }
 
     func run() async {
-        // A ledger that was not compared, or that is held, may not be the one that is to be shortened.
+        // A ledger that has not been compared, or is held, may not be the one to shorten.
         guard gate.position == .open, let node = AuditNode(ledger.node) else { return }
         do {
             if try await ledger.unsealedArchive() != nil { try await checkpoints.seal() }
@@ -66,7 +66,7 @@ final class RecordArchiving: Sendable {
             fault.withLock { $0 = nil }
             age.restart()
         } catch is CancellationError {
-            // The daemon stops; its next start goes on.
+            // The daemon is stopping; its next start continues.
         } catch {
             let reason =
                 switch error {
@@ -77,11 +77,11 @@ final class RecordArchiving: Sendable {
                 }
             fault.withLock { $0 = reason }
             logger.error(
-                "old records were not archived; it is tried again in an hour", metadata: ["reason": "\(reason)"])
+                "old records were not archived; the next attempt is in an hour", metadata: ["reason": "\(reason)"])
         }
     }
 
-    /// - Returns: whether there is a new archive, sealed.
+    /// - Returns: true if there is a new, sealed archive.
     private func archive(_ node: AuditNode) async throws -> Bool {
         let now = clock.now()
         let newestRelease = try await ledger.newestRelease()
@@ -104,7 +104,7 @@ final class RecordArchiving: Sendable {
             try await ledger.apply(change)
             try await checkpoints.seal()
             logger.notice(
-                "old records are archived",
+                "old records were archived",
                 metadata: [
                     "file": "\(archive.fileName(of: node))", "first": "\(archive.first)", "last": "\(archive.last)",
                     "file.sha256": "\(archive.digest.hex)",
@@ -116,7 +116,7 @@ final class RecordArchiving: Sendable {
         }
     }
 
-    /// Of the checkpoints from the record `first` on, the last one before the first that is not old enough.
+    /// Returns the last audit checkpoint from record `first` on that is before the first one that is too new.
     private func lastCheckpoint(from first: Int, before cutOff: AuditTime) async throws(LedgerFailure) -> Int? {
         var last: Int?
         var position = first - 1
@@ -133,8 +133,8 @@ final class RecordArchiving: Sendable {
 
     private func removeArchived(_ node: AuditNode) async throws {
         guard let archive = try await ledger.lastArchive() else { return }
-        // Until the first record goes, the ledger has them all: the file must be there, as it was recorded. After it, the file may
-        // have been taken to where archives are kept.
+        // Until the first record is removed, the ledger has them all, so the file must be present with its recorded
+        // content. Afterwards it may have been moved to where archives are kept.
         if try await !ledger.lines(archive.first...archive.first, limit: 1).isEmpty, archive.first < archive.last {
             let file = ArchiveFile(directory: settings.directory, name: archive.fileName(of: node))
             try await file.require(archive)
@@ -145,21 +145,21 @@ final class RecordArchiving: Sendable {
             let count = try await ledger.removeArchivedRecords(limit: Self.stepSize)
             guard count > 0 else { break }
             removed += count
-            // Many take hours, which is no failure.
+            // Removing many takes hours, which is not a failure.
             age.restart()
-            // Nobody waits for it, and releases share its writer.
+            // Removal is not urgent, and releases share its writer.
             try await Task.sleep(for: began.duration(to: .now) * 2)
         }
-        if removed > 0 { logger.info("archived records are removed", metadata: ["records": "\(removed)"]) }
+        if removed > 0 { logger.info("archived records were removed", metadata: ["records": "\(removed)"]) }
     }
 }
 
 extension LedgerSettings.Archive {
-    /// The beginning of the month, of UTC, in which the oldest record lies that is kept: records leave by whole months.
+    /// The beginning of the UTC month of the oldest record that is kept: records leave by whole months.
     ///
     /// - Parameters:
-    ///   - now: by the daemon's clock, which may be wrong.
-    ///   - newestRelease: vouches for the time, as it does for claims (``ClaimRetention/longestLead``).
+    ///   - now: the time of the daemon's clock, which may be wrong.
+    ///   - newestRelease: limits the accepted time, as it does for claims (``ClaimRetention/longestLead``).
     func cutOff(at now: Date, newestRelease: Date) -> AuditTime {
         let lead = Double(ClaimRetention.longestLead.components.seconds)
         let present = min(now, newestRelease.addingTimeInterval(lead))

@@ -4,16 +4,16 @@ import Ledger
 import Logging
 import Synchronization
 
-/// The daemon's own look at its record: follows the chain from where the last look ended, once a minute and before a
-/// checkpoint is made because it is due.
+/// The daemon's check of its own record. It follows the chain from the end of the last check, once a minute and before
+/// each due audit checkpoint.
 ///
-/// It finds what was changed in the ledger between being written and being sealed, and says so early. It is no proof, since it
-/// reads each line once; that is `paytokenctl audit verify`. Nothing waits for it but the next due checkpoint.
+/// It detects early what was changed in the ledger between being written and being sealed. It is not a proof, since it
+/// reads each line once; `paytokenctl audit verify` is. Only the next due audit checkpoint waits for it.
 final class RecordCheck: Sendable {
-    /// What the last look found.
+    /// The result of the last check.
     struct Finding: Sendable, Equatable {
         let at: ContinuousClock.Instant
-        /// Where the chain breaks, and how; nil when it is whole.
+        /// The place and kind of the chain's break; nil when it is intact.
         let fault: String?
     }
 
@@ -21,24 +21,25 @@ final class RecordCheck: Sendable {
         var verifier: ChainVerifier
         /// The last record that was read.
         var position: Int
-        /// Which keys the verifier knows.
+        /// The keys that the verifier knows.
         let keyIds: [AuditDigest]
     }
 
     private struct State {
-        /// Of the record: a look that began before ``reset()`` tells nothing of the one that came then.
+        /// The record's generation. Results of a check that started before the last ``reset()`` are discarded.
         var generation = 0
         var progress: Progress?
-        /// The last checkpoint that was found to seal the chain, from which a look begins anew.
+        /// The last audit checkpoint that was found to seal the chain; a repeated check starts from it.
         var anchor: SignedCheckpoint?
-        /// How far the chain has been seen to reach.
+        /// The last sequence that was found in the chain.
         var reached = 0
         var finding: Finding?
     }
 
-    /// How far before the record's end the first look begins, so that a break is found again after a restart.
+    /// The number of records before the end at which the first check starts, so that a break is found again after a
+    /// restart.
     static let lookBack = 10_000
-    /// How many records one look reads.
+    /// The largest number of records that one check reads.
     static let mostRecords = 100_000
     private static let page = 500
     private static let pause = Duration.seconds(60)
@@ -47,7 +48,7 @@ final class RecordCheck: Sendable {
     private let logger: Logger
     private let now: @Sendable () -> ContinuousClock.Instant
     private let state = Mutex(State())
-    /// One look at a time.
+    /// Allows one check at a time.
     private let lock = AsyncLock()
 
     init(
@@ -58,25 +59,25 @@ final class RecordCheck: Sendable {
         self.now = now
     }
 
-    /// Nil before the first look.
+    /// nil before the first check.
     var finding: Finding? { state.withLock { $0.finding } }
 
     /// A sentence for `status` while the chain is broken.
     var warnings: [String] {
         guard let fault = finding?.fault else { return [] }
         return [
-            "The record's chain is not whole: \(fault). Verify the record, and find out who can write to the ledger."
+            "The record's chain is broken: \(fault). Verify the record, and find out who can write to the ledger."
         ]
     }
 
-    /// How long ago the last look was; nil before the first.
+    /// The time since the last check; nil before the first.
     var age: Duration? { finding.map { $0.at.duration(to: now()) } }
 
     func start() -> Task<Void, Never> {
         Task.repeating(every: Self.pause) { await self.run() }
     }
 
-    /// Another ledger, or another part of one, is the record from now on.
+    /// Starts again with another ledger, or another part of one.
     func reset() {
         state.withLock { state in
             let (generation, finding) = (state.generation + 1, state.finding)
@@ -84,12 +85,12 @@ final class RecordCheck: Sendable {
         }
     }
 
-    /// Changes the state, unless the record is another by now.
+    /// Changes the state, unless the record was reset in the meantime.
     private func update(_ generation: Int, _ change: (inout State) -> Void) {
         state.withLock { if $0.generation == generation { change(&$0) } }
     }
 
-    /// Looks at what was recorded since the last look. A ledger that cannot be read leaves the last verdict as it is.
+    /// Checks what was recorded since the last check. If the ledger cannot be read, the last verdict remains.
     func run() async {
         await lock.acquire()
         defer { lock.release() }
@@ -97,14 +98,14 @@ final class RecordCheck: Sendable {
         do throws(LedgerFailure) {
             var fault = try await check(generation)
             if fault != nil {
-                // Where the audit key was changed between the reading of keys and lines, a right signature looked wrong.
+                // If the audit key changed between reading the keys and the lines, a valid signature appeared invalid.
                 update(generation) { $0.progress = nil }
                 fault = try await check(generation)
             }
             if fault != nil { update(generation) { $0.progress = nil } }
             note(fault, generation)
         } catch {
-            logger.warning("the record was not checked; it is tried again", metadata: ["reason": "\(error)"])
+            logger.warning("the record was not checked; retrying", metadata: ["reason": "\(error)"])
         }
     }
 
@@ -118,22 +119,22 @@ final class RecordCheck: Sendable {
         }
         guard isSame else { return }
         if let fault, before?.fault != fault {
-            logger.critical("the record's chain is not whole", metadata: ["found": "\(fault)"])
+            logger.critical("the record's chain is broken", metadata: ["found": "\(fault)"])
         } else if fault == nil, before?.fault != nil {
-            logger.notice("the record's chain is whole again")
+            logger.notice("the record's chain is intact again")
         }
     }
 
-    /// - Returns: where the chain breaks; nil when it is whole as far as it was read.
+    /// - Returns: the place where the chain breaks; nil when it is intact as far as it was read.
     private func check(_ generation: Int) async throws(LedgerFailure) -> String? {
         let head = try await ledger.head()
         let reached = state.withLock { $0.reached }
         guard head.sequence >= reached else {
-            return "the record ends with record \(head.sequence), and had reached record \(reached)"
+            return "the record ends with record \(head.sequence), but had reached record \(reached)"
         }
         var progress = try await progress(upTo: head)
         defer { update(generation) { $0.progress = progress } }
-        // A checkpoint that was made since, of the record at which the last look ended.
+        // An audit checkpoint made since then, of the record at which the last check ended.
         if let sealed = try await ledger.firstCheckpoint(from: progress.position),
             sealed.checkpoint.sequence == progress.position
         {

@@ -5,36 +5,39 @@ import Ledger
 import Refusals
 import Synchronization
 
-/// Counts refusals that are not recorded one by one: those before a request was read whole, and, beyond a rate, an authorised caller's
-/// for which no key was used. A flood becomes one record a uid and minute, whatever its size. One for each rule, where the groups of a
-/// uid's processes match several. Of the accounts that one rule admits by a group, or that no rule admits, so many have records of
-/// their own in a minute, and all others one together: an account can have thousands of uids (subuid(5)).
+/// Counts refusals that are not recorded individually: those before a request was read completely, and, above a rate,
+/// those of an authorized caller for which no key was used.
+///
+/// A flood becomes one record per uid and minute, whatever its size; one per rule if the groups of a uid's processes
+/// match several. Among the accounts that one rule admits by a group, or that no rule admits, ``mostUnnamed`` have
+/// their own records in a minute, and all others share one: an account can have thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
-    /// The number of each caller's refusals without use of a key in a minute. A backend that passes on all that it receives stays below this in
-    /// quiet times, so that each is found by its transaction.
+    /// The number of recorded refusals without use of a key, per caller and minute. A backend that forwards everything
+    /// it receives stays below this in quiet times, so that each refusal is found by its transaction.
     static let mostRecorded = 60
-    /// Uids with a record of their own in a minute, of the accounts that one rule admits by a group, or that no rule admits.
+    /// The number of uids with their own records in a minute, among the accounts that one rule admits by a group or
+    /// that no rule admits.
     static let mostUnnamed = 8
 
     private static let countedIn: Set<AuditEvent.Name> = [.request, .decrypt, .verify]
 
     private struct Bucket: Hashable {
-        /// Seconds since 1970, a whole minute's.
+        /// The start of the minute, in seconds since 1970.
         let minute: Int
-        /// nil for the accounts that have no bucket of their own.
+        /// nil for the accounts without their own bucket.
         let uid: UInt32?
-        /// The rule's; nil where none matched.
+        /// The rule's name; nil if no rule matched.
         let name: String?
     }
 
     private struct Count {
-        /// nil for the accounts that have no bucket of their own.
+        /// nil for the accounts without their own bucket.
         let peer: PeerCredentials?
         let unnamed: UnnamedAccounts?
         var codes: [RefusalCode: Int] = [:]
     }
 
-    /// A caller's minute, by the name that the rule gives it: many uids can have one.
+    /// The present minute's counts by the name that the rule gives the caller; many uids can share it.
     private struct Recorded {
         var minute = 0
         var callers: [String: Int] = [:]
@@ -48,7 +51,7 @@ final class RefusalTally: Sendable {
         self.clock = clock
     }
 
-    /// - Parameter caller: where a rule matched, and did not give what was asked for.
+    /// - Parameter caller: set if a rule matched and did not permit the request.
     func count(_ code: RefusalCode, of peer: PeerCredentials, as caller: Caller?) {
         let minute = Int(clock.now().timeIntervalSince1970 / 60) * 60
         let unnamed = caller.map(\.unnamedAccounts) ?? .unmatched
@@ -66,13 +69,14 @@ final class RefusalTally: Sendable {
         }
     }
 
-    /// Counts a refusal of an authorised caller if no key was used for it, and its records of such refusals are too many in this
-    /// minute. One payment token of Apple's, an old one, say, is enough for any number of them.
+    /// Counts a refusal of an authorized caller if no key was used for it and this minute has too many such records of
+    /// that caller. One payment token from Apple, for example an old one, is enough to cause any number of them.
     ///
-    /// - Parameter facts: what is known of the request.
-    /// - Returns: true if it was counted, and is not to be recorded by itself.
+    /// - Parameter facts: the facts known of the request.
+    /// - Returns: true if it was counted, and must not be recorded individually.
     func counts(_ code: RefusalCode, of facts: AuditDraft.Facts, by caller: Caller) -> Bool {
-        // Every failed decryption has the same answer, with its place in the record, whether a key was used or not.
+        // Every failed decryption has the same answer, including its place in the record, whether a key was used or
+        // not.
         guard facts.hsmToken == nil, !facts.mayHaveReachedHSM, code != .decryptionFailed,
             Self.countedIn.contains(facts.event.name)
         else { return false }
@@ -87,9 +91,9 @@ final class RefusalTally: Sendable {
         return true
     }
 
-    /// Takes what was counted in minutes that have ended.
+    /// Removes and returns the counts of minutes that have ended.
     ///
-    /// - Parameter all: the present minute too, when the daemon stops.
+    /// - Parameter all: true to include the present minute, when the daemon stops.
     func take(all: Bool = false) -> [AuditRecord] {
         let now = clock.now()
         let present = Int(now.timeIntervalSince1970 / 60) * 60
@@ -113,7 +117,7 @@ final class RefusalTally: Sendable {
     }
 }
 
-/// Writes the minutes that have ended into the record.
+/// Writes the counts of ended minutes into the record.
 struct RefusalSummaries: Sendable {
     let tally: RefusalTally
     let ledger: any Ledger
@@ -122,14 +126,14 @@ struct RefusalSummaries: Sendable {
         Task.repeating(every: .seconds(5)) { for auditRecord in tally.take() { ledger.note(auditRecord) } }
     }
 
-    /// Writes the rest, when the daemon stops.
+    /// Writes the remaining counts when the daemon stops.
     func finish() async {
         for auditRecord in tally.take(all: true) {
             do throws(LedgerFailure) {
                 _ = try await ledger.append(auditRecord)
             } catch {
-                // The ledger's fault was logged. The remaining summaries are lost with this process: each would wait as
-                // long, and in vain.
+                // The ledger's fault was logged. The remaining summaries are lost with this process: writing each would
+                // take as long, without success.
                 return
             }
         }

@@ -4,30 +4,31 @@ import Ledger
 import Logging
 import Refusals
 
-/// What there is to accept: what this node has found at its start, and what all nodes have.
+/// The findings that an acceptance covers: this node's at its start, and those of all nodes.
 struct DetectedRestore: Sendable, Equatable {
     let node: String
     let disagreement: LedgerDisagreement?
-    /// None in a ledger of one node.
+    /// Empty in a ledger of one node.
     let holds: [LedgerHold]
 
-    /// Nobody has found anything. Then an acceptance sets the fence, and that is all.
+    /// True if nothing was found. An acceptance then only sets the fence.
     var isEmpty: Bool { disagreement == nil && holds.isEmpty }
 
-    /// What is remembered outside the ledger.
+    /// The sequence that is remembered outside the ledger.
     var rememberedSequence: Int? {
         disagreement?.hsmTokenSequence ?? holds.compactMap { $0.finding.remembered?.sequence }.first
     }
 
-    /// The newest moment at which something was sealed that the ledger does not have: until then at least it released.
+    /// The newest time at which something was sealed that the ledger does not contain; it released payments at least
+    /// until then.
     fileprivate var rememberedTime: Date? {
         ([disagreement?.remembered] + holds.map(\.finding.remembered)).compactMap { $0?.time?.date }.max()
     }
 }
 
-// An older ledger goes on in service.
+// Taking an older ledger into service.
 extension LedgerGate {
-    /// - Throws: ledger_unavailable before this node has compared: what it finds belongs to the matter.
+    /// - Throws: ledger_unavailable before this node has compared, since its finding must be included.
     func detectedRestore() async throws(Refusal) -> DetectedRestore {
         if position == .waiting { try admit() }
         let status = try await refusing(ledger: await ledger.releaseStatus())
@@ -40,7 +41,7 @@ extension LedgerGate {
         return DetectedRestore(node: ledger.node, disagreement: disagreement, holds: status.holds)
     }
 
-    /// - Throws: invalid_state while a window is off: then nothing bounds what was forgotten.
+    /// - Throws: invalid_state while a window is off, since what was forgotten then has no limit.
     func requireBoundedWindows() async throws(Refusal) {
         try await publishSigningTimeWindow()
         let unbounded = try await refusing(ledger: await ledger.releaseStatus()).unboundedNodes
@@ -49,7 +50,7 @@ extension LedgerGate {
 
     /// Checks everything that ``acceptRestore(_:reason:by:approval:decision:)`` needs.
     ///
-    /// - Returns: the audit key that would go on sealing, where another one has to, and where the ledger ends.
+    /// - Returns: the audit key that would continue sealing, if it must be another one, and the ledger's last sequence.
     func examineRestore(
         _ matter: DetectedRestore
     ) async throws(Refusal) -> (signing: AuditSigningKey?, ledgerSequence: Int) {
@@ -59,18 +60,19 @@ extension LedgerGate {
         )
     }
 
-    /// Takes the ledger into service as it is, sets the fence, and has the HSM token remember the ledger's end from now on.
+    /// Takes the ledger into service as it is, sets the fence, and has the HSM token remember the ledger's end from
+    /// then on.
     ///
     /// - Parameters:
-    ///   - matter: as it was found by who decided.
-    ///   - decision: the second person's, written in one transaction with the acceptance.
-    /// - Returns: where the ledger ends, and the sequence that was remembered.
+    ///   - matter: the findings that the person decided on.
+    ///   - decision: the second person's decision, written in one transaction with the acceptance.
+    /// - Returns: the ledger's last sequence, and the sequence that was remembered.
     func acceptRestore(
         _ matter: DetectedRestore, reason: AuditReason, by caller: AuditCaller?, approval: ApprovalIdentifier? = nil,
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         let (signing, sequence) = try await examineRestore(matter)
-        // By a clock that is behind now, the copy may be of long ago and what it has forgotten of just before.
+        // If the clock is late now, an old copy could appear to lack only recent releases.
         let newest = [try await refusing(ledger: await ledger.newestRelease()), matter.rememberedTime].compactMap(
             \.self
         )
@@ -93,7 +95,7 @@ extension LedgerGate {
         return (sequence, matter.rememberedSequence)
     }
 
-    /// This node goes on after an acceptance on another one, which covered what it has found.
+    /// Continues on this node after another one accepted a restore that covered this node's finding.
     func takeUp(_ accepted: LedgerHold, after disagreement: LedgerDisagreement) async throws(Refusal) {
         guard let signing = try await signingKey(after: disagreement) else { return }
         let sequence = try await refusing(ledger: await ledger.head()).sequence
@@ -111,11 +113,11 @@ extension LedgerGate {
         try await refusing(ledger: await ledger.apply(change))
         try await serve(signing)
         logger.warning(
-            "a restored ledger was taken into service, as another node accepted it",
+            "a restored ledger was taken into service, because another node accepted it",
             metadata: ["accepted.on": "\(accepted.acceptedOn ?? "-")", "ledger.sequence": "\(sequence)"])
     }
 
-    /// The audit key that goes on sealing; nil when nothing was wrong with this node's own.
+    /// Returns the audit key that continues sealing; nil when this node found nothing wrong.
     private func signingKey(after disagreement: LedgerDisagreement?) async throws(Refusal) -> AuditSigningKey? {
         guard let disagreement else { return nil }
         let evidence = try await LedgerEvidence(ledger: ledger, hsmToken: hsmToken)
@@ -125,16 +127,16 @@ extension LedgerGate {
             throw Refusal(
                 .invalidState,
                 "The HSM token does not hold the key that sealed this ledger's record; accepting cannot help.",
-                details: "put that HSM token back, or take the ledger that belongs to this one")
+                details: "put that HSM token back, or use the ledger that belongs to this one")
         case .lost(_, let seen):
             guard let key = evidence.keyOfLostLedger else {
                 throw Refusal(
-                    .invalidState, "The HSM token holds no audit key, or several of which none signed its head.")
+                    .invalidState, "The HSM token holds no audit key, or several, none of which signed its head.")
             }
             guard key.checkpointKey.keyId == seen else {
                 throw Refusal(
-                    .invalidState, "The HSM token shows another audit key than the one that was to be taken over.",
-                    details: "start paytokend anew, and look who has the HSM token's PIN")
+                    .invalidState, "The HSM token shows another audit key than the one that would be taken over.",
+                    details: "restart paytokend, and find out who has the HSM token's PIN")
             }
             signing = key
         case .rolledBack, .forked:
@@ -143,18 +145,20 @@ extension LedgerGate {
         case .foundBeneath:
             guard let key = evidence.signingKey ?? evidence.keyOfLostLedger else {
                 throw Refusal(
-                    .invalidState, "The HSM token does not show this node's audit key; start paytokend anew.")
+                    .invalidState, "The HSM token does not show this node's audit key; restart paytokend.")
             }
             signing = key
         }
         guard try await signing.isProven(by: hsmToken) else {
-            throw Refusal(.invalidState, "The HSM's audit key does not sign as its public key says; it is not used.")
+            throw Refusal(
+                .invalidState,
+                "The HSM's audit key made a signature that its public key does not verify; the key is not used.")
         }
         return signing
     }
 
-    /// The acceptance is recorded. The HSM token remembers this chain from the next seal on; a daemon that starts before that
-    /// seal asks for the acceptance again.
+    /// Puts the audit key into service after the acceptance was recorded. The HSM token remembers this chain from the
+    /// next seal on; a daemon that starts before that seal requires the acceptance again.
     private func serve(_ signing: AuditSigningKey) async throws(Refusal) {
         let known = try await refusing(ledger: await ledger.auditKeys())
         if !known.contains(where: { $0.identifier == signing.identifier && $0.publicKey == signing.publicPoint }) {
@@ -172,13 +176,14 @@ extension LedgerGate {
     }
 }
 
-// A ledger of several nodes: what this one finds holds all, and it looks once a second what the others have found.
+// A ledger of several nodes: a finding of this node holds all nodes, and once a second it reads the findings of the
+// others.
 extension LedgerGate {
-    /// This node's position at its start.
+    /// Determines this node's position at its start.
     func sharedPosition() async throws(Refusal) -> Position {
         let status = try await refusing(ledger: await ledger.releaseStatus())
         let own = status.holds.first { $0.node == ledger.node } ?? status.accepted
-        // While this node's own finding stands, the HSM token goes on remembering what it does.
+        // While this node's own finding is open, the HSM token continues to remember what it does.
         if let disagreement = try await disagreement(serves: own == nil) {
             try await hold(disagreement, own)
             return try await takenUp(own, disagreement) ? .open : .held(disagreement)
@@ -197,13 +202,13 @@ extension LedgerGate {
         return true
     }
 
-    /// Has all nodes hold, unless the ledger knows it already.
+    /// Holds the ledger on all nodes, unless the ledger already has this finding.
     private func hold(_ disagreement: LedgerDisagreement, _ known: LedgerHold?) async throws(Refusal) {
         guard let finding = disagreement.finding, known?.finding.isAbout(finding) != true else { return }
         try await refusing(ledger: await ledger.hold(finding))
     }
 
-    /// The comparison with what the HSM token remembers, made on the server that takes the writes and noted there.
+    /// Compares with what the HSM token remembers on the server that takes the writes, and records the result there.
     private func compareServer() async throws(Refusal) {
         let remembered = try await checkpoints.remembered()?.checkpoint
         let head = try await refusing(ledger: await ledger.head())
@@ -223,13 +228,13 @@ extension LedgerGate {
         logger.critical("\(disagreement.description)", metadata: ["ledger.sequence": "\(head.sequence)"])
     }
 
-    /// Until it is cancelled.
+    /// Runs until it is cancelled.
     func watch() async {
         while !Task.isCancelled {
             do throws(Refusal) {
                 try await detect()
             } catch {
-                // The ledger is away, or the HSM token: whoever asks to release is told so.
+                // The ledger or the HSM token is unavailable; requests for a release are refused for that reason.
                 logger.debug("the other nodes' findings were not read", metadata: ["reason": "\(error.message)"])
             }
             try? await Task.sleep(for: .seconds(1))
@@ -246,11 +251,11 @@ extension LedgerGate {
             if let accepted = status.accepted { _ = try await takenUp(accepted, disagreement) }
         case .open:
             if let own = status.holds.first(where: { $0.node == ledger.node }) {
-                // The writer has found it: the database is older than what this process has written.
+                // The writer's finding: the database is older than what this process has written.
                 checkpoints.withhold()
                 take(.held(.foundBeneath(own.finding)))
             } else if let accepted = status.accepted {
-                // The writer has found it, and another node accepted it since the last look.
+                // The writer's finding, which another node has accepted since the last check.
                 let disagreement = LedgerDisagreement.foundBeneath(accepted.finding)
                 checkpoints.withhold()
                 take(.held(disagreement))

@@ -5,25 +5,30 @@ import ProductVersion
 import Refusals
 import ServerProgram
 
-// The key-usage record: who did what with which key, as a hash chain in the ledger that the HSM token's audit key seals.
+// The key-usage record: which caller did what with which key, as a hash chain in the ledger that the HSM token's audit
+// key seals.
 //
-// Every request carries an AuditDraft, which fills up as the request becomes known. UsageRecorder turns it into an audit
-// record and writes that before the answer leaves; RefusalTally counts what is refused before the caller is known, and floods. Checkpoints
-// has the HSM token sign the chain's end, and LedgerGate releases nothing before ledger and HSM token have been compared
-// (LedgerEvidence). AuditExports and LedgerCopy are what leaves: the record, and a copy of the whole ledger. NodeChains are the
-// records of all nodes of a shared ledger; ExportPart and MergedRecords are one's part of an export and a list of all, and
-// OtherNodesAuditKeys pins the keys by which they are verified.
+// Every request carries an AuditDraft, which collects the facts of the request. UsageRecorder turns it into an audit
+// record and writes that before the answer leaves. RefusalTally counts floods and what is refused before the caller is
+// known.
 //
-// Start here, then LedgerGate. The chain itself (lines, hashes, verification) is the target AuditChain.
+// Checkpoints has the HSM token sign the chain's end, and LedgerGate releases nothing before ledger and HSM token have
+// been compared (LedgerEvidence). AuditExports and LedgerCopy produce exports: the record, and a copy of the whole
+// ledger.
+//
+// NodeChains are the records of all nodes of a shared ledger. ExportPart is one node's part of an export, and
+// MergedRecords a list of all. OtherNodesAuditKeys keeps the trusted keys by which they are verified.
+//
+// Start here, then read LedgerGate. The chain itself (lines, hashes, verification) is the target AuditChain.
 
-/// Writes what requests did into the ledger's record.
+/// Writes requests into the ledger's record.
 struct UsageRecorder: AuditReadRecording {
     let ledger: any Ledger
     let tally: RefusalTally
     let faults: FaultLog
     let clock: WallClock
 
-    /// A request's audit record as far as the request is known.
+    /// Returns a request's audit record with the facts known so far.
     func auditRecord(of draft: AuditDraft, by caller: Caller?, outcome: AuditOutcome = .ok) -> AuditRecord {
         let facts = draft.facts
         return AuditRecord(
@@ -35,25 +40,27 @@ struct UsageRecorder: AuditReadRecording {
             trace: facts.trace)
     }
 
-    /// Where something stands in the record.
+    /// Returns the reference of an audit record.
     func reference(_ sequence: Int?) -> AuditReference? {
         sequence.map { AuditReference(node: ledger.node, sequence: $0) }
     }
 
-    /// Counts a refusal of a caller who may call this if it is one of too many that are recorded in summary (``RefusalTally``).
+    /// Counts a refusal of an authorized caller if it is one of too many, which are recorded in summary
+    /// (``RefusalTally``).
     ///
-    /// - Returns: true if it was counted, and is not to be recorded by itself.
+    /// - Returns: true if it was counted, and must not be recorded individually.
     func counts(_ code: RefusalCode, of draft: AuditDraft, by caller: Caller) -> Bool {
         draft.sequence == nil && tally.counts(code, of: draft.facts, by: caller)
     }
 
-    /// Records that a caller who may call this was refused.
+    /// Records a refusal of an authorized caller.
     ///
-    /// A refusal keeps its own code when its record cannot be written; the ledger counts what it could not take.
+    /// A refusal keeps its own code when its record cannot be written; the ledger counts the records that it could not
+    /// write.
     func refused(_ draft: AuditDraft, by caller: Caller, _ code: RefusalCode) async -> AuditReference? {
         if let sequence = draft.sequence { return reference(sequence) }
         let auditRecord = auditRecord(of: draft, by: caller, outcome: .refused(code))
-        // Nobody waits for a disk that is known to be full.
+        // Do not wait for a disk that is known to be full.
         guard !faults.isOngoing(FaultLog.ledger) else {
             ledger.note(auditRecord)
             return nil
@@ -62,7 +69,7 @@ struct UsageRecorder: AuditReadRecording {
             return reference(try await ledger.append(auditRecord))
         } catch {
             faults.began(FaultLog.ledger, error.description)
-            // The ledger may still write this record, and it must not stand there twice. If it is not written the ledger
+            // The ledger may still write this record, and must not contain it twice. If it is not written, the ledger
             // counts it.
             if case .timedOut(_, mayStand: true) = error { return nil }
             ledger.note(auditRecord)
@@ -72,7 +79,7 @@ struct UsageRecorder: AuditReadRecording {
 
     /// Records what is about to be answered, so that nothing is shown or done that is not in the record.
     ///
-    /// - Throws: ledger_unavailable, and then it must not be shown or done.
+    /// - Throws: ledger_unavailable; the answer must then not be shown, and the operation not done.
     @discardableResult
     func append(_ auditRecord: AuditRecord) async throws(Refusal) -> Int {
         do throws(LedgerFailure) {
@@ -83,7 +90,7 @@ struct UsageRecorder: AuditReadRecording {
         }
     }
 
-    /// The same for records that belong together: all of them are written, in their order, or none.
+    /// Appends records that belong together: all of them are written, in their order, or none.
     func append(_ auditRecords: [AuditRecord]) async throws(Refusal) {
         do throws(LedgerFailure) {
             try await ledger.apply(AdministrativeChange(at: clock.now(), records: auditRecords))
@@ -93,14 +100,15 @@ struct UsageRecorder: AuditReadRecording {
         }
     }
 
-    /// Makes an administrative change together with its records, and tells the request where the last of them stands.
+    /// Makes an administrative change together with its records, and sets the request's sequence to that of the last
+    /// one.
     func apply(_ change: AdministrativeChange, for draft: AuditDraft) async throws(Refusal) {
         draft.recorded(at: try await refusing(ledger: await ledger.apply(change)).last)
     }
 
-    /// Has an operation wait for a second person.
+    /// Stores a request for a second person's approval.
     ///
-    /// - Returns: the request, as the ledger has it now.
+    /// - Returns: the request as stored.
     func ask(_ approval: Approval, by caller: Caller, for draft: AuditDraft) async throws(Refusal) -> Approval {
         draft.setEvent(.approvalRequest(ApprovalRequest(approval)))
         try await apply(
@@ -119,22 +127,22 @@ struct UsageRecorder: AuditReadRecording {
     }
 }
 
-/// Records looks into the record itself.
+/// Records reads of the record itself.
 protocol AuditReadRecording: Sendable {
-    /// Durable when it answers; only then is anything shown.
+    /// Records the read durably before anything is shown.
     ///
-    /// - Returns: the look's own sequence.
-    /// - Throws: ledger_unavailable or overloaded, and then nothing is shown.
+    /// - Returns: the sequence of the read's own record.
+    /// - Throws: ledger_unavailable or overloaded; nothing is then shown.
     @discardableResult
     func recordRead(_ event: AuditEvent, by request: EndpointRequest) async throws(Refusal) -> Int
 }
 
-/// The records of the daemon's own life: start, configuration, stop.
+/// The records of the daemon's lifecycle: start, configuration, stop.
 struct LifecycleRecords: Sendable {
     let recorder: UsageRecorder
     let clock: WallClock
 
-    /// - Throws: when they cannot be recorded; then the daemon does not start.
+    /// - Throws: when they cannot be recorded; the daemon then does not start.
     func started(with configuration: Configuration) async throws(StartFailure) {
         try await append(
             [
@@ -143,10 +151,11 @@ struct LifecycleRecords: Sendable {
             ] + configuration.recordedValues.events())
     }
 
-    /// To be called before the configuration is in force.
+    /// Must be called before the configuration takes effect.
     ///
-    /// - Parameter values: those that will be in force; nil when they are in the record, with the file's digest, already.
-    /// - Throws: when it cannot be recorded; then the old one stays in force.
+    /// - Parameter values: the values that will be in force; nil if the record already has them, with the file's
+    ///   digest.
+    /// - Throws: when it cannot be recorded; the old configuration then stays in force.
     func reloaded(_ file: AuditDigest, values: ConfigurationValues?) async throws(StartFailure) {
         try await append([.configurationReload(file: file)] + (values?.events() ?? []))
     }
@@ -158,7 +167,7 @@ struct LifecycleRecords: Sendable {
                 outcome: .refused(.malformedRequest)))
     }
 
-    /// The last record; a checkpoint seals it.
+    /// Appends the last record, which an audit checkpoint seals.
     func stopped() async {
         do throws(Refusal) {
             try await recorder.append(AuditRecord(time: AuditTime(clock.now()), event: .stop))
@@ -167,7 +176,7 @@ struct LifecycleRecords: Sendable {
         }
     }
 
-    /// All or none: a load without its values would look like one of an older version.
+    /// Appends all events or none: a load without its values would look like one of an older version.
     private func append(_ events: [AuditEvent]) async throws(StartFailure) {
         let time = AuditTime(clock.now())
         do throws(Refusal) {
@@ -175,18 +184,19 @@ struct LifecycleRecords: Sendable {
         } catch {
             throw StartFailure(
                 .tryAgainLater,
-                "The ledger does not take the record of the start or the configuration: it cannot be "
-                    + "written at present.")
+                "The start or the configuration could not be recorded, because the ledger cannot be written at "
+                    + "present.")
         }
     }
 }
 
-/// The commit that a payment or a TLS signature is answered after: key state, use and audit record in one transaction.
+/// The commit that precedes the answer to a payment or a TLS signature: key state, use and audit record in one
+/// transaction.
 struct UseCommit: Sendable {
     let gate: LedgerGate
     let recorder: UsageRecorder
     let instruments: Instruments
-    /// The longest that an answer may come after its commit has begun: `ledger.timeout`.
+    /// The longest time from the start of a commit to its answer: `ledger.timeout`.
     let answerTime: Duration
 
     var ledger: any Ledger { recorder.ledger }
@@ -194,17 +204,17 @@ struct UseCommit: Sendable {
 
     struct Outcome<Verdict: Sendable>: Sendable {
         let verdict: Verdict
-        /// nil where the ledger had no room for the record: a replay is refused all the same.
+        /// nil if the ledger had no room for the record; a replay is refused all the same.
         let audit: AuditReference?
-        /// The answer would come too late. A process that stood still in between knows a state of the key that may have ended
-        /// since, on another host too.
+        /// True if the answer would come too late. A process that was suspended in between may know a key state that
+        /// has ended since, on another host too.
         let isTooLate: Bool
     }
 
-    /// Durable when it returns.
+    /// Commits the use durably.
     ///
     /// - Parameters:
-    ///   - refusal: how a failure of the ledger is answered.
+    ///   - refusal: maps a failure of the ledger to the refusal that answers it.
     ///   - write: writes the use with its audit record, and returns the record's sequence.
     func make<Verdict>(
         of draft: AuditDraft, by caller: Caller, refusal: (LedgerFailure) -> Refusal,

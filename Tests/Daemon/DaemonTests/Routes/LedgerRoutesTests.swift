@@ -113,7 +113,7 @@ struct LedgerRoutesTests {
             _ = try await routes.backup(RecordRoutesFixture.request(body: "{}"))
         }
         #expect(error?.code == .ledgerUnavailable)
-        #expect(error?.details == "the ledger's directory does not take it: its directory does not exist.")
+        #expect(error?.details == "the copy cannot be written in the ledger's directory: its directory does not exist.")
     }
 
     @Test("answers a dry run with the copy's content, and makes no copy")
