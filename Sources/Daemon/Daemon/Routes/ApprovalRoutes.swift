@@ -57,7 +57,7 @@ extension ApprovalSummary {
 }
 
 extension EndpointAnswer {
-    /// 202: it waits for a second person.
+    /// The 202 answer for an operation that waits for a second person.
     static func pending(_ approval: Approval) throws(Refusal) -> EndpointAnswer {
         try .json(
             PendingAnswer(

@@ -2,13 +2,13 @@ import AuditChain
 import Ledger
 import Refusals
 
-/// Whose record is asked for: `node=NAME`, `node=all`, or nothing for this node's.
+/// The nodes whose records a query selects: `node=NAME`, `node=all`, or this node's without the parameter.
 enum NodeQuery: Sendable, Equatable {
     case own
     case one(AuditNode)
     case all
 
-    /// Takes the parameter out of a query.
+    /// Removes the parameter from the query and reads it.
     init(takenFrom query: inout [String: String]) throws(Refusal) {
         self =
             try query.take(Self.parameter, "must be a node's name, or all.") { text in
@@ -19,12 +19,12 @@ enum NodeQuery: Sendable, Equatable {
     static let parameter = "node"
 }
 
-/// What `GET /v1/audit/records` asks for.
+/// The query of `GET /v1/audit/records`.
 struct AuditPageQuery: Sendable, Equatable {
     var node: NodeQuery
     var filter: AuditFilter
     var order = AuditOrder.newestFirst
-    /// Where the page begins, in the order's direction.
+    /// The start of the page, in the order's direction.
     var cursor: MergedRecords.Cursor?
     var limit = 100
 
@@ -51,7 +51,7 @@ struct AuditPageQuery: Sendable, Equatable {
     static let parameters = conditions.union(["limit", "cursor", "order", NodeQuery.parameter])
 }
 
-/// What `GET /v1/audit/export` asks for.
+/// The query of `GET /v1/audit/export`.
 struct AuditExportQuery: Sendable, Equatable {
     enum Purpose: String, Sendable {
         case export, verify
@@ -62,7 +62,7 @@ struct AuditExportQuery: Sendable, Equatable {
     var format = AuditExportFormat.jsonl
     var follows = false
     var purpose = Purpose.export
-    /// The sequence of the first record that is wanted; nil: the filter's times say it.
+    /// The sequence of the first requested record; nil if the filter's times determine it.
     var from: Int?
 
     /// - Throws: malformed_request, which names the parameter.
@@ -80,22 +80,22 @@ struct AuditExportQuery: Sendable, Equatable {
         if from != nil, filter != AuditFilter() || follows || node == .all || format == .csv {
             throw .parameter(
                 "from",
-                "is of one node's chain to its end, as JSON lines: leave out follow, node=all, csv, and all conditions."
-            )
+                "selects one node's chain up to its end, as JSON lines: leave out follow, node=all, csv and all "
+                    + "conditions.")
         }
         if filter.leavesGaps, follows || purpose == .verify {
             throw Refusal(
                 .malformedRequest,
-                "The query's conditions other than since and until choose single records, which cannot be followed or "
+                "The query's conditions other than since and until select single records, which cannot be followed or "
                     + "verified; leave out follow and purpose=verify, or the conditions.",
                 details: follows ? "follow" : "purpose")
         }
         if follows, node != .own {
             throw .parameter(
-                "follow", "is of this node's record alone: another node seals its own, which ends with its seals.")
+                "follow", "works for this node's record only: another node's record ends with that node's last seal.")
         }
         if follows, filter.until != nil || purpose == .verify {
-            throw .parameter("follow", "has no end: leave out until, and purpose=verify.")
+            throw .parameter("follow", "has no end: leave out until and purpose=verify.")
         }
         if purpose == .verify, format == .csv {
             throw .parameter("format", "must be jsonl for purpose=verify: CSV cannot be verified.")
@@ -112,10 +112,10 @@ extension AuditExportQuery {
 extension AuditFilter {
     fileprivate init(query: [String: String], known: Set<String>) throws(Refusal) {
         for (name, text) in query.sorted(by: { $0.key < $1.key }) {
-            // An unknown name is not repeated: it may be anything, a mistyped account number too.
+            // An unknown name is not repeated: it may be anything, even a mistyped account number.
             guard known.contains(name) else {
                 throw Refusal(
-                    .malformedRequest, "The query has a parameter that is not known here.",
+                    .malformedRequest, "The query has an unknown parameter.",
                     details: "conditions are: \(known.sorted().joined(separator: ", "))")
             }
             guard !text.isEmpty else { throw .parameter(name, "is empty.") }
@@ -129,11 +129,11 @@ extension AuditFilter {
 }
 
 extension [String: String] {
-    /// Takes a parameter out of the query; nil where it has none of this name.
+    /// Removes a parameter from the query and returns its value; nil if the query does not have it.
     ///
     /// - Parameters:
-    ///   - rule: the values that it may have, as the end of a sentence.
-    ///   - read: nil for any other.
+    ///   - rule: the permitted values, as the end of a sentence.
+    ///   - read: parses a permitted value; returns nil for any other.
     fileprivate mutating func take<Parameter>(
         _ name: String, _ rule: String, _ read: (String) -> Parameter?
     ) throws(Refusal) -> Parameter? {

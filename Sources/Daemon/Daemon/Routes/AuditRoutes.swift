@@ -7,14 +7,14 @@ import Refusals
 import ServerProgram
 import StrictJSON
 
-/// `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`. That somebody looked is
-/// recorded before anything is shown.
+/// `GET /v1/audit/records`, `/v1/audit/export`, `/v1/audit/head` and `/v1/audit/public-key`. Each read is recorded
+/// before anything is shown.
 struct AuditRoutes: Sendable {
     let trail: any AuditTrail
     let nodes: any Ledger
     let reads: any AuditReadRecording
     let checkpoints: any CheckpointSealing
-    /// Since somebody was given this node's head.
+    /// The time since a caller last received this node's head.
     let headAge: Stopwatch
 
     private var chains: NodeChains { NodeChains(trail: trail, nodes: nodes) }
@@ -27,8 +27,8 @@ struct AuditRoutes: Sendable {
         guard chosen.count <= MergedRecords.maximumNodes else {
             throw Refusal(
                 .malformedRequest,
-                "This ledger has more than \(MergedRecords.maximumNodes) nodes, whose records are not merged; ask for one "
-                    + "node's.", details: NodeQuery.parameter)
+                "The records of more than \(MergedRecords.maximumNodes) nodes are not merged; request those of one node.",
+                details: NodeQuery.parameter)
         }
         let merged = MergedRecords(
             chains: chosen.map { ($0.node, $0.chain) }, filter: query.filter, order: query.order)
@@ -39,9 +39,9 @@ struct AuditRoutes: Sendable {
         return EndpointAnswer(http: .json(status: 200, body))
     }
 
-    /// The chain from one checkpoint to another, the records that meet other conditions than a time, or records as CSV; of
-    /// several nodes one after the other, this node's first. Another node's ends with its last checkpoint: only that node can
-    /// seal what came since.
+    /// Returns the chain between two audit checkpoints, the records that meet conditions other than a time, or records
+    /// as CSV. Several nodes' parts follow one another, this node's first. Another node's part ends with its last audit
+    /// checkpoint: only that node can seal later records.
     func export(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditExport(format: .jsonl, first: nil, last: nil))
         let query = try AuditExportQuery(request.query)
@@ -52,7 +52,8 @@ struct AuditRoutes: Sendable {
         }
         let readRecord = try await reads.recordRead(
             Self.event(query, wanted.count == 1 ? wanted[0] : nil, ofNode: Self.name(query.node, chosen)), by: request)
-        // Without a seal an export proves nothing about its end, so there is none of this node while the HSM token cannot sign.
+        // Without a seal an export proves nothing about its end. So while the HSM token cannot sign, there is none of
+        // this node.
         let seal =
             query.format == .jsonl && chosen.contains(where: \.isOwn) ? try await checkpoints.seal() : nil
         let parts = zip(chosen, wanted).enumerated().map { index, part in
@@ -65,8 +66,8 @@ struct AuditRoutes: Sendable {
         }
     }
 
-    /// The newest checkpoint, a line for each node that is asked for. This node's is made now and so seals the look itself;
-    /// another node's is the last that it made, and there is no line of one that has made none.
+    /// Returns the newest audit checkpoint of each requested node, one a line. This node's is made now and so seals the
+    /// record of this request. Another node's is the last that it made; a node that has made none has no line.
     func head(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditHead())
         var parameters = request.query
@@ -88,7 +89,8 @@ struct AuditRoutes: Sendable {
             ))
     }
 
-    /// What a verifier needs beside an export. Other nodes' keys are those that the ledger gives: its word alone.
+    /// Returns the keys that a verifier needs with an export. Other nodes' keys come from the ledger without other
+    /// proof.
     func publicKey(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.auditPublicKey())
         var parameters = request.query
@@ -129,24 +131,24 @@ struct AuditRoutes: Sendable {
             sealedAt: sealed.map(\.time.date))
     }
 
-    /// The newest first.
+    /// Newest first.
     private static func shown(_ keys: [CheckpointKey]) -> [AuditPublicKeyAnswer.Key] {
         keys.reversed().map { AuditPublicKeyAnswer.Key(keyId: $0.keyId.hex, publicKey: $0.pem) }
     }
 
-    /// As a look is recorded; nil for this node's own record.
+    /// The node name with which a read is recorded; nil for this node's own record.
     private static func name(_ query: NodeQuery, _ chosen: [NodeChains.Chain]) -> AuditText? {
         if query == .all { return AuditText("all") }
         return chosen.first.flatMap { $0.isOwn ? nil : AuditText($0.node.name) }
     }
 
-    /// What of a chain meets the query's first sequence or times; nil when nothing does.
+    /// Returns the part of a chain that matches the query's first sequence or times; nil if no record does.
     private static func extent(
         _ query: AuditExportQuery, _ chain: any ChainReading
     ) async throws(LedgerFailure) -> ClosedRange<Int>? {
         let filter = query.filter
         if query.from != nil || filter.since == nil && filter.until == nil {
-            // An export does not have what is archived, so neither does the record of it.
+            // An export does not contain archived records, so its own record does not count them.
             let first = max(query.from ?? 1, (try await chain.lastArchive()?.last ?? 0) + 1)
             return first...max(first, try await chain.head().sequence)
         }
@@ -157,7 +159,7 @@ struct AuditRoutes: Sendable {
         _ query: AuditExportQuery, _ wanted: ClosedRange<Int>?, ofNode node: AuditText?
     ) -> AuditEvent {
         switch query.purpose {
-        // The reader verifies by itself, so the daemon has no verdict to record.
+        // The reader verifies the export, so the daemon has no verdict to record.
         case .verify: .auditVerify(verdict: nil, records: wanted?.count ?? (query.node == .all ? nil : 0), ofNode: node)
         case .export:
             .auditExport(
@@ -185,7 +187,7 @@ struct AuditRoutes: Sendable {
     private static func body(_ page: MergedRecords.Page) throws(Refusal) -> [UInt8] {
         var body = Array("{\"items\":[".utf8)
         for record in page.records {
-            // What another program wrote into the ledger must not change the answer around it.
+            // A line that another program wrote into the ledger must not change the answer around it.
             guard (try? JSONValue(parsing: record.line))?.objectValue != nil else {
                 throw Refusal(
                     .ledgerUnavailable, "A stored record cannot be read; verify the record.",

@@ -6,11 +6,11 @@ import Refusals
 import ServerProgram
 import Telemetry
 
-/// The daemon's side of the router (`ServerProgram/Router.swift`), to which the listener gives each request.
+/// The daemon's rules for the router (`ServerProgram/Router.swift`), to which the listener passes each request.
 ///
-/// The router finds one row of the table (RouteTable.swift), whose method in a file of this folder reads the body, has the daemon's
-/// parts do the work, and says what to answer. Nothing past this file asks who may call what, but for the merchant: a rule's
-/// merchants are checked where a payment token has said whose it is (`TokenDecryptor`, by ``Caller/allows(merchant:)``).
+/// The router finds one row of the table (RouteTable.swift). The row's method, in a file of this folder, parses the
+/// body, calls the daemon's parts and makes the answer. After this file, only one more permission is checked: a rule's
+/// merchants, when a payment token has named its merchant (`TokenDecryptor`, with ``Caller/allows(merchant:)``).
 ///
 /// Start reading at RouteTable.swift.
 struct DaemonRules: RouterRules {
@@ -35,7 +35,7 @@ struct DaemonRules: RouterRules {
             throw Refusal(
                 .forbidden, "No access rule matches this peer.",
                 details: "uid \(sender.peer.uid), gid \(sender.peer.gid); "
-                    + "the configuration's section access says who is served")
+                    + "the configuration's section access lists the callers")
         }
     }
 
@@ -44,7 +44,7 @@ struct DaemonRules: RouterRules {
     func admit(_ sender: EndpointSender, to endpoint: Endpoint, _ head: RequestHead) throws(Refusal) {
         if let role = endpoint.access.role, sender.caller?.has(role) != true {
             throw Refusal(
-                .forbidden, "The access rule that matches this peer does not give it what the request needs.",
+                .forbidden, "The access rule that matches this peer does not give it the role that the request needs.",
                 details: "the role \(role.rawValue)")
         }
     }
@@ -76,8 +76,8 @@ struct DaemonRules: RouterRules {
         }
     }
 
-    /// Logs and counts the answer: a streamed one when its stream has ended. An endless stream also asks before each
-    /// piece whether its reader still has the role, so one that has lost it reads no further.
+    /// Logs and counts the answer; a streamed one when its stream has ended. Before each piece of an endless stream,
+    /// checks that its reader still has the role. A reader that has lost it receives nothing more.
     private func logging(
         _ answer: EndpointAnswer, role: Role?, _ entry: RequestLog.Entry<EndpointSender>, _ log: RequestLog
     ) -> HTTPAnswer {
@@ -122,7 +122,7 @@ extension Router: PeerRequestHandler where Rules == DaemonRules {
     }
 }
 
-/// The account at the other end of a connection, and the socket that it came through.
+/// The account at the other end of a connection, and the socket that accepted it.
 struct DaemonPeer: Sendable {
     let credentials: PeerCredentials
     let socket: SocketKind
@@ -149,7 +149,7 @@ struct EndpointSender: RequestSender {
 }
 
 extension RequestLog {
-    /// For a streamed answer, when its stream has ended.
+    /// Logs a streamed answer when its stream has ended.
     fileprivate func finish(_ entry: Entry<EndpointSender>, answer: EndpointAnswer, streamed end: BodyStream.End) {
         var answer = answer
         switch end {
@@ -166,10 +166,10 @@ extension RequestLog {
 }
 
 extension Refusal {
-    /// For what cannot happen unless this program is wrong. The caller learns only that.
+    /// The refusal for a state that only a defect of this program can cause. The caller learns only that.
     static let defect = Refusal(.internalError, "The daemon has a defect; its log says more.")
 
-    /// For a request whose work was not begun, or not taken to the HSM, because no answer can be delivered.
+    /// The refusal for a request that was not started, or not sent to the HSM, because no answer can be delivered.
     static let peerHasLeft = Refusal(
         .deadlineExceeded, "The caller closed its connection before the HSM was asked; nothing was released.")
 }

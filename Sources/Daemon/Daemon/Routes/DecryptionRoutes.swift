@@ -7,7 +7,7 @@ import ServerProgram
 /// `POST /v1/decrypt` and `POST /v1/verify`, the two paths of payment backends.
 struct DecryptionRoutes: Sendable {
     let decryptor: TokenDecryptor
-    /// Is told the uid of each release's caller, when the release is durable.
+    /// Called with the uid of each release's caller once the release is durable.
     var released: @Sendable (UInt32) -> Void = { _ in }
 
     func decrypt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
@@ -29,12 +29,12 @@ struct DecryptionRoutes: Sendable {
             ])
     }
 
-    /// Whether Apple signed this payment token. No key is used, nothing is claimed.
+    /// Verifies that Apple signed the payment token. No key is used, and no claim is made.
     ///
-    /// The transactionId in the answer is what the payment token names. The signature covers data ‖ transactionId ‖
-    /// applicationData without their lengths, so a payment token in which 32 bytes were moved from one to the other
-    /// verifies too; only decrypting finds it (`PaymentToken` leaves no other length). A caller that must be sure of the
-    /// transactionId has to decrypt.
+    /// The transactionId in the answer is the one that the payment token names. The signature covers data ‖
+    /// transactionId ‖ applicationData without their lengths. A payment token in which 32 bytes were moved from one to
+    /// the other therefore verifies too; only decryption detects it (`PaymentToken` permits no other length). A caller
+    /// that must be sure of the transactionId has to decrypt.
     func verify(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let caller = try request.knownCaller()
         request.draft.setEvent(.verify)

@@ -10,9 +10,9 @@ typealias Endpoint = Route<EndpointAccess, EndpointRequest, Refusal>
 
 extension Endpoint {
     /// - Parameters:
-    ///   - role: that the caller needs; nil where any peer of the socket is served.
-    ///   - query: the names that the query may have, with `dry_run` besides.
-    ///   - dryRun: what `?dry_run=true` does here. Unless the table says otherwise it is refused, so none ignores it.
+    ///   - role: the role that the caller needs; nil if any peer of the socket is served.
+    ///   - query: the permitted names in the query, in addition to `dry_run`.
+    ///   - dryRun: the treatment of `?dry_run=true`. By default it is refused, so no endpoint ignores it.
     convenience init(
         _ method: String, _ path: String, on sockets: Set<SocketKind>, role: Role?, bodyLimit: Int = 0,
         query: Set<String> = [], dryRun: EndpointAccess.DryRun = .refused(instead: "leave dry_run out"),
@@ -24,7 +24,7 @@ extension Endpoint {
     }
 }
 
-/// The right to call an endpoint, and the query that it takes.
+/// The permission to call an endpoint, and its query parameters.
 struct EndpointAccess: Sendable {
     let sockets: Set<SocketKind>
     let role: Role?
@@ -32,16 +32,17 @@ struct EndpointAccess: Sendable {
     let dryRun: DryRun
 
     enum DryRun: Sendable, Equatable {
-        /// Everything is checked, nothing is changed; the endpoint asks ``EndpointRequest/isDryRun()``.
+        /// Everything is checked and nothing is changed; the endpoint reads ``EndpointRequest/isDryRun()``.
         case offered
         /// The parameter is refused, whatever its value, and the request is not carried out.
-        /// - Parameter instead: what the caller can do, as the second half of a sentence.
+        /// - Parameter instead: the alternative for the caller, as the second half of a sentence.
         case refused(instead: String)
     }
 
-    /// Checks that the query has only what this endpoint takes. A condition or a dry run that was mistyped must not be ignored.
+    /// Checks that the query has only parameters of this endpoint. A mistyped condition or dry run must not be ignored.
     ///
-    /// - Throws: malformed_request. An unknown name is not repeated: it may be anything, a mistyped account number too.
+    /// - Throws: malformed_request. An unknown name is not repeated: it may be anything, even a mistyped account
+    ///   number.
     func checkQuery(_ members: [String: String]) throws(Refusal) {
         guard !members.isEmpty else { return }
         if members["dry_run"] != nil {
@@ -58,28 +59,28 @@ struct EndpointAccess: Sendable {
         guard known.union(["dry_run"]).isSuperset(of: members.keys) else {
             throw Refusal(
                 .malformedRequest,
-                "The query has a parameter that is not known here; correct its name or leave it out.",
+                "The query has an unknown parameter; correct its name or leave it out.",
                 details: known.isEmpty
-                    ? "this path takes no parameter" : "known are: \(known.sorted().joined(separator: ", "))")
+                    ? "this path takes no parameter" : "parameters are: \(known.sorted().joined(separator: ", "))")
         }
     }
 }
 
-/// What an endpoint gets to see. The router has checked by then that the peer may call it.
+/// A request as an endpoint receives it, after the router has checked the peer's permission.
 struct EndpointRequest: Sendable {
     let caller: Caller?
     let peer: PeerCredentials
-    /// What `{…}` stood for, in the path's order.
+    /// The values of the path's `{…}` parts, in order.
     let pathArguments: [String]
     let query: [String: String]
     let body: [UInt8]
-    /// What of this request goes into its audit record.
+    /// The facts of this request for its audit record.
     let draft: AuditDraft
-    /// The connection that it came by; nil where there is none.
+    /// The request's connection; nil if it has none.
     var origin: RequestOrigin?
 
-    /// Waits for the peer's turn on its event loop, to compute for this request. The turn is to be ended before anything else is
-    /// waited for.
+    /// Waits for the peer's turn on its event loop, to compute for this request. End the turn before waiting for
+    /// anything else.
     ///
     /// - Throws: deadline_exceeded when the peer has closed its connection.
     func turn() async throws(Refusal) -> LoopTurn? {
@@ -91,8 +92,8 @@ struct EndpointRequest: Sendable {
         return turn
     }
 
-    /// `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run is
-    /// ``EndpointAccess/DryRun/offered``; the router refuses the parameter at any other.
+    /// Returns true for `?dry_run=true`: everything is checked, nothing is changed. Only for an endpoint whose dry run
+    /// is ``EndpointAccess/DryRun/offered``; the router refuses the parameter at all others.
     func isDryRun() throws(Refusal) -> Bool { try Self.isDryRun(query) }
 
     fileprivate static func isDryRun(_ query: [String: String]) throws(Refusal) -> Bool {
@@ -103,7 +104,7 @@ struct EndpointRequest: Sendable {
         }
     }
 
-    /// The caller of an endpoint that has a role, where there always is one.
+    /// Returns the caller of an endpoint that requires a role, where there always is one.
     func knownCaller() throws(Refusal) -> Caller {
         guard let caller else { throw .defect }
         return caller
@@ -111,7 +112,7 @@ struct EndpointRequest: Sendable {
 }
 
 extension EndpointAnswer {
-    /// A JSON answer of one of the API's types.
+    /// Returns a JSON answer of one of the API's types.
     static func json(_ value: some Encodable, status: Int = 200, outcome: String = "ok") throws(Refusal) -> Self {
         do {
             return EndpointAnswer(http: .json(status: status, try JSONCoding.encode(value)), outcome: outcome)

@@ -9,19 +9,19 @@ import PaymentToken
 import Refusals
 import ServerProgram
 
-/// `/v1/keys` and what is under it, and `POST /v1/certificates`.
+/// `/v1/keys` and its subpaths, and `POST /v1/certificates`.
 struct KeyRoutes: Sendable {
     let administration: KeyAdministration
     let lifecycle: KeyLifecycle
     let summaries: KeySummaries
-    /// Nil where one node alone uses the ledger.
+    /// nil if only one node uses the ledger.
     let holders: (any Ledger)?
     let attributes: KeyAttributeReading
 
-    // MARK: Looking
+    // MARK: Reading
 
-    /// `GET /v1/keys`: `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` goes into
-    /// `after`.
+    /// `GET /v1/keys`: `limit` keys (100, at most 1,000), by hash, after the one that `after` names; `next` is the next
+    /// request's `after`.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let limit = try Self.limit(request.query["limit"])
         let index = summaries.index
@@ -34,7 +34,7 @@ struct KeyRoutes: Sendable {
         return EndpointAnswer(http: .json(status: 200, answer.json()))
     }
 
-    /// `GET /v1/keys/{key}`: with what the tokens say of the key now.
+    /// `GET /v1/keys/{key}`: the key with its present attributes in the HSM tokens.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let entry = try summaries.index.entry(named: request.pathArguments[0])
         var summary = await summaries.summary(entry, heldBy: nodes())
@@ -42,7 +42,8 @@ struct KeyRoutes: Sendable {
         return try .json(summary)
     }
 
-    /// The nodes whose HSM tokens hold each key; nil while that cannot be learnt, which keeps nobody from seeing the keys.
+    /// Returns the nodes whose HSM tokens hold each key; nil if that cannot be read, since the keys are shown all the
+    /// same.
     private func nodes() async -> [PublicKeyHash: [KeyHolder]]? {
         do throws(LedgerFailure) {
             return try await holders?.keyHolders()
@@ -131,7 +132,7 @@ struct KeyRoutes: Sendable {
         return try answer(outcome)
     }
 
-    /// `POST /v1/certificates`: Apple's certificate for a key that an HSM token holds already.
+    /// `POST /v1/certificates`: Apple's certificate for a key that is already in an HSM token.
     func importCertificate(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.certificateImport(certificate: nil))
         let body = try CertificateImportRequest(parsing: request.body)
@@ -182,7 +183,8 @@ struct KeyRoutes: Sendable {
                 by: request.knownCaller(), dryRun: request.isDryRun(), draft: request.draft))
     }
 
-    /// `POST /v1/keys/{key}/adopt`: a key that came into the HSM token by other means than this daemon may serve.
+    /// `POST /v1/keys/{key}/adopt`: puts a key into service that came into the HSM token by other means than this
+    /// daemon.
     func adopt(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.keyAdopt(approval: nil))
         let body = try ReasonRequest(parsing: request.body)

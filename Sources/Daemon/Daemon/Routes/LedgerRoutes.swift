@@ -8,7 +8,7 @@ import ServerProgram
 /// `POST /v1/ledger/backup`, `POST /v1/ledger/accept-restore` and `POST /v1/ledger/accept-clock`.
 struct LedgerRoutes: Sendable {
     let ledger: any Ledger
-    /// The ledger's file; nil for an engine that has none, which is backed up by its own means.
+    /// The ledger's file; nil for an engine without one, which is backed up with its own tools.
     let path: String?
     let reads: any AuditReadRecording
     let checkpoints: any CheckpointSealing
@@ -16,21 +16,22 @@ struct LedgerRoutes: Sendable {
     let clocks: any ClockAccepting
     private let copyLock = LedgerCopyLock()
 
-    /// A consistent copy, made while the daemon serves, with its size and digest. It is recorded before its first byte leaves.
+    /// Returns a consistent copy, made while the daemon serves, with its size and digest. It is recorded before its
+    /// first byte leaves.
     func backup(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         request.draft.setEvent(.ledgerBackup(bytes: nil, file: nil))
         _ = try EmptyRequest(parsing: request.body)
         guard let path else {
             throw Refusal(
                 .invalidState,
-                "This ledger is in PostgreSQL, whose own tools copy it: pg_basebackup with an archive of its log, for a "
-                    + "restore to any moment, or pg_dump.")
+                "This ledger is in PostgreSQL. Back it up with PostgreSQL's tools: pg_basebackup and a WAL archive, "
+                    + "for a restore to any point in time, or pg_dump.")
         }
         let lease = try copyLock.acquire()
         if try request.isDryRun() { return try await dryRun() }
         let copy = try await LedgerCopy.make(of: ledger, beside: path, lease: lease)
         try await reads.recordRead(.ledgerBackup(bytes: copy.bytes, file: copy.digest), by: request)
-        // The HSM token then remembers a record that no copy has, so any copy that is put back is seen to be older.
+        // The HSM token then remembers a record that no copy has, so any restored copy is detected as older.
         try await checkpoints.seal()
         return EndpointAnswer(
             http: HTTPAnswer(
@@ -74,7 +75,7 @@ struct LedgerRoutes: Sendable {
         }
     }
 
-    /// Whether a copy could be made of what is there now.
+    /// Checks that a copy could be made of the present ledger.
     private func dryRun() async throws(Refusal) -> EndpointAnswer {
         let head = try await refusing(ledger: await ledger.head())
         return try .json(LedgerBackupDryRun(ledgerSequence: head.sequence))

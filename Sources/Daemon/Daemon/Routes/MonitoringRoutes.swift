@@ -30,7 +30,7 @@ struct MonitoringRoutes: Sendable {
     let clock: WallClock
     let startedAt: Date
 
-    /// The process serves; nothing else is said. For any peer of either socket.
+    /// Answers that the process serves, and nothing else, to any peer of either socket.
     func health(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try .json(HealthAnswer())
     }
@@ -43,14 +43,14 @@ struct MonitoringRoutes: Sendable {
 
     // MARK: Metrics
 
-    /// Prometheus' text format. Figures that change while nothing happens are computed when somebody asks.
+    /// Returns Prometheus' text format. Metrics that change without an event are computed at each scrape.
     func metrics(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         showExpiries()
         instruments.unlockedSecretBytes.set(to: Double(UnlockedMemory(hsmTokens: hsmTokens).total))
         showDatabase()
         showMemory()
         showRecord()
-        // At the same time, since both wait for a ledger that hangs.
+        // Concurrently, since both wait for a ledger that hangs.
         async let isReady = readiness.reasons().isEmpty
         await showLedger()
         showReadiness(await isReady)
@@ -61,7 +61,7 @@ struct MonitoringRoutes: Sendable {
                 body: Array(instruments.exposition().utf8)))
     }
 
-    /// Without the keys that nobody renews: an alert on a retired key's certificate would never end.
+    /// Leaves out keys that are not renewed: an alert on a retired key's certificate would never end.
     private func showExpiries() {
         instruments.keyNotAfter.replaceAll(
             index.entries.filter(\.needsCertificate).compactMap { entry in
@@ -71,7 +71,7 @@ struct MonitoringRoutes: Sendable {
             })
     }
 
-    /// A payment may find the daemon ready though one of several HSM tokens is away, so each is shown.
+    /// Shows each HSM token, since payments may find the daemon ready while one of several is unavailable.
     private func showReadiness(_ isReady: Bool) {
         instruments.ready.set(to: isReady ? 1 : 0)
         instruments.hsmTokenReady.replaceAll(
@@ -80,7 +80,7 @@ struct MonitoringRoutes: Sendable {
             })
     }
 
-    /// The lease's age is left out for a file, which knows no leases.
+    /// Leaves out the lease's age for a ledger file, which has no leases.
     private func showDatabase() {
         instruments.show(warnings: live.warnings, ledger: ledger.database?.insecureSettings ?? [])
         guard let database = ledger.database else { return instruments.nodeLeaseAgeSeconds.replaceAll([]) }
@@ -99,7 +99,8 @@ struct MonitoringRoutes: Sendable {
         instruments.auditHeadAgeSeconds.set(to: headAge.elapsed.inSeconds)
     }
 
-    /// What the ledger says, as far as it answers within two seconds: a scrape must not time out with a ledger that hangs.
+    /// Shows the ledger's figures if it answers within two seconds: a scrape must not time out with a ledger that
+    /// hangs.
     private func showLedger() async {
         let reading = Task { await ledgerFigures() }
         let figures = await reading.value(within: .seconds(2)) ?? LedgerFigures()
@@ -109,7 +110,7 @@ struct MonitoringRoutes: Sendable {
         instruments.ledgerFreeBytes.show(figures.freeBytes.map { Double($0) })
     }
 
-    /// What could be read of the ledger; nil is what could not.
+    /// The ledger's figures; nil for those that could not be read.
     private struct LedgerFigures {
         var clockBehind: Double?
         var checkpointAge: Double?
@@ -130,7 +131,8 @@ struct MonitoringRoutes: Sendable {
             of: sealed, recorded: try await ledger.head().sequence, startedAt: startedAt, now: clock.now())
     }
 
-    /// Seconds since the last checkpoint, or the start where there is none, while records wait for the next one; else 0.
+    /// Returns the seconds since the last audit checkpoint (or the start, if there is none) while records wait for the
+    /// next one, else 0.
     static func checkpointAge(of sealed: Checkpoint?, recorded: Int, startedAt: Date, now: Date) -> Double {
         guard recorded > sealed?.sequence ?? 0 else { return 0 }
         let since = sealed.map(\.time.date) ?? startedAt
@@ -139,7 +141,7 @@ struct MonitoringRoutes: Sendable {
 
     // MARK: Status
 
-    /// What an operator asks first: version, HSM tokens, ledger, trust, and every reason and warning.
+    /// Returns an overview for operators: version, HSM tokens, ledger, trust, and every reason and warning.
     func status(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         let findings = await readiness.findings()
         let reasons = findings.reasons
@@ -169,7 +171,7 @@ struct MonitoringRoutes: Sendable {
                     + ExpiryWarnings.of(index.entries, now: clock.now())))
     }
 
-    /// What is insecure on the ledger's server; what the configuration says of itself stands beside its place there.
+    /// Insecure settings of the ledger's server. Those of the configuration are listed with their place instead.
     private var databaseWarnings: [String] {
         let known = Set(live.warnings.map(\.setting.rawValue))
         return (ledger.database?.insecureSettings ?? []).filter { !known.contains($0.rawValue) }
@@ -200,7 +202,7 @@ struct MonitoringRoutes: Sendable {
 }
 
 extension PSSSignatures {
-    /// As the status writes it; nil for none.
+    /// The name in `status`; nil for none.
     fileprivate var name: String? {
         switch self {
         case .byToken: "token"

@@ -7,19 +7,19 @@ import MerchantKeys
 import Refusals
 import ServerProgram
 
-/// `/v1/rotations` and what is under it.
+/// `/v1/rotations` and its subpaths.
 struct RotationRoutes: Sendable {
     let rotations: KeyRotations
     let summaries: KeySummaries
 
     private var ledger: any Ledger { rotations.administration.ledger }
 
-    /// The rotations that are under way, sorted by merchant.
+    /// Returns the rotations under way, sorted by merchant.
     func list(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(ListAnswer(items: rotations.underWay().map { RotationStatus($0, on: ledger) }, next: nil))
     }
 
-    /// One merchant's rotations, under way or not: an item for each use and algorithm of which it has keys.
+    /// Returns one merchant's rotations, under way or not: an item for each use and algorithm of its keys.
     func show(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         try await .json(
             ListAnswer(
@@ -58,7 +58,7 @@ struct RotationRoutes: Sendable {
         let cutOff: Date? =
             switch body.cutOff {
             case .standard where use == .identity: nil
-            // Whole seconds, as the answer and the record have it.
+            // Whole seconds, as in the answer and the record.
             case .standard:
                 Date(
                     timeIntervalSince1970: (rotations.administration.clock.now().timeIntervalSince1970
@@ -85,7 +85,7 @@ struct RotationRoutes: Sendable {
 }
 
 extension RotationStatus {
-    /// - Parameter ledger: whose node has counted what was refused, where others use it too.
+    /// - Parameter ledger: its node has counted the refusals, if other nodes use it too.
     init(_ rotation: Rotation, on ledger: any Ledger) {
         self.init(
             merchantIdentifier: rotation.merchantIdentifier, algorithm: rotation.algorithm.name,

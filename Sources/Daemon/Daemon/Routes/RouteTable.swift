@@ -1,9 +1,9 @@
-/// Every path that the daemon answers: the sockets it is on, the role it needs, and what its query and body may hold.
+/// Every path that the daemon answers, with its sockets, the role that it needs, and the limits of its query and body.
 /// A path that is not in this file does not exist.
 ///
-/// To add one: a method in the file beside this one that its subject names, and a row here; its body and its answer in
-/// `DaemonAPI`; its description in `DaemonAPI/openapi.json`, which RouteTableTests compare with this table; its
-/// subcommand in `paytokenctl`.
+/// To add a path, add a method to the file of its subject in this folder, and a row here. Its body and its answer
+/// belong in `DaemonAPI`, its description in `DaemonAPI/openapi.json`, which RouteTableTests compare with this table,
+/// and its subcommand in `paytokenctl`.
 struct RouteTable: Sendable {
     let payments: DecryptionRoutes
     let sessions: TLSRoutes
@@ -29,9 +29,9 @@ struct RouteTable: Sendable {
             ]
     }
 
-    /// A few names and a reason.
+    /// Enough for a few names and a reason.
     private static let fewWords = 4096
-    /// A certificate in base64.
+    /// Enough for a certificate in base64.
     private static let oneCertificate = 65_536
 
     static func payments(_ payments: DecryptionRoutes, bodyLimit: Int) -> [Endpoint] {
@@ -118,7 +118,7 @@ struct RouteTable: Sendable {
         ]
     }
 
-    /// The key-usage record and the ledger that holds it.
+    /// The key-usage record and its ledger.
     static func audit(_ audit: AuditRoutes, _ ledger: LedgerRoutes) -> [Endpoint] {
         [
             Endpoint(

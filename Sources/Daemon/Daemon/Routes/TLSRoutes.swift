@@ -4,11 +4,11 @@ import MerchantKeys
 import Refusals
 import ServerProgram
 
-/// `/v1/tls-identities` and `/v1/tls-signatures`: what a TLS client needs whose certificate's key is in an HSM token.
+/// `/v1/tls-identities` and `/v1/tls-signatures`, for TLS clients whose certificate's key is in an HSM token.
 struct TLSRoutes: Sendable {
     let signer: TLSSigner
 
-    /// Nothing is used by looking, so nothing is recorded.
+    /// Lists identities. This uses no key, so it is not recorded.
     func identities(_ request: EndpointRequest) async throws(Refusal) -> EndpointAnswer {
         guard let merchant = request.query["merchantIdentifier"], MerchantIdentifier.isPossible(merchant) else {
             throw Refusal(

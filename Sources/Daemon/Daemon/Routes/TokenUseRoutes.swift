@@ -6,14 +6,14 @@ import Refusals
 import ServerProgram
 import WorkerSupervision
 
-/// `GET /v1/tokens/{name}/uses`: what a token's own counter or log says, as the configured command prints it. The look is recorded
-/// before the command runs. A caller that leaves ends the command.
+/// `GET /v1/tokens/{name}/uses`: the content of an HSM token's counter or log, as the configured command prints it. The
+/// request is recorded before the command runs. If the caller disconnects, the command is ended.
 struct TokenUseRoutes: Sendable {
     let node: String
     let programs: [String: UseLogProgram]
     let reads: any AuditReadRecording
     let logger: Logger
-    /// One run at a time: a command may cost its HSM a lot.
+    /// Allows one run at a time: a command may cost its HSM much time.
     private let isRunning = AsyncLock()
 
     init(node: String, hsmTokens: [HSMTokenSettings], reads: any AuditReadRecording, logger: Logger) {
@@ -32,29 +32,32 @@ struct TokenUseRoutes: Sendable {
         let name = request.pathArguments.first ?? ""
         guard let program = programs[name] else {
             throw Refusal(
-                .notFound, "No token of this name has a use_log in the configuration.",
-                details: programs.isEmpty ? nil : "tokens with one: \(programs.keys.sorted().joined(separator: ", "))")
+                .notFound, "No HSM token of this name has a use_log in the configuration.",
+                details: programs.isEmpty
+                    ? nil : "HSM tokens with one: \(programs.keys.sorted().joined(separator: ", "))")
         }
         request.draft.used(hsmToken: name)
         func time(_ parameter: String) throws(Refusal) -> AuditTime {
             guard let time = request.query[parameter].flatMap(AuditTime.init(rfc3339:)) else {
                 throw Refusal(
-                    .malformedRequest, "The query says no time from which and to which uses are asked for.",
+                    .malformedRequest, "The query must give the times since and until.",
                     details: "\(parameter) must be RFC 3339, as in 2026-01-31T12:00:00Z")
             }
             return time
         }
         let (since, until) = (try time("since"), try time("until"))
-        // It may have been changed since the configuration was read.
+        // The program may have changed since the configuration was read.
         let executable: TrustedExecutable
         do throws(TrustedExecutable.Objection) {
             executable = try TrustedExecutable(path: program.path)
         } catch {
-            logger.error("a token's use_log is not run", metadata: ["token": "\(name)", "reason": "it \(error)"])
-            throw Refusal(.hsmUnavailable, "The token's use_log is not run: its program \(error).")
+            logger.error(
+                "an HSM token's use_log was not run", metadata: ["token": "\(name)", "reason": "it \(error)"])
+            throw Refusal(.hsmUnavailable, "The HSM token's use_log was not run: its program \(error).")
         }
         guard let lease = isRunning.lease() else {
-            throw Refusal(.overloaded, "Another look at a token's uses is under way; try again when it is done.")
+            throw Refusal(
+                .overloaded, "Another request for an HSM token's uses is in progress; try again when it is done.")
         }
         try await reads.recordRead(.auditTokenUses(since: since, until: until), by: request)
         let variables = [
@@ -67,7 +70,7 @@ struct TokenUseRoutes: Sendable {
         } catch {
             throw refusal(error, name)
         }
-        // Until the command is reaped no other runs.
+        // No other command runs until this one is reaped.
         let pieces = run.pieces(keeping: lease)
         return EndpointAnswer(
             http: HTTPAnswer(
@@ -80,14 +83,14 @@ struct TokenUseRoutes: Sendable {
                         }
                     } catch let failure as UseLogRun.Failure {
                         logger.error(
-                            "a token's use_log failed", metadata: ["token": "\(name)", "reason": "\(failure)"])
+                            "an HSM token's use_log failed", metadata: ["token": "\(name)", "reason": "\(failure)"])
                         throw failure
                     }
                 }))
     }
 
     private func refusal(_ failure: UseLogRun.Failure, _ token: String) -> Refusal {
-        logger.error("a token's use_log failed", metadata: ["token": "\(token)", "reason": "\(failure)"])
-        return Refusal(.hsmUnavailable, "The token's use_log gave nothing: \(failure).")
+        logger.error("an HSM token's use_log failed", metadata: ["token": "\(token)", "reason": "\(failure)"])
+        return Refusal(.hsmUnavailable, "The HSM token's use_log returned nothing: \(failure).")
     }
 }
