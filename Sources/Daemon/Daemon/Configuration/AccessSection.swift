@@ -8,11 +8,11 @@ extension AccessPolicy {
         "name", "user", "group", "roles", "merchants", "require_expected", "signing_time_window",
     ]
 
-    /// The rules of the root's `access`.
+    /// Parses the rules of the root's `access`.
     ///
     /// - Parameters:
-    ///   - namesCallers: whether every caller that decrypts needs a name, since uids tell it only on one host.
-    ///   - gateway: the account of the package's paytoken-gateway; nil where the system has none.
+    ///   - namesCallers: true if every caller that decrypts needs a name, since uids identify callers on one host only.
+    ///   - gateway: the account of the package's paytoken-gateway; nil if the system has none.
     init(
         _ root: ConfigurationSection, namesCallers: Bool, gateway: Accounts.User? = Accounts.user("paytoken-gateway")
     ) {
@@ -45,7 +45,7 @@ extension AccessPolicy {
         gateway.map { warn(ofExpectationsOf: $0, sections) }
     }
 
-    /// Warns where the gateway's rule requires expectations, for which its Radial documents have no place.
+    /// Warns if the gateway's rule requires expectations, which its Radial documents cannot contain.
     private func warn(ofExpectationsOf gateway: Accounts.User, _ sections: [ConfigurationSection]) {
         let peer = PeerCredentials(uid: gateway.uid, gid: gateway.gid, groups: Accounts.groups(of: gateway))
         guard let place = rules.firstIndex(where: { $0.matches(peer, overflow: overflow) }),
@@ -53,9 +53,9 @@ extension AccessPolicy {
         else { return }
         sections[place].warning(
             .gatewayExpectations, "require_expected",
-            "this rule is the gateway's (\(gateway.name)), which answers payments that do not state these members with 500: "
-                + "Radial's documents cannot state any; give the gateway a rule of its own without it, before this one, and "
-                + "require them in the gateway's clients[].require_expected")
+            "this rule applies to the gateway (\(gateway.name)); Radial's documents cannot contain these members, so the "
+                + "gateway answers such payments with 500. Add a rule without require_expected for the gateway before this "
+                + "one, and require the members in the gateway's clients[].require_expected")
     }
 }
 
@@ -66,7 +66,7 @@ extension AccessRule {
         self.init(user: accounts.user, group: accounts.group, roles: section.ruleRoles())
         name = section.node("name") == nil ? nil : section.name("name")
         if let name, name.allSatisfy(\.isNumber) {
-            // A uid in decimal is the name of callers whose rule has none.
+            // A caller whose rule has no name is named by its uid in decimal.
             section.problem("name", "must not be a number; it would be mistaken for a uid")
         }
         if namesCallers, lacksName, section.node("name") == nil {

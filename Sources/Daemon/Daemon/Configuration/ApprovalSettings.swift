@@ -4,18 +4,18 @@ import Encodings
 import Glibc
 import HostSystem
 
-/// `approvals`: the second person for operations of consequence.
+/// `approvals`: the second person for critical operations.
 struct ApprovalSettings: Sendable, Equatable {
-    /// How many persons such an operation needs, the requester included: 2, or 1 for no second one.
+    /// The number of persons that such an operation needs, including the requester: 2, or 1 for no second person.
     var people = 2
-    /// After which time a request that nobody approved lapses.
+    /// The time after which an undecided request expires.
     var expire: Duration = .seconds(86_400)
 }
 
 extension ApprovalSettings {
     static let keys = ["people", "expire"]
 
-    /// - Parameter access: nil when its rules are not worth counting by.
+    /// - Parameter access: nil if its rules have problems and so cannot be counted.
     init(_ section: ConfigurationSection, access: AccessPolicy?, _ root: ConfigurationSection) {
         self.init()
         people = Self.people(section) ?? people
@@ -26,19 +26,20 @@ extension ApprovalSettings {
         } else if let persons = access?.personsWithAdmin, persons < people {
             section.reader.problem(
                 section.key("people"), line: section.node("people")?.mark?.line ?? root.node("access")?.mark?.line,
-                "\(people) persons are needed, but only \(persons) can hold admin by the access rules, which is counted by "
-                    + "account: who share one are one person; give the role to a group with more members")
+                "\(people) persons are needed, but only \(persons) can hold admin under the access rules. Accounts are "
+                    + "counted, since people who share one count as one person; give the role to a group with more "
+                    + "members")
         }
     }
 
-    /// nil where it is absent, or wrong, which was reported.
+    /// Returns nil if the value is absent, or invalid and reported.
     private static func people(_ section: ConfigurationSection) -> Int? {
         guard let text = section.written("people") else { return nil }
         guard section.node("people")?.typeName == "int", let people = ["1": 1, "2": 2][text] else {
             section.problem(
                 "people",
-                "must be 2 or 1, without quotes: one person asks and one other approves, and no operation takes more "
-                    + "approvals than one")
+                "must be 2 or 1, without quotes; with 2, one person requests and another approves, and no operation takes "
+                    + "more approvals")
             return nil
         }
         return people
@@ -46,8 +47,8 @@ extension ApprovalSettings {
 }
 
 extension AccessPolicy {
-    /// How many persons the rules give admin to, each account being one, under whatever names; nil when that cannot be
-    /// counted: how many reach root and the daemon's own user by sudo stands in no rule.
+    /// The number of persons whom the rules give admin, each account being one, under any names. nil if that cannot be
+    /// counted: no rule shows how many people reach root and the daemon's own user with sudo.
     var personsWithAdmin: Int? {
         let rules = rules.filter { $0.roles.contains(.admin) }
         let unbound: Set<UInt32> = [0, geteuid()]
@@ -57,7 +58,7 @@ extension AccessPolicy {
             if let user = rule.user {
                 candidates = [Accounts.user(user.name)].compactMap { $0 }
             } else if let group = rule.group {
-                // A group that is only a number has no members that could be listed.
+                // The members of a group that is only a number cannot be listed.
                 guard let members = Accounts.members(ofGroup: group.name) else { return nil }
                 candidates = members.users
             } else {
@@ -65,7 +66,7 @@ extension AccessPolicy {
             }
             for candidate in candidates { users[candidate.uid] = candidate }
         }
-        // An earlier rule may take somebody's role away again, so the whole policy is asked.
+        // An earlier rule may match an account and withhold the role, so the whole policy is evaluated.
         let holders = users.values.filter { user in
             let peer = PeerCredentials(uid: user.uid, gid: user.gid, groups: Accounts.groups(of: user))
             return caller(for: peer)?.has(.admin) ?? false

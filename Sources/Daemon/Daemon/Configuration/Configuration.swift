@@ -5,24 +5,25 @@ import ServerProgram
 import Telemetry
 import WorkerSupervision
 
-/// Everything the configuration file says, typed, defaulted and checked; names are resolved, paths absolute.
+/// The configuration file, typed, checked and completed with defaults; names are resolved, paths absolute.
 ///
-/// The program reads it at the start, for `--check` and at SIGHUP (`ServerProgram`). Guaranteed: one run finds every problem and
-/// names its file, line and key; an unknown key is a problem; and nothing is changed, so a file can be checked while another
-/// is in force.
+/// The program reads it at the start, for `--check` and at SIGHUP (`ServerProgram`). One run finds every problem and
+/// names its file, line and key; an unknown key is a problem. Reading changes nothing, so a file can be checked while
+/// another is in force.
 ///
 /// Each section of the file has a Swift file: AccessSection, ApprovalSettings, LedgerSettings, ListenerSettings,
 /// HSMTokenSection, TrustSettings. They read their keys through ``ConfigurationSection``, which reports to one
 /// ``ConfigurationReader``; ConfigurationValues.swift has the kinds of values. Start reading at ``read(_:_:)``.
-/// A new key is a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line in the
-/// sample configuration.
+///
+/// A new key needs a property of its section's struct, its name in `keys`, a value in RecordedConfiguration, and a line
+/// in the sample configuration.
 struct Configuration: Sendable {
-    /// The absolute path it was read from.
+    /// The absolute path of the file.
     var file: String
-    /// SHA-256 of the file, as the record names what was loaded.
+    /// The SHA-256 of the file, by which the record names the loaded configuration.
     var fileDigest: AuditDigest
     var listener: ListenerSettings
-    /// 1 to 16, with names of their own. The first one holds the audit key and remembers the record's end.
+    /// 1 to 16 HSM tokens with unique names. The first one holds the audit key and remembers the record's end.
     var hsmTokens: [HSMTokenSettings]
     var trust: TrustSettings
     /// `verification.signing_time_window`, for callers whose rule sets none.
@@ -31,7 +32,7 @@ struct Configuration: Sendable {
     var approvals: ApprovalSettings
     var access: AccessPolicy
     var log: LogSettings
-    /// What is allowed but weakens the service; logged at start and shown as `paytokend_insecure_settings`.
+    /// Permitted settings that weaken the service; logged at start and shown as `paytokend_insecure_settings`.
     var warnings: [ConfigurationWarning]
 }
 
@@ -49,13 +50,13 @@ extension Configuration: ServerConfiguration {
         let ledger = LedgerSettings(ledgerSection)
         let problemsBefore = reader.problems.count
         let access = AccessPolicy(root, namesCallers: LedgerSettings.namesServer(ledgerSection))
-        // Who can hold admin is counted only by rules that are as they were meant.
+        // The holders of admin are counted only if the rules have no problems.
         let counted = reader.problems.count == problemsBefore ? access : nil
         let approvals = ApprovalSettings(root.section("approvals", keys: ApprovalSettings.keys), access: counted, root)
         let log = LogSettings(root.section("log", keys: LogSettings.keys))
         ledger?.checkRetention(against: [window] + access.rules.compactMap(\.signingTimeWindow), root)
         guard let ledger, !hsmTokens.isEmpty else { return nil }
-        // Where only the daemon's user reads: names are unique and fit into a path.
+        // In a directory that only the daemon's user can read; names are unique and fit into a path.
         let directory = ledger.stateDirectory(reader.environment)
         for index in hsmTokens.indices {
             hsmTokens[index].refusedLogins = "\(directory)/refused-logins-\(hsmTokens[index].name)"

@@ -12,18 +12,19 @@ extension HSMTokenSettings {
         "environment", "init_args", "deny_system_calls", "use_log", "use_log_timeout",
     ]
 
-    /// The elements of the root's `tokens`; empty after a reported problem.
+    /// Parses the elements of the root's `tokens`; returns none after a reported problem.
     static func all(_ root: ConfigurationSection) -> [HSMTokenSettings] {
         guard root.node("tokens") != nil else {
-            root.reader.problem("tokens", line: nil, "is missing; describe the PKCS#11 token with the merchant keys")
+            root.reader.problem("tokens", line: nil, "is missing; describe the HSM token with the merchant keys")
             return []
         }
         guard let elements = root.list("tokens") else { return [] }
-        if elements.isEmpty { root.problem("tokens", "is empty; describe the PKCS#11 token with the merchant keys") }
+        if elements.isEmpty { root.problem("tokens", "is empty; describe the HSM token with the merchant keys") }
         if elements.count > maximumHSMTokens {
             let extra = elements[maximumHSMTokens]
             root.reader.problem(
-                extra.key, line: extra.line, "is one token more than the \(maximumHSMTokens) that one daemon serves")
+                extra.key, line: extra.line,
+                "is one too many: one daemon serves at most \(maximumHSMTokens) HSM tokens")
         }
         let hsmTokens = elements.prefix(maximumHSMTokens).map { element in
             let section = ConfigurationSection(
@@ -36,19 +37,19 @@ extension HSMTokenSettings {
 
     private static let maximumHSMTokens = 16
 
-    /// A name is how records, metrics and `--token` tell tokens apart.
+    /// Checks that names are unique: records, metrics and `--token` distinguish HSM tokens by name.
     private static func checkNames(_ hsmTokens: [(section: ConfigurationSection, name: String?)]) {
         var places: [String: String] = [:]
         for (section, name) in hsmTokens {
             guard let name else { continue }
             if let place = places[name] {
-                section.problem("name", "is \(name), as \(place) is; give each token a name of its own")
+                section.problem("name", "is \(name), the same as \(place); give each HSM token its own name")
             }
             places[name] = places[name] ?? section.key("name")
         }
     }
 
-    /// nil when something without a default is missing or wrong; that was reported.
+    /// Returns nil if a required value is missing or invalid, which was reported.
     init?(_ section: ConfigurationSection) {
         let name = section.name("name")
         let module = Self.module(section)
@@ -70,13 +71,14 @@ extension HSMTokenSettings {
             useLog: Self.useLog(section, environment))
     }
 
-    /// A program and its arguments; no shell reads them.
+    /// Parses a program and its arguments; no shell interprets them.
     private static func useLog(_ section: ConfigurationSection, _ environment: [String: String]) -> UseLogProgram? {
         let timeout = section.duration(
             "use_log_timeout", in: .seconds(1)...(.seconds(3600)), default: .seconds(60))
         guard section.node("use_log") != nil else {
             if section.node("use_log_timeout") != nil {
-                section.problem("use_log_timeout", "is for use_log, which is not there; set that, or take this out")
+                section.problem(
+                    "use_log_timeout", "applies only with use_log, which is not set; set use_log or remove this key")
             }
             return nil
         }
@@ -107,7 +109,7 @@ extension HSMTokenSettings {
         }
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-            section.problem("module", "\(ConfigurationText.shown(path)) is no file; name the library itself")
+            section.problem("module", "\(ConfigurationText.shown(path)) is not a file; name the library itself")
             return nil
         }
         return path
@@ -116,7 +118,7 @@ extension HSMTokenSettings {
     private static func uri(_ section: ConfigurationSection) -> TokenURI? {
         guard let text = section.text("uri") else {
             if section.node("uri") == nil {
-                section.problem("uri", "is missing; name the token, as in \"pkcs11:token=paytokend\"")
+                section.problem("uri", "is missing; name the HSM token, as in \"pkcs11:token=paytokend\"")
             }
             return nil
         }
@@ -138,13 +140,13 @@ extension HSMTokenSettings {
             return section.checkedSecret(source, of: "uri", use: tokenUse)
         }
         if source != nil {
-            section.problem("pin_file", "stands beside a pin-source in the uri; keep one of them")
+            section.problem("pin_file", "is set together with a pin-source in the uri; keep one of them")
         }
         return section.secretFile("pin_file", use: tokenUse)
     }
 
-    /// What whoever else reads a PIN's file could do.
-    private static let tokenUse = "use the token without the daemon"
+    /// The action that a PIN's file enables for other accounts that can read it.
+    private static let tokenUse = "use the HSM token without the daemon"
 
     private static func deniedSystemCalls(_ section: ConfigurationSection) -> [String] {
         var names: [String] = []
@@ -155,7 +157,7 @@ extension HSMTokenSettings {
                 section.reader.problem(
                     element.key, line: element.line,
                     "\(ConfigurationText.shown(element.value)) cannot be denied; "
-                        + (suggestion ?? "what can: \(known.joined(separator: ", "))"))
+                        + (suggestion ?? "use one of: \(known.joined(separator: ", "))"))
                 continue
             }
             names.append(element.value)
@@ -186,7 +188,7 @@ extension HSMTokenSettings {
     }
 }
 
-/// The system calls that a token's worker can be denied; see `deny_system_calls` in the sample configuration.
+/// The system calls that an HSM token's worker can be denied; see `deny_system_calls` in the sample configuration.
 enum DeniableSystemCalls {
     static let names: [String] = {
         var names: [String] = []

@@ -2,7 +2,7 @@ import ConfigurationFile
 import Encodings
 import PaymentToken
 
-/// The settings of this daemon that are allowed but weaken it.
+/// The daemon's settings that are permitted but weaken it.
 extension ConfigurationWarning.Setting {
     static let signingTimeWindowOff = Self("signing_time_window_off")
     static let foreignRoots = Self("foreign_roots")
@@ -10,19 +10,19 @@ extension ConfigurationWarning.Setting {
     static let databaseTLS = Self("database_tls")
     static let gatewayExpectations = Self("gateway_expectations", isInsecure: false)
 
-    /// Whether what it is about stays as it was at the start, whatever a reload reads.
+    /// True if the setting keeps its value from the start, whatever a reload reads.
     var isFixedAtStart: Bool { self == .onePerson || self == .databaseTLS }
 }
 
 extension ConfigurationSection {
-    /// A window for signing times; nil when the key is absent. Off is warned about.
+    /// Parses a signing-time window; returns nil when the key is absent. `off` causes a warning.
     func signingTimeWindow(_ name: String) -> SigningTimeWindow? {
         guard node(name) != nil else { return nil }
         guard let duration = durationOrOff(name, in: .seconds(1)...DurationText.days(3650), default: .seconds(300))
         else {
             warning(
                 .signingTimeWindowOff, name,
-                "tokens of any age are taken, and claims are never pruned; set a window such as 5m")
+                "payment tokens of any age are accepted, and claims are never pruned; set a window such as 5m")
             return .off
         }
         return .within(duration)

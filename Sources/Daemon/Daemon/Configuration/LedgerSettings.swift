@@ -7,9 +7,9 @@ import Ledger
 import PaymentToken
 import PostgreSQLClient
 
-/// `ledger`: what was released already.
+/// `ledger`: the claims, key states and the record.
 struct LedgerSettings: Sendable, Equatable {
-    /// Where it is kept, which is what its URL says first.
+    /// The ledger's storage, which the URL's scheme determines.
     enum Place: Sendable, Equatable {
         /// The absolute path of one host's file.
         case sqlite(path: String)
@@ -19,33 +19,33 @@ struct LedgerSettings: Sendable, Equatable {
 
     struct DatabasePlace: Sendable, Equatable {
         var url: PostgreSQLURL
-        /// Absolute path of the file with the role's password; nil: peer authentication, a certificate, or what libpq finds by
-        /// itself (a service file, ~/.pgpass).
+        /// The absolute path of the file with the role's password. nil means peer authentication, a certificate, or
+        /// libpq's own sources (a service file, ~/.pgpass).
         var passwordFile: String?
-        /// Whether nothing counts as ready while the server names no synchronous standby.
+        /// True if the daemon is not ready while the server names no synchronous standby.
         var requiresStandby: Bool
     }
 
-    /// What becomes of old records.
+    /// The archiving of old records.
     struct Archive: Sendable, Equatable {
-        /// Records that are older leave the ledger; at least ``shortest``.
+        /// The age beyond which records leave the ledger; at least ``shortest``.
         var retain: Duration
-        /// Absolute: where their files are.
+        /// The absolute path of the directory for archive files.
         var directory: String
 
-        /// Thirteen months, of whichever length.
+        /// Thirteen months, whatever their lengths.
         static let shortest = DurationText.days(397)
     }
 
     var place: Place
-    /// nil, of a file only, means the host name at first start, kept by the ledger from then on.
+    /// nil, possible only for a file, means the host name at the first start, which the ledger keeps.
     var node: String?
     var retainClaims: Duration
-    /// Nil: records stay in the ledger for ever.
+    /// nil if records stay in the ledger for ever.
     var archive: Archive?
-    /// Zero: no repeats.
+    /// Zero if repeats are not permitted.
     var repeatFor: Duration
-    /// The longest that anything waits for the ledger.
+    /// The longest wait for the ledger.
     var timeout: Duration
 }
 
@@ -55,7 +55,7 @@ extension LedgerSettings {
         "repeat_for", "timeout",
     ]
 
-    /// nil after a reported problem with the URL or what belongs to it.
+    /// Returns nil after a reported problem with the URL or its options.
     init?(_ section: ConfigurationSection) {
         let node = section.node("node") == nil ? nil : section.text("node")
         if let node, AuditNode(node) == nil {
@@ -63,7 +63,7 @@ extension LedgerSettings {
         }
         if node == "all" {
             section.problem(
-                "node", "means every node where one is asked for; give it another name")
+                "node", "is reserved: in queries, all means every node; choose another name")
         }
         let retainClaims = section.duration(
             "retain_claims", in: .seconds(60)...DurationText.days(3650), default: DurationText.days(180))
@@ -86,39 +86,42 @@ extension LedgerSettings {
                 directory: section.path(
                     "archive_directory", default: stateDirectory(section.reader.environment) + "/archives"))
         } else if section.node("archive_directory") != nil {
-            section.problem("archive_directory", "is for retain_records, which is off; set that, or take this out")
+            section.problem(
+                "archive_directory",
+                "applies only with retain_records, which is off; set retain_records or remove this key")
         }
     }
 
-    /// The file of a ledger that is one.
+    /// The ledger's file, if it is one.
     var path: String? {
         if case .sqlite(let path) = place { path } else { nil }
     }
 
-    /// Whether other hosts may write the same ledger.
+    /// True if other hosts may write the same ledger.
     var isShared: Bool { path == nil }
 
-    /// Whether the section names a server, rightly or not.
+    /// Returns true if the section names a server, valid or not.
     static func namesServer(_ section: ConfigurationSection) -> Bool {
         section.node("url")?.scalar.map { Place.isPostgreSQL($0.string) } ?? false
     }
 
-    /// Where this host keeps small files of its own, for its user alone: beside the ledger's file. A ledger on a server has none
-    /// here; then it is the unit's StateDirectory= (systemd.exec(5)), or where that one would be.
+    /// Returns the directory for this host's small files, accessible to its user alone: the directory of the ledger's
+    /// file. For a ledger on a server it is the unit's StateDirectory= (systemd.exec(5)) or, without one, its default.
     ///
-    /// - Parameter environment: the process's.
+    /// - Parameter environment: the process's environment.
     func stateDirectory(_ environment: [String: String]) -> String {
         if let path { return URL(filePath: path).deletingLastPathComponent().path }
         let named = environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(String.init)
         return named.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/var/lib/paytokend"
     }
 
-    /// A claim that is forgotten while its token is still young enough could be released again.
+    /// Checks that claims outlive payment tokens: if a claim is pruned while its payment token is inside the window,
+    /// the transaction could be released again.
     func checkRetention(against windows: [SigningTimeWindow], _ root: ConfigurationSection) {
         let longest = windows.compactMap { window -> Duration? in
             if case .within(let duration) = window { duration } else { nil }
         }.max()
-        // A signing time may lie in the future by the window as well.
+        // A signing time may also be in the future by the window.
         guard let longest, retainClaims < longest * 2 else { return }
         root.section("ledger", keys: Self.keys).problem(
             "retain_claims",
@@ -127,7 +130,7 @@ extension LedgerSettings {
 }
 
 extension LedgerSettings.Place {
-    /// Everything that can be checked without the server.
+    /// Checks everything that can be checked without the server.
     fileprivate init?(_ url: String, _ section: ConfigurationSection) {
         guard let place = Self.isPostgreSQL(url) ? Self.postgresql(url, section) : Self.sqlite(url, section) else {
             return nil
@@ -141,7 +144,8 @@ extension LedgerSettings.Place {
 
     private static func sqlite(_ url: String, _ section: ConfigurationSection) -> Self? {
         for name in ["password_file", "require_standby"] where section.node(name) != nil {
-            section.problem(name, "is for a ledger in PostgreSQL, and ledger.url names a file; take it out")
+            section.problem(
+                name, "applies only to a ledger in PostgreSQL, but ledger.url names a file; remove this key")
         }
         // sqlite:///path is sqlite:/path with an empty host.
         let path = url.hasPrefix("sqlite:///") ? url.dropFirst(9) : url.dropFirst(7)

@@ -13,12 +13,12 @@ struct ListenerSettings: Sendable, Equatable {
     var adminMode: UInt32 = 0o600
     /// The payments socket's group; nil leaves the daemon's own.
     var group: Account?
-    /// Of one body.
+    /// The limit of one body.
     var maxRequestBytes = 65_536
-    /// For each socket; kept below the descriptor limit at start.
+    /// The limit for each socket; kept below the descriptor limit at start.
     var maxConnections = 512
     var maxConnectionsPerUID = 128
-    /// Between requests.
+    /// The limit between requests.
     var idleTimeout: Duration = .seconds(60)
 }
 
@@ -45,7 +45,7 @@ extension ListenerSettings {
             section.examine(key, at: path) { () throws(ListenerError) in try SocketFile.examine(path: path) }
         }
         if socket == adminSocket {
-            section.problem("admin_socket", "is the payments socket too; give administration a socket of its own")
+            section.problem("admin_socket", "is also the payments socket; give administration its own socket")
         }
     }
 }

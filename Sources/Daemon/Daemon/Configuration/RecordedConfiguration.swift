@@ -8,11 +8,11 @@ import Telemetry
 import WorkerSupervision
 
 extension Configuration {
-    /// What the record says of this configuration (`configuration_values`): each setting under its section's and its own
-    /// name, with the default where the file says nothing.
+    /// The values of this configuration in the record (`configuration_values`): each setting under the names of its
+    /// section and key, with the default if the file does not set it.
     ///
-    /// No secret is among them, and nothing that could hold one: of a worker's environment there are the names, of
-    /// `init_args` whether there are any, of a file with a secret its path.
+    /// They contain no secret, and nothing that could contain one. A worker's environment is recorded by its names,
+    /// `init_args` by whether it is set, and a file with a secret by its path.
     var recordedValues: ConfigurationValues {
         var values = ConfigurationValues()
         access.write(into: &values)
@@ -32,7 +32,7 @@ extension Configuration {
 }
 
 extension AccessPolicy {
-    /// By their places from 1, since the first rule that matches decides.
+    /// Writes the rules by their places from 1, since the first rule that matches decides.
     fileprivate func write(into values: inout ConfigurationValues) {
         for (place, rule) in rules.enumerated() { rule.write("access.\(place + 1)", into: &values) }
     }
@@ -69,7 +69,7 @@ extension ApprovalSettings {
 }
 
 extension LedgerSettings {
-    /// Of libpq's parameters in the URL, those that say as whom and how safely the daemon logs in.
+    /// The libpq parameters in the URL that determine the login and its security.
     private static let recordedParameters = [
         "user", "service", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile", "channel_binding",
     ]
@@ -137,14 +137,14 @@ extension HSMTokenSettings {
         values.set("\(path).environment", list: environment.keys.sorted().map { ConfigurationValue($0) })
         values.set("\(path).init_args", ConfigurationValue(initArgs.isEmpty ? "" : "set"))
         values.set("\(path).deny_system_calls", list: deniedSystemCalls.map { ConfigurationValue($0) })
-        // Its arguments may be secrets of the vendor's.
+        // Its arguments may contain secrets of the vendor's program.
         values.set("\(path).use_log", ConfigurationValue(useLog?.path ?? ""))
         if let useLog { values.set("\(path).use_log_timeout", ConfigurationValue(useLog.timeout)) }
     }
 }
 
 extension TrustSettings {
-    /// Roots by their SHA-256 fingerprints, since what a file holds can change under its name.
+    /// Writes roots as SHA-256 fingerprints, since a file's content can change under its name.
     fileprivate func write(into values: inout ConfigurationValues) {
         values.set("trust.root_files", list: rootFiles.map { ConfigurationValue($0) })
         let fingerprints = roots.map { root in
@@ -163,7 +163,7 @@ extension TrustSettings {
 }
 
 extension ConfigurationValue {
-    /// As the file spells them, in the largest unit that divides it.
+    /// The duration as the file spells it, in the largest unit that divides it.
     fileprivate init(_ duration: Duration) {
         self.init(DurationText.text(of: duration))
     }

@@ -4,7 +4,7 @@ import Foundation
 import HostSystem
 import X509
 
-/// `trust`: whose signatures count.
+/// `trust`: the roots and the distrusted certificates.
 struct TrustSettings: Sendable, Equatable {
     /// Absolute paths of the PEM or DER files named.
     var rootFiles: [String] = []

@@ -3,7 +3,7 @@ import HTTPListener
 import Logging
 import NIOCore
 
-/// Which of the daemon's two sockets a request came through.
+/// The daemon's socket that a request came through.
 enum SocketKind: String, CaseIterable, Sendable {
     case payments = "paytokend"
     case admin
@@ -11,14 +11,14 @@ enum SocketKind: String, CaseIterable, Sendable {
 
 /// Answers the requests of both sockets; ``DaemonRouter`` in production.
 protocol PeerRequestHandler: Sendable {
-    /// After the head, before the body: gives the refusal, or what will answer the body. Runs on the event loop, so it
-    /// neither waits nor computes anything long.
+    /// Called after the head and before the body. Returns a refusal, or the handler of the body. Runs on the event
+    /// loop, so it must neither wait nor compute for long.
     func admit(_ head: RequestHead, peer: PeerCredentials, socket: SocketKind) -> Admission
 
-    /// The accounts among which the peer's connections are counted; nil for an account that a rule names.
+    /// Returns the group of accounts that the peer's connections count for; nil for an account that a rule names.
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts?
 
-    /// The answer to what the listener itself does not have answered.
+    /// Returns the answer to a condition that the listener detects.
     func answer(to condition: HTTPCondition, peer: PeerCredentials, socket: SocketKind) -> HTTPAnswer
 }
 
@@ -26,7 +26,7 @@ extension PeerRequestHandler {
     func unnamedAccounts(of peer: PeerCredentials) -> UnnamedAccounts? { nil }
 }
 
-/// One connection's requests, with what the kernel says of its peer.
+/// The requests of one connection, with the kernel's credentials of its peer.
 private struct PeerRequests: RequestHandler {
     let peer: PeerCredentials
     let socket: SocketKind
@@ -38,7 +38,8 @@ private struct PeerRequests: RequestHandler {
     }
 }
 
-/// The connections of one Unix socket, counted by the peer's uid, and by the rule that admits it if that names no user.
+/// The connections of one Unix socket, counted by the peer's uid and, if the rule that admits it names no user, by that
+/// rule.
 struct PeerConnections: ConnectionService {
     let socket: SocketKind
     let handler: any PeerRequestHandler
@@ -57,7 +58,7 @@ struct PeerConnections: ConnectionService {
 extension ListenerSettings {
     /// The daemon's sockets, the payments socket first.
     ///
-    /// - Parameter requestLimits: for tests that cannot wait.
+    /// - Parameter requestLimits: shorter limits for tests.
     func sockets(
         inherited: InheritedSockets = .init(), handler: any PeerRequestHandler, instruments: Instruments,
         logger: Logger, requestLimits: RequestLimits? = nil
@@ -72,7 +73,7 @@ extension ListenerSettings {
                     socket: kind, handler: handler, instruments: instruments,
                     shares: UnnamedShares(total: maximum.total)),
                 connectionLimits: ConnectionLimits(maximum),
-                // Administration may take long, with lists of thousands of keys: it must not hold up payments.
+                // Administration may take long, with lists of thousands of keys, and must not delay payments.
                 answersOnEventLoop: kind == .payments, limits: limits)
         }
     }
@@ -91,7 +92,7 @@ extension ListenerSettings {
         of kind: SocketKind, _ inherited: InheritedSockets
     ) throws(ListenerError) -> ListeningSocket.Place {
         if let socket = inherited[kind.rawValue] {
-            // Who calls is known by the kernel's word for a Unix socket only.
+            // The kernel vouches for the caller's identity on a Unix socket only.
             guard case .unix = socket.address else {
                 throw .unusable(
                     "the inherited socket \(kind.rawValue) listens at \(socket.address.text); use ListenStream= with a "

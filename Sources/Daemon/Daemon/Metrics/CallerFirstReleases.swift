@@ -5,22 +5,22 @@ import Ledger
 import Logging
 import Synchronization
 
-/// Since when each caller's uid has released payment tokens, by the record of this node: a caller that never did before is worth
-/// a look.
+/// Shows the time of each caller uid's first release in this node's record: a new caller deserves attention.
 ///
-/// The record has no index of callers, since every release would pay for it. So the record is read from its beginning, once for
-/// all uids, and no further than to the first release of the uid that is looked for: after that uid's first release since the
-/// start, alongside the payment, which never waits for it, in short pages with pauses. A million records take some seconds.
+/// The record has no index of callers, since every release would pay for it. So the record is read from its beginning,
+/// once for all uids, and only up to the first release of the requested uid. This happens after that uid's first
+/// release since the start, in short pages with pauses. The payment never waits for it. A million records take some
+/// seconds.
 final class CallerFirstReleases: Sendable {
-    /// More uids are not looked for: each has a series.
+    /// The largest number of uids, since each has its own series.
     static let mostCallers = 1_000
 
     private struct State {
-        /// Looked for, or being looked for.
+        /// The uids with a finished or running search.
         var known: Set<UInt32> = []
-        /// After a fault: not before.
+        /// The time before which no search starts, after a fault.
         var notBefore: ContinuousClock.Instant?
-        /// The first releases in the records up to `read`. One search at a time changes it.
+        /// The first releases in the records up to `read`. Searches run one at a time.
         var found: [UInt32: AuditTime] = [:]
         var read = 0
     }
@@ -44,12 +44,12 @@ final class CallerFirstReleases: Sendable {
         self.now = now
     }
 
-    /// How many uids have been looked for, or are.
+    /// The number of uids with a finished or running search.
     var searched: Int { state.withLock { $0.known.count } }
 
-    /// A release to this uid has been recorded. Costs a look into a set, but for the first one.
+    /// Notes a durable release to this uid. After the first one for a uid, this is a set lookup.
     ///
-    /// - Returns: the search that this began, if any.
+    /// - Returns: the search that this call started, if any.
     @discardableResult
     func released(to uid: UInt32) -> Task<Void, Never>? {
         let isNew = state.withLock { state in
@@ -71,7 +71,7 @@ final class CallerFirstReleases: Sendable {
             }
         } catch {
             logger.warning(
-                "when a caller's first release was could not be looked up; it is tried again at its next release",
+                "a caller's first release could not be looked up; retrying at its next release",
                 metadata: ["uid": "\(uid)", "reason": "\(error)"])
         }
         state.withLock { state in
@@ -95,7 +95,7 @@ final class CallerFirstReleases: Sendable {
                 state.found.merge(releases) { earlier, _ in earlier }
                 state.read = page.upperBound
             }
-            // Half of the time is left to those who wait for the disk.
+            // Half of the time is left to other users of the disk.
             try? await Task.sleep(for: began.duration(to: .now))
         }
     }

@@ -6,9 +6,9 @@ import Synchronization
 import Telemetry
 import WorkerSupervision
 
-/// The daemon's metrics, each under its public name, which is contract.
+/// The daemon's metrics. Their names are part of the public contract.
 ///
-/// To add one: a property here, and its name in MetricsTests, which fail until it stands there.
+/// To add one, add a property here and its name in MetricsTests, which fail until both are present.
 struct Instruments: Sendable {
     /// `outcome` is `ok`, `repeat`, a refusal's code, or `pending`, `not_ready` or `interrupted`.
     let requests = Counter(
@@ -31,10 +31,10 @@ struct Instruments: Sendable {
         bounds: [1, 2, 3, 4, 6, 8])
     let ledgerReadsBack = Counter(
         "paytokend_ledger_reads_back_total",
-        help: "Commits of the ledger that were not acknowledged, by what became of them.", labels: ["outcome"])
+        help: "Commits of the ledger that were not acknowledged, by outcome.", labels: ["outcome"])
     let nodeLeaseAgeSeconds = Gauge(
         "paytokend_node_lease_age_seconds",
-        help: "Since this daemon's hold on its node's name was renewed; absent for a ledger that is a file.")
+        help: "Time since this daemon's node lease was renewed; absent for a ledger that is a file.")
     let workerRestarts = Counter(
         "paytokend_worker_restarts_total", help: "Worker processes replaced.", labels: ["token", "reason"])
     let keyNotAfter = Gauge(
@@ -43,8 +43,8 @@ struct Instruments: Sendable {
     let keyUses = Counter(
         "paytokend_key_uses_total", help: "Decryptions with the key since the daemon started.",
         labels: ["public_key_hash"], mostSeries: maximumSeriesOfKeys)
-    /// Only of keys that the ledger or an HSM token has, and only after Apple's signature: nobody can make it grow with made-up
-    /// hashes. Those of unknown keys are counted together, in ``requests``.
+    /// Counts only keys that the ledger or an HSM token has, and only after Apple's signature was verified, so made-up
+    /// hashes cannot make it grow. Refusals of unknown keys are counted together, in ``requests``.
     let keyFailures = Counter(
         "paytokend_key_failures_total",
         help: "Payment tokens with Apple's signature that named the key and were refused, by the refusal's code.",
@@ -57,27 +57,27 @@ struct Instruments: Sendable {
         help: "Memory for secrets that could not be locked, of the daemon and its workers.")
     let clockBehindLedgerSeconds = Gauge(
         "paytokend_clock_behind_ledger_seconds",
-        help: "How far the clock is behind the ledger's newest record or what it has forgotten; 0 when it is not.")
+        help: "How far the clock is behind the ledger's newest record or its limit of pruned claims; else 0.")
     let synchronousStandbys = Gauge(
         "paytokend_ledger_synchronous_standbys",
-        help: "Synchronous standbys that the ledger's server streams to; absent where it cannot be asked.")
+        help: "Synchronous standbys that the ledger's server streams to; absent where that cannot be read.")
     let ledgerFreeBytes = Gauge(
         "paytokend_ledger_free_bytes",
-        help: "Room on the file system of the ledger's file; absent for a ledger on a server.")
+        help: "Free space on the file system of the ledger's file; absent for a ledger on a server.")
     let checkpointAgeSeconds = Gauge(
         "paytokend_checkpoint_age_seconds",
-        help: "Since the last signed checkpoint while records wait for the next one; 0 when it seals them all.")
+        help: "Time since the last signed checkpoint while records wait for the next one; 0 when it seals them all.")
     let recordCheckVerdict = Gauge(
         "paytokend_record_check_verdict",
-        help: "1 when the daemon's last check of its record's chain found it whole, 0 when it did not.")
+        help: "1 when the daemon's last check found its record's chain intact, 0 when it did not.")
     let recordCheckAgeSeconds = Gauge(
-        "paytokend_record_check_age_seconds", help: "Since the daemon last checked its record's chain.")
+        "paytokend_record_check_age_seconds", help: "Time since the daemon last checked its record's chain.")
     let recordArchiveAgeSeconds = Gauge(
         "paytokend_record_archive_age_seconds",
-        help: "Since old records were last archived or found to be none; absent without ledger.retain_records.")
+        help: "Time since old records were last archived or none were found; absent without ledger.retain_records.")
     let auditHeadAgeSeconds = Gauge(
         "paytokend_audit_head_age_seconds",
-        help: "Since somebody was last given this node's head to keep, or since the daemon started.")
+        help: "Time since a caller last received this node's head, or since the daemon started.")
     let lockedMemoryBytes = Gauge(
         "paytokend_locked_memory_bytes",
         help: "Memory of the daemon that the kernel may not swap, without its workers'.")
@@ -90,27 +90,27 @@ struct Instruments: Sendable {
     let ready = Gauge(
         "paytokend_ready", help: "1 while payments would be decrypted, as /readyz says; else 0.")
     let hsmTokenReady = Gauge(
-        "paytokend_hsm_token_ready", help: "1 for each HSM token that is open and tested, 0 for one that is away.",
+        "paytokend_hsm_token_ready", help: "1 for each HSM token that is open and tested, 0 for one that is not.",
         labels: ["token"])
 
-    /// From 100 µs, below the fastest token, to 10 s, the time-out of a call.
+    /// From 100 µs, below the fastest HSM token, to 10 s, the timeout of a call.
     private static let latencies: [Double] = [
         0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
     ]
 
-    /// Every stored property above that is a metric, in this order: one that is added here is shown.
+    /// All stored properties above that are metrics, in this order, so that new ones are included.
     private var families: [any MetricFamily] {
         Mirror(reflecting: self).children.compactMap { $0.value as? any MetricFamily }
     }
 
-    /// Shows what is insecure in the configuration and the ledger in force, and nothing else.
+    /// Shows only the insecure settings of the configuration and the ledger in force.
     func show(warnings: [ConfigurationWarning], ledger: Set<InsecureLedgerSetting> = []) {
         insecureSettings.replaceAll(
             (warnings.filter(\.setting.isInsecure).map(\.setting.rawValue) + ledger.map(\.rawValue)).map { ([$0], 1) })
     }
 
-    /// Shows what is alerted on with 0 from the start: Prometheus' `increase` does not count what a series begins with, so the
-    /// first crash or replay would be missed.
+    /// Creates the series of alerts with 0 at the start: Prometheus' `increase` does not count a series' first value,
+    /// so the first crash or replay would be missed.
     func begin(hsmTokens: [String]) {
         for hsmToken in hsmTokens {
             for reason in WorkerEvents.RestartReason.allCases {
@@ -122,7 +122,7 @@ struct Instruments: Sendable {
         }
     }
 
-    /// Counts a refusal that the payment token itself, or its key's state, is the reason for. What can be tried again says
+    /// Counts a refusal whose reason is the payment token itself or its key's state. A refusal that can be retried says
     /// nothing about the key.
     func count(_ refusal: Refusal, of key: PublicKeyHash) {
         switch refusal.code {
@@ -139,9 +139,9 @@ struct Instruments: Sendable {
     }
 }
 
-/// How long ago something last happened; since the daemon's start, where it has not.
+/// The time since an event last happened, or since the daemon's start if it has not.
 ///
-/// For what must come again and again by itself: its age alone tells of a failure, of a hang, and of what never came.
+/// For events that recur without a request: the age alone reveals a failure, a hang, and an event that never happened.
 final class Stopwatch: Sendable {
     private let now: @Sendable () -> ContinuousClock.Instant
     private let last: Mutex<ContinuousClock.Instant>
@@ -153,7 +153,7 @@ final class Stopwatch: Sendable {
 
     var elapsed: Duration { last.withLock { $0.duration(to: now()) } }
 
-    /// It has happened.
+    /// Notes that the event has happened.
     func restart() {
         let now = now()
         last.withLock { $0 = now }

@@ -115,7 +115,7 @@ struct ClockAcceptanceTests {
         #expect(again?.code == .invalidState && again?.details?.contains("2027-01-15T08:05:00Z") == true)
         // Until the fence the daemon is not ready, and reports that this ends without intervention.
         let reasons = try await acceptance.ledgerClock.compare().reasons
-        #expect(reasons.first?.message.contains("without anybody's doing") == true)
+        #expect(reasons.first?.message.contains("without further action") == true)
         await fixture.ledger.close()
     }
 

@@ -37,7 +37,7 @@ struct ConfigurationProblemTests {
                 "listener:\n  socket: /\(String(repeating: "a", count: 107))", "7 listener.socket: is too long"),
             WrongSection(
                 "listener:\n  socket: /run/x\n  admin_socket: /run/x",
-                "8 listener.admin_socket: is the payments socket too"),
+                "8 listener.admin_socket: is also the payments socket"),
             WrongSection("listener:\n  mode: \"0999\"", "7 listener.mode: must be a socket's permission bits"),
             WrongSection("listener:\n  mode: \"0770\"", "7 listener.mode: must be a socket's permission bits"),
             WrongSection("listener:\n  mode: \"0060\"", "7 listener.mode: must be a socket's permission bits"),
@@ -83,21 +83,23 @@ struct ConfigurationProblemTests {
             WrongSection("ledger:\n  url: \"sqlite:\"", "7 ledger.url: must be sqlite: and a path"),
             WrongSection(
                 "ledger:\n  node: a@b", "7 ledger.node: must be 1 to 64 letters, digits, dots, hyphens and under"),
-            WrongSection("ledger:\n  node: all", "7 ledger.node: means every node where one is asked for"),
+            WrongSection("ledger:\n  node: all", "7 ledger.node: is reserved: in queries, all means every node"),
             WrongSection("ledger:\n  node: \"a b\"", "7 ledger.node: must be 1 to 64 letters"),
             WrongSection(
                 "ledger:\n  retain_claims: 9m\n  repeat_for: off", "7 ledger.retain_claims: must be at least twice"),
             WrongSection("ledger:\n  retain_claims: 10m\n  repeat_for: 1h", "8 ledger.repeat_for: is longer than"),
-            WrongSection("ledger:\n  password_file: pin", "7 ledger.password_file: is for a ledger in PostgreSQL"),
-            WrongSection("ledger:\n  require_standby: true", "7 ledger.require_standby: is for a ledger in PostgreSQL"),
+            WrongSection(
+                "ledger:\n  password_file: pin", "7 ledger.password_file: applies only to a ledger in PostgreSQL"),
+            WrongSection(
+                "ledger:\n  require_standby: true", "7 ledger.require_standby: applies only to a ledger in PostgreSQL"),
             WrongSection("ledger:\n  timeout: 50ms", "7 ledger.timeout: is out of range; it must be from 100ms to 1m"),
             WrongSection("ledger:\n  timeout: 2m", "7 ledger.timeout: is out of range"),
             WrongSection("ledger:\n  timeout: off", "7 ledger.timeout: cannot be off"),
             WrongSection("approvals:\n  people: 0", "7 approvals.people: must be 2 or 1"),
             WrongSection(
                 "approvals:\n  people: 3",
-                "7 approvals.people: must be 2 or 1, without quotes: one person asks and one other approves, and no "
-                    + "operation takes more approvals than one"),
+                "7 approvals.people: must be 2 or 1, without quotes; with 2, one person requests and another approves, "
+                    + "and no operation takes more approvals"),
             WrongSection("approvals:\n  people: 10", "7 approvals.people: must be 2 or 1"),
             WrongSection("approvals:\n  people: \"2\"", "7 approvals.people: must be 2 or 1, without quotes"),
             WrongSection("approvals:\n  expire: off", "7 approvals.expire: cannot be off"),
@@ -193,7 +195,10 @@ struct ConfigurationProblemTests {
                 "uri: \"pkcs11:token=a?pin-source=%7Ccat%20pin\"",
                 "4 tokens[0].uri: has a pin-source that is no absolute"
             ),
-            ("uri: \"pkcs11:token=a?pin-source=file:/etc/pin\"", "5 tokens[0].pin_file: stands beside a pin-source"),
+            (
+                "uri: \"pkcs11:token=a?pin-source=file:/etc/pin\"",
+                "5 tokens[0].pin_file: is set together with a pin-source"
+            ),
             ("pin_file: gone", "5 tokens[0].pin_file: cannot read"),
             ("pin_file: open-pin", "5 tokens[0].pin_file: the secret's file"),
             ("pin_file: empty-pin", "5 tokens[0].pin_file: the secret's file"),
@@ -292,13 +297,13 @@ struct ConfigurationProblemTests {
         let configuration = try ConfigurationFixture().load(ConfigurationFixture.minimum + hsmTokens(names.prefix(15)))
         #expect(configuration.hsmTokens.map(\.name) == ["primary"] + names.prefix(15))
         let problem = try ConfigurationFixture().problem(hsmTokens(names))
-        #expect(problem == "21 tokens[16]: is one token more than the 16 that one daemon serves")
+        #expect(problem == "21 tokens[16]: is one too many: one daemon serves at most 16 HSM tokens")
     }
 
     @Test("refuses two HSM tokens of one name at the line of the second")
     func hsmTokenNames() throws {
         let problem = try ConfigurationFixture().problem(hsmTokens(["second", "primary", "third"]))
-        #expect(problem == "7 tokens[2].name: is primary, as tokens[0].name is; give each token a name of its own")
+        #expect(problem == "7 tokens[2].name: is primary, the same as tokens[0].name; give each HSM token its own name")
     }
 
     @Test("names each problem of any of several HSM tokens")

@@ -297,7 +297,7 @@ struct ConfigurationTests {
         let problem = try ConfigurationFixture().problem(
             "access: [{ user: daemon, roles: [admin] }, { name: second, user: \"1\", roles: [admin] }]")
         #expect(problem.hasPrefix("6 approvals.people: 2 persons are needed, but only 1"), "\(problem)")
-        #expect(problem.contains("who share one are one person"), "\(problem)")
+        #expect(problem.contains("people who share one count as one person"), "\(problem)")
     }
 
     @Test("refuses a PIN file that other members of a group can read; the daemon's own user and root do not count")
