@@ -149,7 +149,7 @@ import TokenForge
             #expect(imported.status == 0 && imported.output.contains("Next: Activate the certificate"), "\(imported)")
         }
         let inactive = try await harness.paytokenctl(["rotate", "finish", begun.name])
-        #expect(inactive.status == 1 && inactive.error.contains("The old key opened 1 token"), "\(inactive)")
+        #expect(inactive.status == 1 && inactive.error.contains("The old key opened 1 payment token"), "\(inactive)")
         let second = try await harness.paytokenctl(["rotate", "start", begun.name])
         #expect(second.status == 1 && second.error.hasPrefix("invalid_state"), "\(second)")
         for key in [begun.new, begun.old] { #expect(try await decrypt(key, harness).status == 200) }
@@ -169,7 +169,7 @@ import TokenForge
         let begun = try await overlap("finished.\(type)", type, harness)
         for key in [begun.old, begun.new, begun.old] { #expect(try await decrypt(key, harness).status == 200) }
         let refused = try await harness.paytokenctl(["rotate", "finish", begun.name])
-        #expect(refused.status == 1 && refused.error.contains("The old key opened 2 tokens"), "\(refused)")
+        #expect(refused.status == 1 && refused.error.contains("The old key opened 2 payment tokens"), "\(refused)")
         let tried = try await harness.paytokenctl(["rotate", "finish", begun.name, "--force", "--dry-run"])
         #expect(tried.status == 0, "\(tried)")
         #expect(try await status(begun.name, harness)["phase"]?.stringValue == "overlap")
@@ -217,7 +217,8 @@ import TokenForge
         for cutOff in ["2s", "0s"] {
             let begun = try await overlap("cutoff.\(cutOff)", .p256, harness)
             let early = try await harness.paytokenctl(["rotate", "finish", begun.name])
-            #expect(early.status == 1 && early.error.contains("The new key has opened no token yet"), "\(early)")
+            #expect(
+                early.status == 1 && early.error.contains("The new key has opened no payment token yet"), "\(early)")
             #expect(try await decrypt(begun.new, harness).status == 200)
             // No payment token arrived for the old key, so no force is needed.
             let finished = try await harness.paytokenctl(["rotate", "finish", begun.name, "--cut-off", cutOff])
@@ -256,7 +257,7 @@ import TokenForge
         for _ in 0..<3 { try await send(stolen, as: new) }
         #expect(try await status(name, harness)["phase"]?.stringValue == "activation")
         let early = try await harness.paytokenctl(["rotate", "finish", name])
-        #expect(early.status == 1 && early.error.contains("The new key has opened no token yet"), "\(early)")
+        #expect(early.status == 1 && early.error.contains("The new key has opened no payment token yet"), "\(early)")
 
         let paymentToken = try SharedForge.mint.mint(TokenRecipe(merchant: new))
         #expect(try await harness.decrypt(paymentToken).status == 200)

@@ -5,12 +5,13 @@ import MerchantKeys
 import PaymentToken
 import Refusals
 
-/// Follows what other nodes did to keys and approvals, pins the keys that seal their records, and tells them which keys this node's
-/// HSM tokens hold. Where one node alone
-/// uses the ledger there is nothing to follow, but destroyed keys that an HSM token still holds are removed all the same.
+/// Follows other nodes' changes of keys and approvals, records the keys that seal their records, and publishes which
+/// keys this node's HSM tokens hold. If only one node uses the ledger there is nothing to follow, but destroyed keys
+/// that an HSM token still holds are removed all the same.
 ///
-/// No release waits for it: each is decided in the ledger. What it does is what people expect to see, and what only this node
-/// can do: removing a key that was destroyed elsewhere from its own HSM tokens, and its own part of what was approved elsewhere.
+/// Releases never wait for it: each is decided in the ledger. It keeps the state that people see up to date and does
+/// what only this node can do: removing a key that was destroyed elsewhere from its own HSM tokens, and its own part of
+/// what was approved elsewhere.
 struct ClusterFollower: Sendable {
     let ledger: any Ledger
     let gate: LedgerGate
@@ -33,7 +34,7 @@ struct ClusterFollower: Sendable {
         ]
     }
 
-    /// Returns once it is done, or the daemon stops: what is not taken up now would be asked for by nobody.
+    /// Returns when the news is processed or the daemon stops. News is delivered once, so failures are retried here.
     private func follow(_ news: AdministrativeUpdates) async {
         while !Task.isCancelled {
             do throws(LedgerFailure) {
@@ -44,14 +45,14 @@ struct ClusterFollower: Sendable {
                 }
                 break
             } catch {
-                // The ledger's fault is logged by those who write to it.
+                // The ledger's fault is logged by its writers.
                 try? await Task.sleep(for: .seconds(1))
             }
         }
         for approval in news.approvals { await carryOut(approval) }
     }
 
-    /// What fails is asked for again with the next news, until the approval expires.
+    /// Carries out an approval. A failure is retried with the next news, until the approval expires.
     private func carryOut(_ approval: ApprovalIdentifier) async {
         do throws(Refusal) {
             try await decisions.carryOutApproved(approval)
@@ -61,14 +62,14 @@ struct ClusterFollower: Sendable {
         }
     }
 
-    /// As the log names what was approved on another node, where it fails.
+    /// The name of operations approved on another node in fault log lines.
     private static let approvals = "approved operation"
 
     private func noteHeldKeys() async {
         do throws(LedgerFailure) {
             try await catalogue.noteHeldKeys()
         } catch {
-            // Tried again in a second; the ledger's fault is logged by those who write to it.
+            // Retried after a second; the ledger's fault is logged by its writers.
         }
     }
 }

@@ -8,15 +8,15 @@ import Refusals
 import WorkerProtocol
 import WorkerSupervision
 
-// Merchant keys: the index of them (KeyCatalogue), and all that the security team does with them.
+// Merchant keys: their index (KeyCatalogue), and all operations of the security team.
 //
-// The admin routes call what is here, with the caller and an AuditDraft in which the request's audit record takes shape.
-// Whatever changes a key is first checked in full, then done in the HSM, then committed to the ledger together with its
-// audit record; nothing is answered before. A failure in between leaves a key that is listed and not served, and the
-// same command again completes it.
+// The admin routes call these types with the caller and an AuditDraft that collects the request's audit record. A
+// change of a key is first checked completely, then made in the HSM, then committed to the ledger together with its
+// audit record; only then is it answered. A failure in between leaves a key that is listed and not served, and
+// repeating the command completes it.
 //
-// Start here: KeyImports and KeyGeneration are the two ways in which a key comes, KeyLifecycle changes its state,
-// KeyRotations leads a merchant from one key to the next, and KeySummaries is a key as the API shows it.
+// Start here. KeyImports and KeyGeneration are the two sources of keys, KeyLifecycle changes a key's state,
+// KeyRotations leads a merchant from one key to the next, and KeySummaries describes keys for the API.
 
 /// Brings keys and certificates into HSM tokens and into the ledger.
 struct KeyAdministration: Sendable {
@@ -28,27 +28,27 @@ struct KeyAdministration: Sendable {
     let recorder: UsageRecorder
     let rule: TwoPersonRule
     let clock: WallClock
-    /// Held while a key is generated.
+    /// Locked while a key is generated.
     let generationLock = AsyncLock()
 
-    /// What the ledger has of a key; nil when it does not know it.
+    /// Returns the ledger's record of a key; nil if it has none.
     func keyRecord(of hash: PublicKeyHash) async throws(Refusal) -> KeyRecord? {
         try await refusing(ledger: await ledger.keyRecord(hash))
     }
 
-    /// Checked before a key comes into an HSM token: with a full disk it would lie there without a record.
+    /// Checked before a key comes into an HSM token: with a full disk it would remain there without a record.
     func requireWritableLedger() async throws(Refusal) {
         try gate.admit()
         try await refusing(ledger: await ledger.probe())
     }
 
-    /// Tells the index what an HSM token shows of a key now.
+    /// Updates the index with what an HSM token shows of a key now.
     func refresh(_ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering) async throws(Refusal) {
         let shown = try await refusing(hsm: await hsmToken.describeKey(hash))
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: [(hsmToken.name, shown)]))
     }
 
-    /// The key as it stands in the index once these HSM tokens have been asked again.
+    /// Returns the key's index entry after reading the key again from these HSM tokens.
     func refreshedEntry(
         _ hash: PublicKeyHash, in holders: [any HSMTokenAdministering]
     ) async throws(Refusal) -> KeyEntry {
@@ -60,12 +60,12 @@ struct KeyAdministration: Sendable {
     static let seeStatus = "GET /v1/status says why"
 }
 
-/// What administration asks of an HSM token.
+/// The operations of administration on an HSM token.
 protocol HSMTokenAdministering: Sendable {
     var name: String { get }
-    /// A worker has opened it and takes calls.
+    /// True if a worker has opened it and takes calls.
     var isServing: Bool { get }
-    /// What it shows of one key now; empty when it shows none.
+    /// Returns what it shows of one key now; empty if it shows none.
     func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription]
     func importPrivateKey(_ request: PrivateKeyImport) async throws(WorkerFailure)
     func importCertificate(_ request: CertificateToStore) async throws(WorkerFailure)
@@ -77,7 +77,7 @@ protocol HSMTokenAdministering: Sendable {
 }
 
 extension KeyIndex {
-    /// The key that a person names.
+    /// Returns the key with this name.
     ///
     /// - Throws: `key_not_found`.
     func entry(named name: String) throws(Refusal) -> KeyEntry {
@@ -101,7 +101,7 @@ extension KeyLookupError {
         case .ambiguous(let count):
             Refusal(.keyNotFound, "\(count) keys begin with that; give more characters.")
         case .unknown:
-            Refusal(.keyNotFound, "There is no such key here; GET /v1/keys lists those there are.")
+            Refusal(.keyNotFound, "There is no such key here; GET /v1/keys lists the keys.")
         }
     }
 }

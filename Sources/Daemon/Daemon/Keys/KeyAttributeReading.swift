@@ -4,21 +4,21 @@ import PaymentToken
 import WorkerProtocol
 import WorkerSupervision
 
-/// Who can be asked for a private key's attributes.
+/// A source of private key attributes.
 protocol KeyAttributeSource: Sendable {
     var name: String { get }
-    /// A worker has opened it and takes calls.
+    /// True if a worker has opened it and takes calls.
     var isServing: Bool { get }
-    /// What it says now of the private keys with this CKA_ID; none where it shows none.
+    /// Returns the present attributes of the private keys with this CKA_ID; none if it shows none.
     func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes]
 }
 
 extension HSMToken: KeyAttributeSource {}
 
-/// Asks the HSM tokens that show a key what they say of it now.
+/// Reads a key's present attributes from the HSM tokens that show it.
 ///
-/// One key at a time: a search costs some tokens a look at every object, and whoever looks at keys takes no more than one
-/// session of each token from the payments.
+/// One key at a time: in some HSM tokens a search reads every object, and these requests must take no more than one
+/// session of each HSM token from the payments.
 struct KeyAttributeReading: Sendable {
     let hsmTokens: [any KeyAttributeSource]
     private let lock = AsyncLock()
@@ -27,9 +27,9 @@ struct KeyAttributeReading: Sendable {
         self.hsmTokens = hsmTokens
     }
 
-    /// - Parameter names: of the tokens, in the configuration.
-    /// - Returns: In the configuration's order; one element for each token, and more than one where the token shows several
-    ///   private keys with the key's CKA_ID.
+    /// - Parameter names: the configured names of the HSM tokens.
+    /// - Returns: the attributes in the configuration's order; one element for each HSM token, or several if it shows
+    ///   several private keys with the key's CKA_ID.
     func attributes(of hash: PublicKeyHash, in names: [String]) async -> [KeyAttributes] {
         let asked = hsmTokens.filter { names.contains($0.name) }
         await lock.acquire()
@@ -57,14 +57,15 @@ struct KeyAttributeReading: Sendable {
             return [KeyAttributes(token: hsmToken.name, message: error.message)]
         }
         guard !keys.isEmpty else {
-            let absence = KeyAttributes.Values(shortcomings: ["The token shows no private key with this CKA_ID now."])
+            let absence = KeyAttributes.Values(
+                shortcomings: ["The HSM token shows no private key with this CKA_ID now."])
             return [KeyAttributes(token: hsmToken.name, absence)]
         }
         return keys.map { key in
             var values = KeyAttributes.Values(key)
             if keys.count > 1 {
                 values.shortcomings.append(
-                    "The token shows \(keys.count) private keys with this CKA_ID: somebody made a copy.")
+                    "The HSM token shows \(keys.count) private keys with this CKA_ID: a copy was made.")
             }
             return KeyAttributes(token: hsmToken.name, values)
         }
@@ -87,30 +88,30 @@ extension PrivateKeyAttributes {
         return algorithm == .ec ? "P-\(bits)" : "RSA-\(bits)"
     }
 
-    /// A key that came in from outside was readable before, so the token says false of CKA_ALWAYS_SENSITIVE and
-    /// CKA_NEVER_EXTRACTABLE (PKCS#11 v2.40 base §4.9): these two fall short only where CKA_LOCAL is true.
+    /// A key that was imported was readable before, so the HSM token reports false for CKA_ALWAYS_SENSITIVE and
+    /// CKA_NEVER_EXTRACTABLE (PKCS#11 v2.40 base §4.9). These two are shortcomings only if CKA_LOCAL is true.
     fileprivate var shortcomings: [String] {
         var sentences: [String] = []
         func expect(_ value: Bool?, _ wanted: Bool, _ name: String, _ consequence: String) {
             switch value {
             case wanted: break
-            case nil: sentences.append("The token does not tell \(name).")
+            case nil: sentences.append("The HSM token does not report \(name).")
             default: sentences.append("\(name) is \(!wanted): \(consequence).")
             }
         }
-        expect(sensitive, true, "CKA_SENSITIVE", "the token gives the private key's value to whoever has the PIN")
+        expect(sensitive, true, "CKA_SENSITIVE", "the HSM token gives the private key's value to anyone with the PIN")
         expect(
             extractable, false, "CKA_EXTRACTABLE",
-            "whoever has the PIN can wrap the private key and take it out of the token")
+            "anyone with the PIN can wrap the private key and extract it from the HSM token")
         expect(self.private, true, "CKA_PRIVATE", "the private key is shown without a login")
-        expect(token, true, "CKA_TOKEN", "the token does not keep the private key")
+        expect(token, true, "CKA_TOKEN", "the HSM token does not keep the private key")
         if local == true {
             expect(
                 alwaysSensitive, true, "CKA_ALWAYS_SENSITIVE",
-                "the token made the private key, and its value was readable at some time")
+                "the HSM token made the private key, and its value was readable at some time")
             expect(
                 neverExtractable, true, "CKA_NEVER_EXTRACTABLE",
-                "the token made the private key, and it could be taken out at some time")
+                "the HSM token made the private key, and it could be extracted at some time")
         }
         return sentences
     }

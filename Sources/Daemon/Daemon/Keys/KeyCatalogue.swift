@@ -7,35 +7,35 @@ import PaymentToken
 import Synchronization
 import WorkerProtocol
 
-/// Keeps the index of merchant keys true: what the HSM tokens show on one side, what the ledger remembers on the other.
+/// Keeps the index of merchant keys consistent with the HSM tokens and the ledger.
 ///
-/// A change of one key costs a look at that key, in the ledger and in the index; all keys are compared only when an HSM
-/// token has just been opened. Updates run one after the other, each reading the ledger and then writing the index, so
-/// that no older state replaces a newer one.
+/// A change of one key costs one read of that key, in the ledger and in the index; all keys are compared only when an
+/// HSM token has just been opened. Updates run one after the other, each reading the ledger and then writing the index,
+/// so that no older state replaces a newer one.
 final class KeyCatalogue: Sendable {
     let index: KeyIndex
     private let ledger: any Ledger
     private let clock: WallClock
     private let logger: Logger
     private let state: Mutex<State>
-    /// Held by one update of the index.
+    /// Locked by one update of the index.
     private let updateLock = AsyncLock()
 
     private struct State {
-        /// What HSM tokens showed and the index does not have yet, since the ledger could not be read.
+        /// Keys that HSM tokens showed and the index lacks, because the ledger could not be read.
         var whole: [String: [KeyDescription]] = [:]
         var single: [PublicKeyHash: [String: [KeyDescription]]] = [:]
-        /// What an HSM token showed of single keys recently: newer than a listing that began before.
+        /// Single keys that an HSM token showed recently: newer than a listing that began before.
         var recent: [String: [PublicKeyHash: (keys: [KeyDescription], at: ContinuousClock.Instant)]] = [:]
-        /// HSM tokens that have not been opened since the start.
+        /// The HSM tokens that have not been opened since the start.
         var unopened: Set<String>
-        /// Counted up whenever the index has changed.
+        /// Incremented whenever the index has changed.
         var version = 0
-        /// The version whose keys are noted in the ledger.
+        /// The version whose keys are stored in the ledger.
         var notedVersion: Int?
     }
 
-    /// No listing takes longer.
+    /// Longer than any listing takes.
     private static let recentTime = Duration.seconds(15 * 60)
 
     /// - Parameter hsmTokens: the configured names.
@@ -47,9 +47,9 @@ final class KeyCatalogue: Sendable {
         self.logger = logger
     }
 
-    /// Something about one key has changed: its record, or what these HSM tokens show of it.
+    /// Updates one key after its record, or what these HSM tokens show of it, has changed.
     ///
-    /// - Parameter shown: by HSM token, what it shows under the key's hash now; other tokens keep what they showed.
+    /// - Parameter shown: by HSM token, what it shows under the key's hash now; the others keep what they showed.
     func keyChanged(
         _ hash: PublicKeyHash, shown: [(hsmToken: String, keys: [KeyDescription])] = []
     ) async throws(LedgerFailure) {
@@ -66,10 +66,10 @@ final class KeyCatalogue: Sendable {
         try await serially { [self] () throws(LedgerFailure) in try await update(hash) }
     }
 
-    /// A worker that has just opened its HSM token, and is about to serve, shows these keys. While the ledger cannot be
-    /// read they wait for the next check of readiness.
+    /// Updates the index with the keys of an HSM token that a worker has just opened and is about to serve. If the
+    /// ledger cannot be read, they wait for the next check of readiness.
     ///
-    /// - Parameter began: when it began to list them.
+    /// - Parameter began: the time at which the listing of the keys began.
     func hsmTokenHasOpened(
         _ hsmToken: String, showing keys: [KeyDescription], asOf began: ContinuousClock.Instant
     ) async {
@@ -83,28 +83,30 @@ final class KeyCatalogue: Sendable {
         do throws(LedgerFailure) {
             try await refresh()
         } catch {
-            logger.error("the keys of a token wait for the ledger", metadata: ["reason": "\(error)"])
+            logger.error(
+                "the keys of an HSM token are not served until the ledger can be read", metadata: ["reason": "\(error)"]
+            )
         }
     }
 
-    /// Reads what the ledger remembers, before any HSM token has been asked: a recorded key that has not been seen yet
-    /// must not be taken for an unknown one.
+    /// Reads the ledger's records before any HSM token: a recorded key that no HSM token has shown yet must not count
+    /// as unknown.
     func recall() async throws(LedgerFailure) {
         index.rebuild(hsmTokens: [], keyRecords: try await ledger.keyRecords(), now: clock.now())
     }
 
-    /// Reads all of the ledger's records anew.
+    /// Reads all of the ledger's key records again.
     func refresh() async throws(LedgerFailure) {
         try await serially { [self] () throws(LedgerFailure) in try await updateAll() }
     }
 
-    /// Whether something that an HSM token showed still waits for the ledger.
+    /// True if keys that an HSM token showed still wait for the ledger.
     var isBehind: Bool { state.withLock { !$0.whole.isEmpty || !$0.single.isEmpty } }
 
     // MARK: Other nodes
 
-    /// Tells the other nodes which keys this one's HSM tokens hold, where that has changed. Those of an HSM token that has not been
-    /// opened since the start stay as they were noted before.
+    /// Publishes to the other nodes which keys this one's HSM tokens hold, if that has changed. The published keys of
+    /// an HSM token that has not been opened since the start stay.
     func noteHeldKeys() async throws(LedgerFailure) {
         let (version, isNoted, areAllOpen) = state.withLock {
             ($0.version, $0.notedVersion == $0.version, $0.unopened.isEmpty)
@@ -120,7 +122,7 @@ final class KeyCatalogue: Sendable {
 
     // MARK: Updates
 
-    /// In a task of its own, so that a caller that is cancelled does not leave an update half done.
+    /// Runs the update in a separate task, so that cancelling the caller does not leave it incomplete.
     private func serially(
         _ update: @escaping @Sendable () async throws(LedgerFailure) -> Void
     ) async throws(LedgerFailure) {
@@ -159,7 +161,7 @@ final class KeyCatalogue: Sendable {
         warn(of: index.entries)
     }
 
-    /// Bounded, since an HSM token that lost all its keys must not fill the disk with log lines.
+    /// Limited, since an HSM token that lost all its keys must not fill the disk with log lines.
     private static let mostWarnings = 100
 
     private func warn(of entries: [KeyEntry]) {

@@ -13,22 +13,22 @@ extension KeyAdministration {
         let merchantIdentifier: String
         let algorithm: KeyAlgorithm
         var use = KeyUse.processing
-        /// A name from the configuration; nil where there is only one.
+        /// The configured name; nil if there is only one HSM token.
         let hsmToken: String?
     }
 
     enum Generated: Sendable {
         case made(KeyEntry, warnings: [String])
-        /// A dry run found nothing against it.
+        /// A dry run found no objection.
         case wouldMake(hsmToken: String)
     }
 
-    /// Makes a merchant's key pair inside one HSM token. It opens nothing before its certificate is imported.
+    /// Makes a merchant's key pair inside one HSM token. It decrypts nothing before its certificate is imported.
     ///
-    /// When a worker ends meanwhile, its successor is asked for the outcome, and the next generation for the merchant
-    /// finishes what was left unfinished in the token. When the daemon itself ends between token and ledger, the token
-    /// keeps a key that no ledger knows: it is listed as external and used for nothing, and the same command makes
-    /// another.
+    /// If a worker ends during generation, its successor determines the outcome, and the next generation for the
+    /// merchant completes what is unfinished in the HSM token. If the daemon itself ends between HSM token and ledger,
+    /// the HSM token keeps a key that no ledger knows. That key is listed as external and used for nothing, and the
+    /// same command makes another.
     func generate(
         _ order: KeyOrder, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Generated {
@@ -45,7 +45,8 @@ extension KeyAdministration {
         guard !dryRun else { return .wouldMake(hsmToken: hsmToken.name) }
         try await requireWritableLedger()
         draft.used(hsmToken: hsmToken.name)
-        // One at a time: a key that a worker's end left unfinished could otherwise not be told from another order's.
+        // One at a time: an unfinished key of an ended worker could otherwise not be distinguished from another
+        // order's.
         await generationLock.acquire()
         defer { generationLock.release() }
         let hash = try await newKey(order, in: hsmToken)
@@ -66,7 +67,7 @@ extension KeyAdministration {
         return .made(try await newEntry(hash, in: hsmToken), warnings: soleHolderWarning(hsmToken.name))
     }
 
-    /// A PKCS#10 request that the key signs inside its HSM token, recorded before it is given away.
+    /// Makes a PKCS#10 request that the key signs inside its HSM token, and records it before returning it.
     ///
     /// - Returns: the request; nil in a dry run.
     func certificateRequest(
@@ -76,7 +77,8 @@ extension KeyAdministration {
         draft.setSubject(entry)
         guard entry.state == .preActivation || entry.state == .active else {
             throw Refusal(
-                .invalidState, "A key that is \(entry.state.rawValue) gets no certificate any more; make a new key.")
+                .invalidState,
+                "A key in the state \(entry.state.rawValue) can no longer get a certificate; make a new key.")
         }
         if case .inconsistent(let reason) = entry.condition {
             throw Refusal(.invalidState, "The key is inconsistent and signs nothing.", details: reason)
@@ -85,7 +87,7 @@ extension KeyAdministration {
             let hsmToken = hsmTokens.first(where: { entry.hsmTokens.contains($0.name) && $0.isServing })
         else {
             throw Refusal(
-                .hsmUnavailable, "No token that is available now shows this key.", details: Self.seeStatus)
+                .hsmUnavailable, "No HSM token that is available now shows this key.", details: Self.seeStatus)
         }
         guard !dryRun else { return nil }
         try gate.admit()
@@ -110,22 +112,23 @@ extension KeyAdministration {
         }
     }
 
-    /// The named HSM token or the only one; it takes calls now.
+    /// Returns the named HSM token or the only one, if it takes calls now.
     private func hsmTokenForNewKey(_ name: String?) throws(Refusal) -> any HSMTokenAdministering {
         let names = hsmTokens.map(\.name).joined(separator: ", ")
         guard name != nil || hsmTokens.count == 1 else {
             throw Refusal(
                 .malformedRequest,
-                "There are several tokens (\(names)), and a generated key is in one of them only. Name it.",
+                "There are several HSM tokens (\(names)), and a key is generated in one of them; name it.",
                 details: "token")
         }
         guard let hsmToken = name == nil ? hsmTokens.first : hsmTokens.first(where: { $0.name == name }) else {
             throw Refusal(
-                .malformedRequest, "The configuration has no token of that name.", details: "the tokens are \(names)")
+                .malformedRequest, "The configuration has no HSM token of that name.",
+                details: "the HSM tokens are \(names)")
         }
         guard hsmToken.isServing else {
             throw Refusal(
-                .hsmUnavailable, "The token \(hsmToken.name) is not available, so no key was made.",
+                .hsmUnavailable, "HSM token \(hsmToken.name) is not available, so no key was made.",
                 details: Self.seeStatus)
         }
         return hsmToken
@@ -143,8 +146,8 @@ extension KeyAdministration {
         return hash
     }
 
-    /// The new key as the index has it. It is made and recorded by now, so a token that cannot be asked again is no
-    /// failure: the caller would make another key.
+    /// Returns the new key's index entry. The key is already made and recorded, so an HSM token that cannot be read
+    /// again is not a failure: the caller would make another key.
     private func newEntry(
         _ hash: PublicKeyHash, in hsmToken: any HSMTokenAdministering
     ) async throws(Refusal) -> KeyEntry {
@@ -157,7 +160,7 @@ extension KeyAdministration {
         return entry
     }
 
-    /// The ledger did not take the key's record. The caller has not been told of the key, so it is removed again.
+    /// Removes the key after the ledger could not record it, since the caller has not received it.
     private func withdrawal(
         of hash: PublicKeyHash, from hsmToken: any HSMTokenAdministering, after refusal: Refusal
     ) async -> Refusal {
@@ -166,14 +169,14 @@ extension KeyAdministration {
         return Refusal(
             refusal.code, refusal.message,
             details:
-                "The token \(hsmToken.name) keeps a key that is not recorded, \(hash.hex.prefix(16)); nothing uses it.")
+                "HSM token \(hsmToken.name) still has an unrecorded key, \(hash.hex.prefix(16)); nothing uses it.")
     }
 
     private func soleHolderWarning(_ hsmToken: String) -> [String] {
         guard hsmTokens.count > 1 else { return [] }
         return [
-            "The key is in the token \(hsmToken) only: a key that was made inside a token leaves it by the vendor's own "
-                + "cloning at most. Import a key that several tokens are to hold."
+            "The key is in HSM token \(hsmToken) only: a key made inside an HSM token can leave it only by the vendor's "
+                + "cloning. To have a key in several HSM tokens, import it."
         ]
     }
 }

@@ -14,35 +14,35 @@ extension KeyAdministration {
     struct KeyImport: Sendable {
         let merchantIdentifier: String?
         let certificate: [UInt8]
-        /// One for each HSM token that is to hold the key; each token once.
+        /// One for each HSM token that will hold the key; each HSM token once.
         let sealedKeys: [SealedKey]
         let allowExpired: Bool
-        /// Of a second person, where one is needed: without it the import is asked for.
+        /// The second person's approval, if one is needed: without it, the import requests one.
         let approval: ApprovalIdentifier?
     }
 
     /// A private key that one HSM token's worker can open (KeySealing).
     struct SealedKey: Sendable {
-        /// The token's name in the configuration.
+        /// The HSM token's configured name.
         let hsmToken: String
         let encapsulatedKey: [UInt8]
         let sealedPrivateKey: [UInt8]
     }
 
     enum Outcome: Sendable {
-        /// With what is left to do, a sentence each.
+        /// The key, and remaining tasks, one sentence each.
         case changed(KeyEntry, warnings: [String])
-        /// A dry run found nothing against it: this certificate would serve this merchant, in these HSM tokens.
+        /// A dry run found no objection: this certificate would serve this merchant, in these HSM tokens.
         case wouldServe(MerchantCertificate, merchant: String, hsmTokens: [String])
-        /// It waits for a second person; the same command with the approval completes it.
+        /// The import waits for a second person; the same command with the approval completes it.
         case pending(Approval)
     }
 
     /// Brings a private key with its certificate into one or more HSM tokens and into service.
     ///
-    /// When one of the tokens cannot be reached or refuses the key, the import stops: the key is in service only once
-    /// all of them hold it, and a new key is removed again from those that took it. Where the removal fails too the
-    /// refusal says so, and the same command again completes the import.
+    /// If one of the HSM tokens cannot be reached or refuses the key, the import stops: the key enters service only
+    /// once all of them hold it, and a new key is removed again from those that accepted it. If the removal fails too,
+    /// the refusal says so, and repeating the command completes the import.
     func importKey(
         _ request: KeyImport, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -75,7 +75,7 @@ extension KeyAdministration {
                             keyState: known?.state, reason: AuditReason("key import for \(merchant)"), by: caller,
                             at: clock.now()), by: caller, for: draft))
             }
-            // Checked before a token is changed; the transaction that uses the approval checks it again.
+            // Checked before an HSM token is changed; the transaction that uses the approval checks it again.
             try await requireUsable(approval, parameters: parameters.digest, by: caller)
             step = .use(approval, parameters: parameters.digest, by: try await caller.person())
         }
@@ -99,10 +99,10 @@ extension KeyAdministration {
         return .changed(try await activate(activation, in: holders, by: caller, draft: draft), warnings: [])
     }
 
-    /// Stores a certificate beside the private key, in every HSM token that holds it.
+    /// Stores a certificate with the private key, in every HSM token that holds it.
     ///
-    /// A token that is away does not stop the import, since its copy of the key opens payments without the certificate
-    /// too: a rotation need not wait for a repair. A warning names what is left to do.
+    /// An unavailable HSM token does not stop the import, since its copy of the key decrypts payments without the
+    /// certificate too: a rotation need not wait for a repair. A warning names the remaining task.
     func importCertificate(
         _ der: [UInt8], allowExpired: Bool, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -111,11 +111,12 @@ extension KeyAdministration {
         draft.setSubject(key: certificate.publicKeyHash)
         guard let entry = try await presentEntry(certificate.publicKeyHash) else {
             if certificate.purpose.use == nil {
-                // What kind of certificate it is tells more than that its key is not here.
+                // The kind of the certificate says more than that its key is not here.
                 _ = try certificate.merchantForImport(expected: nil, allowExpired: true, now: clock.now())
             }
             throw Refusal(
-                .keyNotFound, "No key in the token belongs to this certificate; import the certificate with its key.",
+                .keyNotFound,
+                "No key in the HSM tokens belongs to this certificate; import the certificate with its key.",
                 details: "publicKeyHash \(certificate.publicKeyHash.hex)")
         }
         let merchant = try certificate.merchantForImport(
@@ -132,7 +133,7 @@ extension KeyAdministration {
         }
 
         try await requireWritableLedger()
-        // Where no token shows the key in good order, this certificate may be what repairs it.
+        // If no HSM token shows the key without inconsistency, this certificate may repair it.
         let targets = showing.isEmpty ? hsmTokens : showing
         draft.used(hsmToken: targets.map(\.name).joined(separator: ","))
         let (holders, warnings) = try await store(
@@ -142,7 +143,7 @@ extension KeyAdministration {
             in: targets)
         draft.used(hsmToken: holders.map(\.name).joined(separator: ","))
         guard let known else {
-            // The key was made by other means. It has its certificate now, and still has to be adopted.
+            // The key was made by other means. It has its certificate now and must still be adopted.
             draft.recorded(at: try await recorder.append(recorder.auditRecord(of: draft, by: caller)))
             return .changed(try await refreshedEntry(certificate.publicKeyHash, in: holders), warnings: warnings)
         }
@@ -170,7 +171,7 @@ extension KeyAdministration {
         return use
     }
 
-    /// Before an HSM token is changed; the transaction that activates the key decides.
+    /// A check before an HSM token is changed; the transaction that activates the key decides.
     private func requireRoomForIdentity(_ certificate: MerchantCertificate, merchant: String) throws(Refusal) {
         guard certificate.purpose == .merchantIdentity else { return }
         let active = catalogue.index.entries.filter {
@@ -199,7 +200,8 @@ extension KeyAdministration {
         }
         guard known.state == .preActivation || known.state == .active else {
             throw Refusal(
-                .invalidState, "This key is recorded in the state \(known.state.rawValue) and is not imported again.")
+                .invalidState, "This key is recorded in the state \(known.state.rawValue) and cannot be imported again."
+            )
         }
     }
 
@@ -214,7 +216,8 @@ extension KeyAdministration {
         if let conflict { throw conflict.refusal }
     }
 
-    /// The HSM tokens that a key was sealed to. All of them must be reachable before the first is given the key.
+    /// Returns the HSM tokens that a key was sealed to. All of them must be reachable before the first receives the
+    /// key.
     private func targets(
         of sealedKeys: [SealedKey]
     ) throws(Refusal) -> [(hsmToken: any HSMTokenAdministering, sealed: SealedKey)] {
@@ -222,12 +225,12 @@ extension KeyAdministration {
         for sealed in sealedKeys {
             guard let hsmToken = hsmTokens.first(where: { $0.name == sealed.hsmToken }) else {
                 throw Refusal(
-                    .malformedRequest, "sealedKeys names a token that the configuration does not.",
-                    details: "the tokens are \(hsmTokens.map(\.name).joined(separator: ", "))")
+                    .malformedRequest, "sealedKeys names an HSM token that is not in the configuration.",
+                    details: "the HSM tokens are \(hsmTokens.map(\.name).joined(separator: ", "))")
             }
             guard hsmToken.isServing else {
                 throw Refusal(
-                    .hsmUnavailable, "The token \(hsmToken.name) is not available, so no token was given the key.",
+                    .hsmUnavailable, "HSM token \(hsmToken.name) is not available, so no HSM token received the key.",
                     details: Self.seeStatus)
             }
             targets.append((hsmToken, sealed))
@@ -235,9 +238,9 @@ extension KeyAdministration {
         return targets
     }
 
-    /// The key as the HSM tokens show it at this moment; nil when none ever did.
+    /// Returns the key as the HSM tokens show it at this moment; nil if none ever did.
     ///
-    /// - Throws: when its private key is gone or away: Apple must not be told to encrypt to it.
+    /// - Throws: when its private key is lost or unavailable: Apple must not start encrypting to it.
     private func presentEntry(_ hash: PublicKeyHash) async throws(Refusal) -> KeyEntry? {
         guard let known = catalogue.index.entry(hash) else { return nil }
         for hsmToken in hsmTokens where known.hsmTokens.contains(hsmToken.name) && hsmToken.isServing {
@@ -247,20 +250,21 @@ extension KeyAdministration {
         guard entry?.condition == .missing else { return entry }
         guard hsmTokens.allSatisfy(\.isServing) else {
             throw Refusal(
-                .hsmUnavailable, "No token shows the certificate's private key now, and not all tokens are available.",
+                .hsmUnavailable,
+                "No HSM token shows the certificate's private key now, and not all HSM tokens are available.",
                 details: Self.seeStatus)
         }
         throw Refusal(
             .invalidState,
-            "No token holds the certificate's private key any more, so it must not be activated. Make another key, "
-                + "and upload its request.", details: "publicKeyHash \(hash.hex)")
+            "No HSM token holds the certificate's private key any more, so the certificate must not be activated. Make "
+                + "another key, and upload its request.", details: "publicKeyHash \(hash.hex)")
     }
 
     // MARK: Changes
 
-    /// What is answered when one HSM token does not take a key that others have been given already.
+    /// Returns the refusal when one HSM token does not accept a key that others have already received.
     ///
-    /// - Parameter isNew: none of them had the key before, so it may be removed again.
+    /// - Parameter isNew: true if none of them had the key before, so it may be removed again.
     private func refusal(
         _ failure: WorkerFailure, by hsmToken: any HSMTokenAdministering, after holders: [any HSMTokenAdministering],
         of hash: PublicKeyHash, isNew: Bool
@@ -275,13 +279,14 @@ extension KeyAdministration {
         guard !keeping.isEmpty else { return refusal }
         return Refusal(
             refusal.code,
-            "The token \(hsmToken.name) did not take the key, but \(keeping.joined(separator: " and ")) did; "
-                + "the same command again completes it.",
+            "HSM token \(hsmToken.name) did not accept the key, but \(keeping.joined(separator: " and ")) did; "
+                + "repeat the command to complete the import.",
             details: refusal.details ?? refusal.message)
     }
 
-    /// - Returns: the HSM tokens that have the certificate now, and a sentence for each that should and does not.
-    /// - Throws: the first one's refusal when none took it.
+    /// - Returns: the HSM tokens that have the certificate now, and a sentence for each that should have it and does
+    ///   not.
+    /// - Throws: the first one's refusal when none accepted it.
     private func store(
         _ certificate: CertificateToStore, in targets: [any HSMTokenAdministering]
     ) async throws(Refusal) -> (holders: [any HSMTokenAdministering], warnings: [String]) {
@@ -296,7 +301,7 @@ extension KeyAdministration {
                 first = first ?? error.refusal
                 guard error.kind != .keyNotFound else { continue }
                 warnings.append(
-                    "The token \(hsmToken.name) did not take the certificate (\(error.refusal.message)) Repeat the "
+                    "HSM token \(hsmToken.name) did not accept the certificate (\(error.refusal.message)) Repeat the "
                         + "command when it is available again.")
             }
         }
@@ -304,18 +309,18 @@ extension KeyAdministration {
         return (holders, warnings)
     }
 
-    /// A key that goes into service with its certificate.
+    /// A key to put into service with its certificate.
     private struct Activation {
         let certificate: MerchantCertificate
         let merchant: String
         let use: KeyUse
-        /// What the ledger has of it already.
+        /// The ledger's present record of the key.
         let known: KeyRecord?
         let origin: KeyRecord.Origin
         var approval: AdministrativeChange.ApprovalStep?
     }
 
-    /// The key's record and the audit record are one transaction.
+    /// Writes the key's record and the audit record in one transaction.
     private func activate(
         _ activation: Activation, in holders: [any HSMTokenAdministering], by caller: Caller, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {

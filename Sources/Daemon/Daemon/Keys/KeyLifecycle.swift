@@ -7,23 +7,24 @@ import PaymentToken
 import Refusals
 import WorkerSupervision
 
-/// The states of SP 800-57 part 1 §7: each transition is checked, recorded with who and why, and effective at once.
+/// The key states of SP 800-57 part 1 §7. Each transition is checked, recorded with person and reason, and effective at
+/// once.
 ///
-/// After the answer nothing is released that the new state does not permit, queued requests included, since a release
+/// After the answer nothing is released that the new state does not permit, including queued requests, since a release
 /// checks the key's state in the transaction of its claim.
 struct KeyLifecycle: Sendable {
     struct StateChange: Sendable, Equatable {
         let to: KeyState
         let reason: AuditReason
-        /// Until when a deactivated key still decrypts.
+        /// The time until which a deactivated key still decrypts.
         var cutOff: Date?
     }
 
     enum Outcome: Sendable {
         case changed(KeyEntry)
-        /// It waits for a second person.
+        /// The change waits for a second person.
         case pending(Approval)
-        /// A dry run found nothing against it.
+        /// A dry run found no objection.
         case wouldChange(KeyEntry, to: KeyState, needsApproval: Bool)
     }
 
@@ -33,7 +34,8 @@ struct KeyLifecycle: Sendable {
     let rule: TwoPersonRule
     let recorder: UsageRecorder
     let clock: WallClock
-    /// Held from a destruction's decision until its objects are gone: what completes destructions must not come in between.
+    /// Locked from a destruction's decision until its objects are gone, so that ``completeDestructions(gate:faults:)``
+    /// does not interfere.
     private let destructionLock = AsyncLock()
 
     func change(
@@ -44,7 +46,7 @@ struct KeyLifecycle: Sendable {
         draft.setEvent(Self.event(wanted.to, wanted.reason, approval: nil))
         let known = try await keyRecord(of: entry)
         if known.state == .destroyed, wanted.to == .destroyed, !entry.hsmTokens.isEmpty {
-            // The ledger recorded the destruction while an HSM token could not be reached: this completes it.
+            // The ledger recorded the destruction while an HSM token was unreachable; this completes it.
             guard !dryRun else { return .wouldChange(entry, to: .destroyed, needsApproval: false) }
             await destructionLock.acquire()
             defer { destructionLock.release() }
@@ -64,7 +66,7 @@ struct KeyLifecycle: Sendable {
         return .changed(try await apply(change, entry, draft: draft))
     }
 
-    /// Takes a key into the ledger that was made in the HSM token by other means.
+    /// Adds a key to the ledger that was made in the HSM token by other means.
     func adopt(
         _ name: String, reason: AuditReason, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Outcome {
@@ -87,14 +89,14 @@ struct KeyLifecycle: Sendable {
                     at: clock.now()), by: caller, for: draft))
     }
 
-    /// Carries out what a second person approved, in one transaction with the approval.
+    /// Carries out the approved operation, in one transaction with the approval.
     ///
-    /// - Parameter decision: with the approval's step and its record.
+    /// - Parameter decision: contains the approval's step and its audit record.
     func carryOut(
         _ approval: Approval, _ decision: AdministrativeChange, by caller: Caller?, draft: AuditDraft
     ) async throws(Refusal) -> KeyEntry {
         guard let hash = approval.key, let entry = catalogue.index.entry(hash) else {
-            throw Refusal(.approvalInvalid, "The key that the approval is about is not known here any more.")
+            throw Refusal(.approvalInvalid, "The approval's key is no longer known here.")
         }
         draft.setSubject(entry)
         var change = decision
@@ -129,22 +131,23 @@ struct KeyLifecycle: Sendable {
     private func keyRecord(of entry: KeyEntry) async throws(Refusal) -> KeyRecord {
         guard let known = try await refusing(ledger: await ledger.keyRecord(entry.publicKeyHash)) else {
             throw Refusal(
-                .invalidState, "The key was made outside and is not in the ledger; adopt it first.")
+                .invalidState, "The key was made outside paytokend and is not in the ledger; adopt it first.")
         }
         return known
     }
 
-    /// - Returns: the key as it is adopted, and the digest of what an approval is for: the key, its merchant and the certificate that
-    ///   names the merchant.
+    /// - Returns: the key record to add, and the digest that an approval covers: the key, its merchant and the
+    ///   certificate that names the merchant.
     private func adoption(of entry: KeyEntry) throws(Refusal) -> (key: KeyRecord, parameters: AuditDigest) {
         guard case .external = entry.condition else {
             throw Refusal(
-                .invalidState, "Only a key that was made outside is adopted; this one is \(entry.condition.name).")
+                .invalidState, "Only a key made outside paytokend can be adopted; this one is \(entry.condition.name).")
         }
         guard let certificate = entry.certificate else {
             throw Refusal(
                 .invalidState,
-                "The key has no certificate in the token, so nothing says whose it is; import that first.")
+                "The key has no certificate in the HSM token, so its merchant is unknown; import the certificate first."
+            )
         }
         let merchant = try certificate.merchantForImport(
             for: entry.use, expected: nil, allowExpired: true, now: clock.now())
@@ -158,7 +161,7 @@ struct KeyLifecycle: Sendable {
         return (adopted, parameters.digest)
     }
 
-    /// What needs a second person: what cannot be taken back, and what lets a key decrypt again.
+    /// Returns the operation if it needs a second person: it is irreversible, or lets a key decrypt again.
     private static func operation(from: KeyState, to: KeyState) -> ApprovalOperation? {
         switch (from, to) {
         case (_, .destroyed): .keyDestroy
@@ -191,8 +194,8 @@ struct KeyLifecycle: Sendable {
 
     // MARK: Changes
 
-    /// Has the operation wait for a second person. A key that is reported as compromised is suspended at once; the
-    /// approval makes the compromise final.
+    /// Requests a second person's approval. A key that is reported as compromised is suspended at once; the approval
+    /// makes the compromise final.
     private func ask(
         _ operation: ApprovalOperation, _ known: KeyRecord, _ wanted: StateChange, by caller: Caller,
         draft: AuditDraft
@@ -233,8 +236,8 @@ struct KeyLifecycle: Sendable {
         return try await destroyObjects(entry)
     }
 
-    /// Removes what this node's HSM tokens hold of keys that the ledger has as destroyed: it was decided on another node, or an HSM
-    /// token was away when it was done.
+    /// Removes the objects in this node's HSM tokens of keys that the ledger records as destroyed: another node decided
+    /// it, or an HSM token was unavailable at the destruction.
     ///
     /// A ledger that has not been compared with the HSM token, or disagrees with it, destroys nothing.
     func completeDestructions(gate: LedgerGate, faults: FaultLog) async {
@@ -242,10 +245,10 @@ struct KeyLifecycle: Sendable {
             guard case .open = gate.position else { return }
             await destructionLock.acquire()
             defer { destructionLock.release() }
-            // Somebody may have done it meanwhile.
+            // Another task may have removed them in the meantime.
             guard let entry = catalogue.index.entry(entry.publicKeyHash), !entry.shownBy.isEmpty else { continue }
             do throws(Refusal) {
-                // The index may be behind.
+                // The index may be out of date.
                 guard try await keyRecord(of: entry).state == .destroyed else { continue }
                 let left = try await destroyObjects(entry)
                 for hsmToken in Set(entry.shownBy).subtracting(left.shownBy).sorted() {
@@ -263,14 +266,15 @@ struct KeyLifecycle: Sendable {
         }
     }
 
-    /// As the log names it where it fails.
+    /// The name of failed destructions in fault log lines.
     private static let destruction = "destroyed key"
 
     private func refresh(_ hash: PublicKeyHash, emptied hsmTokens: [String] = []) async throws(Refusal) {
         try await refusing(ledger: await catalogue.keyChanged(hash, shown: hsmTokens.map { ($0, []) }))
     }
 
-    /// The ledger has the key destroyed by now, so it is never used again; what an HSM token still holds is removed.
+    /// Removes what the HSM tokens still hold of the key. The ledger already records it as destroyed, so it is never
+    /// used again.
     private func destroyObjects(_ entry: KeyEntry) async throws(Refusal) -> KeyEntry {
         let emptied: [String]
         do {
@@ -278,8 +282,8 @@ struct KeyLifecycle: Sendable {
         } catch {
             throw Refusal(
                 .hsmUnavailable,
-                "The key is recorded as destroyed and is not used again, but its objects are still in a token; repeat "
-                    + "the command when the token can be reached.")
+                "The key is recorded as destroyed and is not used again, but its objects are still in an HSM token; "
+                    + "repeat the command when that HSM token can be reached.")
         }
         try await refresh(entry.publicKeyHash, emptied: emptied)
         return catalogue.index.entry(entry.publicKeyHash) ?? entry
@@ -306,7 +310,8 @@ extension KeyTransitionError {
         case .cutOffForSuspendedKey:
             Refusal(
                 .malformedRequest,
-                "A suspended key is retired without a cut-off; resume it first if it is to decrypt.", details: "cutOff")
+                "A suspended key is retired without a cut-off; resume it first if it must still decrypt.",
+                details: "cutOff")
         case .cutOffForIdentityKey:
             Refusal(
                 .malformedRequest,
@@ -321,7 +326,7 @@ extension KeyTransitionError {
         }
     }
 
-    /// The states that can follow.
+    /// The possible next states.
     private static func successors(of state: KeyState) -> String {
         let possible = [KeyState.active, .suspended, .deactivated, .compromised, .destroyed]
             .filter { state.canBecome($0) }

@@ -8,33 +8,33 @@ import PaymentToken
 import Refusals
 import WorkerSupervision
 
-/// Guided rotations: a new key and its request, its certificate, and the old key's end. Between these steps nothing is
-/// remembered but the keys themselves, so each may be done by other means too (key generate, key retire).
+/// Guided rotations: a new key and its request, its certificate, and the old key's end. No state is stored between
+/// these steps except the keys themselves, so each step may also be done by other means (key generate, key retire).
 struct KeyRotations: Sendable {
     let administration: KeyAdministration
     let arrivals: RefusedArrivals
-    /// Held while a rotation is started: a second start then finds the first one's key.
+    /// Locked while a rotation is started, so that a second start finds the first one's key.
     private let startLock = AsyncLock()
 
-    /// For how long old keys open late payment tokens: they arrive for minutes to hours after Apple's switch.
+    /// The time for which old keys decrypt late payment tokens, which arrive for minutes to hours after Apple's switch.
     static let standardCutOff: TimeInterval = 7 * 86_400
-    /// For how long a key counts as in use after its last payment token.
+    /// The time for which a key counts as in use after its last payment token.
     static let stillInUse: TimeInterval = 3600
-    /// How far back a new key's first payment token is looked for.
+    /// The time before now in which a new key's first payment token is searched.
     private static let longestLook: TimeInterval = 30 * 86_400
 
     private var index: KeyIndex { administration.catalogue.index }
     private var ledger: any Ledger { administration.ledger }
     private var now: Date { administration.clock.now() }
 
-    // MARK: Looking
+    // MARK: Reading
 
-    /// Those under way, by merchant.
+    /// Returns the rotations under way, by merchant.
     func underWay() async throws(Refusal) -> [Rotation] {
         try await rotations { _ in true }.filter(\.isUnderWay)
     }
 
-    /// A merchant's, under way or not: one for each algorithm that it has keys of.
+    /// Returns a merchant's rotations, under way or not: one for each algorithm of its keys.
     ///
     /// - Throws: `key_not_found` when the ledger knows no key of that merchant.
     func rotations(of merchant: String) async throws(Refusal) -> [Rotation] {
@@ -43,11 +43,11 @@ struct KeyRotations: Sendable {
             if index.entries.contains(where: { $0.merchantIdentifier == merchant }) {
                 throw Refusal(
                     .keyNotFound, "All keys of this merchant are compromised, destroyed or not adopted.",
-                    details: "a key to begin with again: POST /v1/keys, or POST /v1/keys/import")
+                    details: "to start with a new key: POST /v1/keys, or POST /v1/keys/import")
             }
             throw Refusal(
-                .keyNotFound, "There is no key of this merchant here; GET /v1/keys lists those there are.",
-                details: "a merchant's first key: POST /v1/keys, or POST /v1/keys/import")
+                .keyNotFound, "This merchant has no key here; GET /v1/keys lists the keys.",
+                details: "for a first key: POST /v1/keys, or POST /v1/keys/import")
         }
         return rotations
     }
@@ -67,7 +67,7 @@ struct KeyRotations: Sendable {
         let unproven = seen.filter(\.isUnderWay).compactMap(\.newKey)
             .filter { $0.keyRecord.state == .active && !$0.isProven }
         guard !unproven.isEmpty else { return seen }
-        // A quiet merchant's new key may have opened payment tokens before the last hour.
+        // A quiet merchant's new key may have decrypted payment tokens before the last hour.
         var used: Set<PublicKeyHash> = []
         for key in unproven {
             let since = max(key.keyRecord.createdAt, now.addingTimeInterval(-Self.longestLook))
@@ -78,7 +78,7 @@ struct KeyRotations: Sendable {
         return Rotation.all(among: keys, now: now)
     }
 
-    /// Why a key opens nothing now, whatever its state; nil when it does.
+    /// Returns the reason why a key decrypts nothing now, whatever its state; nil if it does.
     private func fault(of hash: PublicKeyHash) -> String? {
         guard let entry = index.entry(hash) else { return KeyEntry.Condition.missing.explanation }
         if let explanation = entry.condition.explanation { return explanation }
@@ -105,21 +105,21 @@ struct KeyRotations: Sendable {
     struct Start: Sendable {
         let merchantIdentifier: String
         var use = KeyUse.processing
-        /// Nil: what the merchant's key is now.
+        /// nil for the algorithm of the merchant's present key.
         let algorithm: KeyAlgorithm?
-        /// Nil: where the merchant's key is now.
+        /// nil for the HSM token of the merchant's present key.
         let hsmToken: String?
     }
 
     struct Started: Sendable {
         let rotation: Rotation
-        /// Whether the key was made now, or in a dry run would be.
+        /// True if the key was made now, or in a dry run would be.
         let created: Bool
-        /// Nil in a dry run.
+        /// nil in a dry run.
         let request: CertificateRequest?
     }
 
-    /// Makes the new key, unless one waits for its certificate already, and its certificate request.
+    /// Makes the new key, unless one is already waiting for its certificate, and its certificate request.
     func start(
         _ start: Start, by caller: Caller, dryRun: Bool, draft: AuditDraft
     ) async throws(Refusal) -> Started {
@@ -133,14 +133,15 @@ struct KeyRotations: Sendable {
         guard !before.isEmpty else {
             throw Refusal(
                 .keyNotFound, "This merchant has no key for \(start.use.name) that could be rotated.",
-                details: "a first one: POST /v1/keys, or POST /v1/keys/import")
+                details: "for a first key: POST /v1/keys, or POST /v1/keys/import")
         }
         let algorithm = if let wanted = start.algorithm { wanted } else { try Self.algorithm(before) }
         let rotation = before.first { $0.algorithm == algorithm }
         if let rotation, rotation.phase == .certificate, let entry = rotation.newKey?.entry, !isLost(entry) {
             if let hsmToken = start.hsmToken, !entry.hsmTokens.contains(hsmToken) {
                 throw Refusal(
-                    .invalidState, "A new key waits for its certificate already, and not in the token \(hsmToken).",
+                    .invalidState,
+                    "A new key is already waiting for its certificate, but not in HSM token \(hsmToken).",
                     details: "\(rotation.newKey?.short ?? "") in \(entry.hsmTokens.joined(separator: ", "))")
             }
             let request = try await administration.certificateRequest(
@@ -150,8 +151,8 @@ struct KeyRotations: Sendable {
         if let rotation, !rotation.oldKeys.isEmpty {
             throw Refusal(
                 .invalidState,
-                "This merchant has two active \(algorithm.name) keys already: a rotation is under way. Finish it first, "
-                    + "or make a further key all the same (POST /v1/keys).",
+                "This merchant already has two active \(algorithm.name) keys: a rotation is under way. Finish it first, "
+                    + "or make another key anyway (POST /v1/keys).",
                 details: rotation.next)
         }
         let order = KeyAdministration.KeyOrder(
@@ -162,7 +163,7 @@ struct KeyRotations: Sendable {
             guard let shown = rotation ?? before.first else { throw .defect }
             return Started(rotation: shown, created: true, request: nil)
         case .made(let entry, _):
-            // The generation is recorded. If the request is refused, that is recorded too, as an event of its own.
+            // The generation is recorded. A refusal of the request is recorded as a separate event.
             draft.recorded(at: nil)
             let request = try await administration.certificateRequest(
                 for: entry, by: caller, dryRun: false, draft: draft)
@@ -171,23 +172,25 @@ struct KeyRotations: Sendable {
         }
     }
 
-    /// All HSM tokens are available and none shows the key: its certificate would come in vain.
+    /// Returns true if all HSM tokens are available and none shows the key, so that a certificate for it would be
+    /// useless.
     private func isLost(_ entry: KeyEntry) -> Bool {
         entry.condition == .missing && administration.hsmTokens.allSatisfy(\.isServing)
     }
 
-    /// What the merchant's payment tokens are encrypted with now.
+    /// Returns the algorithm with which the merchant's payment tokens are encrypted now.
     private static func algorithm(_ rotations: [Rotation]) throws(Refusal) -> KeyAlgorithm {
         let serving = rotations.filter { $0.newKey != nil }
         guard serving.count < 2 else {
             throw Refusal(
-                .malformedRequest, "This merchant has an EC and an RSA key; say which of them is rotated.",
+                .malformedRequest, "This merchant has an EC and an RSA key; name the one to rotate.",
                 details: "type: EC or RSA")
         }
         return (serving.first ?? rotations[0]).algorithm
     }
 
-    /// Where the key is that is to be replaced: the first HSM token of the configuration that takes calls.
+    /// Returns the HSM token of the key to replace: of those that hold it, the first in the configuration that takes
+    /// calls.
     private func hsmTokenOfKey(_ rotation: Rotation?) -> String? {
         let holders = rotation?.newKey?.entry?.hsmTokens ?? []
         return administration.hsmTokens.first { holders.contains($0.name) && $0.isServing }?.name ?? holders.first
@@ -203,7 +206,7 @@ struct KeyRotations: Sendable {
         let certificate = try KeyAdministration.read(der)
         draft.setSubject(key: certificate.publicKeyHash)
         let known = index.entry(certificate.publicKeyHash)
-        // A certificate of the wrong purpose or merchant is left to the import below, which says what is wrong with it.
+        // A certificate of the wrong purpose or merchant is left to the import below, which reports what is wrong.
         if let known, certificate.purpose.use == known.use {
             try await requireRecorded(known)
             if certificate.names(known.merchantIdentifier) {
@@ -222,33 +225,33 @@ struct KeyRotations: Sendable {
         guard try await administration.keyRecord(of: known.publicKeyHash) != nil else {
             throw Refusal(
                 .invalidState,
-                "This certificate's key was made by other means and is not in the ledger: no rotation "
-                    + "concerns it. POST /v1/certificates stores the certificate; adopting the key takes it into service.",
+                "This certificate's key was made outside paytokend and is not in the ledger, so no rotation includes "
+                    + "it. Store the certificate with POST /v1/certificates, then adopt the key.",
                 details: known.publicKeyHash.hex)
         }
     }
 
-    /// The certificate must be the new key's. One that the new key has already is taken again: a repetition is no
-    /// mistake.
+    /// Requires that the certificate is the new key's. A certificate that the new key already has is accepted again,
+    /// since a repetition is not an error.
     private func requireAwaited(_ certificate: MerchantCertificate, of known: KeyEntry) async throws(Refusal) {
         let rotation = try await rotations(of: known.merchantIdentifier)
             .first { $0.algorithm == known.algorithm && $0.use == known.use }
         if let rotation, let newKey = rotation.newKey, newKey.publicKeyHash == certificate.publicKeyHash {
             if rotation.isUnderWay || newKey.entry?.certificate?.der == certificate.der { return }
         } else if let rotation, rotation.leftOver.contains(where: { $0.publicKeyHash == certificate.publicKeyHash }) {
-            // Somebody generated another key after the request had been sent to Apple.
+            // Another key was generated after this key's request had been sent to Apple.
             return
         } else if let rotation, rotation.isUnderWay, let newKey = rotation.newKey {
             throw Refusal(
                 .certificateUnsuitable,
-                "This certificate is for another key of the merchant than the new one: it was made from another "
-                    + "request. Upload the one that POST /v1/rotations answers.",
+                "This certificate is for another key of the merchant, not for the new one: it was made from another "
+                    + "request. Upload the request that POST /v1/rotations returns.",
                 details: "the certificate's key is \(certificate.publicKeyHash.hex.prefix(16)), the new one "
                     + newKey.short)
         }
         throw Refusal(
             .invalidState,
-            "No rotation of this merchant waits for a certificate; POST /v1/certificates takes it all the same.")
+            "No rotation of this merchant waits for a certificate; store it with POST /v1/certificates.")
     }
 
     // MARK: The end
@@ -256,7 +259,7 @@ struct KeyRotations: Sendable {
     struct Finish: Sendable {
         var use = KeyUse.processing
         let algorithm: KeyAlgorithm?
-        /// Nil: the old keys open nothing from now on.
+        /// nil if the old keys decrypt nothing from now on.
         let cutOff: Date?
         let force: Bool
         let reason: AuditReason
@@ -296,8 +299,8 @@ struct KeyRotations: Sendable {
         return Finished(rotation: after, retired: hashes)
     }
 
-    /// The merchant's rotation of the wanted algorithm; without one, the only rotation that has old keys, or whichever
-    /// there is.
+    /// Returns the merchant's rotation of the requested algorithm; without one, the only rotation that has old keys, or
+    /// else any rotation.
     private func rotation(toFinish finish: Finish, of merchant: String) async throws(Refusal) -> Rotation {
         let all = try await rotations(of: merchant).filter { $0.use == finish.use }
         guard let any = all.first else {
@@ -312,7 +315,7 @@ struct KeyRotations: Sendable {
         let finishable = all.filter { !$0.oldKeys.isEmpty }
         guard finishable.count < 2 else {
             throw Refusal(
-                .malformedRequest, "An EC and an RSA key of this merchant are being rotated; say which is finished.",
+                .malformedRequest, "An EC and an RSA key of this merchant are being rotated; name the one to finish.",
                 details: "type: EC or RSA")
         }
         return finishable.first ?? any

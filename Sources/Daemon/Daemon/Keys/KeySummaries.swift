@@ -7,14 +7,14 @@ import PaymentToken
 import WorkerProtocol
 import WorkerSupervision
 
-/// A key as the API shows it.
+/// Describes keys for the API.
 struct KeySummaries: Sendable {
     let index: KeyIndex
-    /// The tier at which these HSM tokens open payments for a key of this algorithm now; nil when none can.
+    /// The tier at which these HSM tokens decrypt payments for a key of this algorithm now; nil if none can.
     let tier: @Sendable (KeyAlgorithm, [String]) -> ProtectionTier?
     let clock: WallClock
 
-    /// - Parameter more: what a person should know of what was just done.
+    /// - Parameter more: sentences about the operation that was just done.
     func summary(_ entry: KeyEntry, _ more: [String] = []) -> KeySummary {
         let uses = index.uses(entry.publicKeyHash)
         let notAfter = entry.certificate?.notAfter
@@ -29,21 +29,22 @@ struct KeySummaries: Sendable {
             tokens: entry.hsmTokens, cutOff: entry.cutOff)
     }
 
-    /// Only payment tokens are opened at a tier.
+    /// Returns the tier, which only payment tokens have.
     private func tier(_ use: KeyUse?, _ algorithm: KeyAlgorithm, _ hsmTokens: [String]) -> String? {
         use == .identity ? nil : tier(algorithm, hsmTokens)?.rawValue
     }
 
-    /// - Parameter holders: of each key; nil where one node alone uses the ledger, or they are not known now.
+    /// - Parameter holders: the nodes that hold each key; nil if only one node uses the ledger, or they are not known
+    ///   now.
     func summary(_ entry: KeyEntry, heldBy holders: [PublicKeyHash: [KeyHolder]]?) -> KeySummary {
         var summary = summary(entry)
         summary.nodes = holders.map { $0[entry.publicKeyHash, default: []].map(\.node) }
         return summary
     }
 
-    /// What an import led to, or would have led to.
+    /// Describes the key after an import, or after the import that a dry run would make.
     ///
-    /// - Returns: nil when it waits for a second person.
+    /// - Returns: nil when the import waits for a second person.
     func summary(_ outcome: KeyAdministration.Outcome) -> KeySummary? {
         switch outcome {
         case .pending:
@@ -67,7 +68,8 @@ struct KeySummaries: Sendable {
 }
 
 extension HSMTokenPool {
-    /// The tier that serves the key now. Where HSM tokens differ it is the weakest: what can be promised for every payment.
+    /// Returns the tier that serves the key now. If HSM tokens differ it is the weakest: it can be promised for every
+    /// payment.
     @Sendable func tier(of algorithm: KeyAlgorithm, in holders: [String]) -> ProtectionTier? {
         all.filter { holders.contains($0.name) }.compactMap { $0.tier(for: algorithm.scheme) }
             .max { $0.rawValue < $1.rawValue }
@@ -75,6 +77,6 @@ extension HSMTokenPool {
 }
 
 extension KeyAlgorithm {
-    /// What Apple encrypts by to a key of this algorithm.
+    /// The scheme with which Apple encrypts to a key of this algorithm.
     var scheme: RestorationScheme { self == .ec ? .ecV1 : .rsaV1 }
 }

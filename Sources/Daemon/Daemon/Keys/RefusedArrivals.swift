@@ -2,20 +2,20 @@ import Foundation
 import PaymentToken
 import Synchronization
 
-/// How many payment tokens of the last hour named a known key, carried Apple's signature and were refused, replays left
-/// out. In this process's memory only.
+/// Counts the payment tokens of the last hour that named a known key, carried Apple's signature and were refused,
+/// except replays. The counts are in this process's memory only.
 ///
-/// They prove nothing: Apple does not sign the publicKeyHash, so whoever has one payment token can send it with the hash
-/// of any key. What was opened under a key is in the ledger, as its claims.
+/// They prove nothing: Apple does not sign the publicKeyHash, so anyone with one payment token can send it with the
+/// hash of any key. The payments that a key decrypted are in the ledger, as its claims.
 final class RefusedArrivals: Sendable {
-    /// One minute's number, in whole minutes since 1970, and how many there were.
+    /// The counts by minute, in whole minutes since 1970.
     private typealias Minutes = [Int: Int]
 
     private let minutes = Mutex<[PublicKeyHash: Minutes]>([:])
 
-    /// Counts a payment token that was refused.
+    /// Counts a refused payment token.
     ///
-    /// - Parameter hash: of a key that is known here, so that untrusted callers cannot make this grow.
+    /// - Parameter hash: the hash of a known key, so that untrusted callers cannot make this grow.
     func count(_ hash: PublicKeyHash, at time: Date) {
         let minute = Self.minute(time)
         minutes.withLock { minutes in

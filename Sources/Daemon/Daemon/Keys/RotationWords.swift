@@ -3,7 +3,7 @@ import Foundation
 import MerchantKeys
 import Refusals
 
-// A rotation in words of the API, for a person who reads its answers. Programs take the phase, the steps and the keys.
+// A rotation in the API's words, for people. Programs use the phase, the steps and the keys.
 
 extension Rotation {
     private var isIdentity: Bool { use == .identity }
@@ -37,15 +37,15 @@ extension Rotation {
         }
     }
 
-    // MARK: Remarks
+    // MARK: Notes
 
-    /// What a person should know besides, a sentence each.
+    /// Additional information for people, one sentence each.
     var remarks: [String] {
         let faults = ([newKey].compactMap { $0 } + oldKeys).compactMap { key in
             key.fault.map { "Key \(key.short): \($0)" }
         }
         let others = leftOver.map(\.short).joined(separator: ", ")
-        let remark = others.isEmpty ? nil : "Generated and without a certificate too: \(others)."
+        let remark = others.isEmpty ? nil : "Also generated and without a certificate: \(others)."
         return faults + [missingInHSMTokens, unverified, remark].compactMap { $0 } + silentKeys.map(remark(onSilent:))
     }
 
@@ -53,27 +53,28 @@ extension Rotation {
         if key.refusedLastHour > 0 {
             return
                 "\(uses(key.refusedLastHour)) named the \(key.keyRecord.state.rawValue) key \(key.short) within "
-                + "the last hour and could not be opened (unverified: Apple does not sign which key a token names)."
+                + "the last hour and could not be opened (unverified: Apple does not sign which key a payment token names)."
         }
         if key.keyRecord.state == .suspended { return "Key \(key.short) is suspended: resume or retire it." }
         return
             "Key \(key.short) is \(key.keyRecord.use == .processing ? "past its cut-off" : "retired") and can be destroyed."
     }
 
-    /// A generated key is in one HSM token. Where the key that it replaces is in several, the merchant loses the
-    /// redundancy that they gave.
+    /// A warning that a generated key, which is in one HSM token, replaces a key in several: the merchant loses that
+    /// redundancy.
     private var missingInHSMTokens: String? {
         guard let newKey, let held = newKey.entry?.hsmTokens, !held.isEmpty else { return nil }
         let replaced = Set((oldKeys + endingKeys).flatMap { $0.entry?.hsmTokens ?? [] })
         let missing = replaced.subtracting(held).sorted()
         guard !missing.isEmpty else { return nil }
-        return "The new key \(newKey.short) is in \(held.joined(separator: ", ")) and not in "
-            + "\(missing.joined(separator: ", ")), where the old one is: while \(held.joined(separator: ", ")) "
-            + "\(held.count == 1 ? "is" : "are") away, the new key opens nothing. Before its certificate is activated, copy "
-            + "it with the HSM vendor's cloning, or rotate to a key from a file instead, imported into each of them."
+        return "The new key \(newKey.short) is in \(held.joined(separator: ", ")) but not in "
+            + "\(missing.joined(separator: ", ")), which has the old key: while \(held.joined(separator: ", ")) "
+            + "\(held.count == 1 ? "is" : "are") unavailable, the new key opens nothing. Before activating its "
+            + "certificate, copy the key with the HSM vendor's cloning, or rotate to a key that is imported from a file "
+            + "into each of them."
     }
 
-    /// Refused payment tokens prove nothing, but may be worth a look.
+    /// The counts of refused payment tokens, which prove nothing but may deserve attention.
     private var unverified: String? {
         let counts = [("new", [newKey].compactMap { $0 }), ("old", oldKeys)].compactMap { name, keys in
             let count = keys.reduce(0) { $0 + $1.refusedLastHour }
@@ -81,7 +82,7 @@ extension Rotation {
         }
         guard isUnderWay, phase != .certificate, !counts.isEmpty else { return nil }
         return "Refused within the last hour and not counted: \(counts.joined(separator: ", ")) (unverified: Apple "
-            + "does not sign which key a token names)."
+            + "does not sign which key a payment token names)."
     }
 
     // MARK: Refusals
@@ -107,8 +108,8 @@ extension Rotation {
         case .oldKeyHasYoungerCertificate(let old, let new):
             return Refusal(
                 .invalidState,
-                "Key \(old.short), which came earlier, has a younger certificate than \(new.short), so it is not "
-                    + "certain which of them Apple uses. Retire the right one by its publicKeyHash.")
+                "Key \(old.short) is older than \(new.short) but has a newer certificate, so it is not certain which of "
+                    + "them Apple uses. Retire the right one by its publicKeyHash.")
         case .oldKeyInUse:
             return Refusal(
                 .invalidState,
@@ -120,17 +121,17 @@ extension Rotation {
             return Refusal(
                 .invalidState,
                 (isIdentity
-                    ? "The new key has signed nothing yet. Ask for a merchant session with it first, "
-                    : "The new key has opened no token yet. Activate its certificate in Apple's developer portal first, ")
+                    ? "The new key has signed nothing yet. Request a merchant session with it first, "
+                    : "The new key has opened no payment token yet. Activate its certificate in Apple's developer portal first, ")
                     + anyway, details: newKey.short)
         }
     }
 
     private func uses(_ count: Int) -> String {
-        "\(count) \(isIdentity ? "signature" : "token")\(count == 1 ? "" : "s")"
+        "\(count) \(isIdentity ? "signature" : "payment token")\(count == 1 ? "" : "s")"
     }
 
-    /// What the key did with them.
+    /// The verb for the key's uses.
     private var made: String { isIdentity ? "made" : "opened" }
-    private var madeNone: String { isIdentity ? "made no signature" : "opened no token" }
+    private var madeNone: String { isIdentity ? "made no signature" : "opened no payment token" }
 }

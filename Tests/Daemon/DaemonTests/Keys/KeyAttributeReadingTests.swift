@@ -57,9 +57,9 @@ import WorkerProtocol
 
     private static let weaknesses = [
         Weakness(testDescription: "CKA_SENSITIVE is false") { $0.sensitive = false },
-        Weakness(testDescription: "The token does not tell CKA_SENSITIVE") { $0.sensitive = nil },
+        Weakness(testDescription: "The HSM token does not report CKA_SENSITIVE") { $0.sensitive = nil },
         Weakness(testDescription: "CKA_EXTRACTABLE is true") { $0.extractable = true },
-        Weakness(testDescription: "The token does not tell CKA_EXTRACTABLE") { $0.extractable = nil },
+        Weakness(testDescription: "The HSM token does not report CKA_EXTRACTABLE") { $0.extractable = nil },
         Weakness(testDescription: "CKA_PRIVATE is false") { $0.private = false },
         Weakness(testDescription: "CKA_TOKEN is false") { $0.token = false },
         Weakness(testDescription: "CKA_ALWAYS_SENSITIVE is false") { $0.alwaysSensitive = false },
@@ -78,7 +78,7 @@ import WorkerProtocol
     @Test("reports an HSM token that shows no such key, and lists each copy with an element and a sentence")
     func objects() async throws {
         let none = await answer()
-        #expect(none.map { $0.values?.shortcomings } == [["The token shows no private key with this CKA_ID now."]])
+        #expect(none.map { $0.values?.shortcomings } == [["The HSM token shows no private key with this CKA_ID now."]])
         let two = await answer(Self.made, Self.made)
         #expect(two.count == 2)
         #expect(two.allSatisfy { $0.values?.shortcomings.first?.contains("2 private keys") == true })

@@ -60,7 +60,7 @@ import WorkerProtocol
         let refused = refusal(await generate())
         #expect(refused?.code == .ledgerUnavailable && hsmToken.keyCount == 1)
         #expect(
-            refused?.details?.contains("keeps a key that is not recorded") == true, "\(String(describing: refused))")
+            refused?.details?.contains("still has an unrecorded key") == true, "\(String(describing: refused))")
     }
 
     @Test("answers with a key that is made and recorded even if the HSM token cannot be listed afterwards")

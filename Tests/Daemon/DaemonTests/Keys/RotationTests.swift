@@ -92,7 +92,8 @@ struct RotationTests {
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 1),
             key(3, .active, hoursAgo: 99, opened: 2))
         #expect(overlap.phase == .overlap && current(overlap) == .drain)
-        #expect(overlap.oldInLastHour == 3 && overlap.next.hasPrefix("Wait until the old key has opened no token"))
+        #expect(
+            overlap.oldInLastHour == 3 && overlap.next.hasPrefix("Wait until the old key has opened no payment token"))
         #expect(overlap.oldKeys.map(\.lastHour.count) == [2, 1])
         let ready = try rotation(key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9))
         #expect(ready.phase == .finish && current(ready) == .finish)
@@ -145,13 +146,13 @@ struct RotationTests {
     func refusedArrivals() throws {
         let unproven = try rotation(key(1, .active, hoursAgo: 1, refused: 1), key(2, .active, hoursAgo: 9))
         #expect(unproven.phase == .activation)
-        #expect(refusal(unproven)?.message.contains("The new key has opened no token yet") == true)
+        #expect(refusal(unproven)?.message.contains("The new key has opened no payment token yet") == true)
         let done = try rotation(key(1, .active, hoursAgo: 1, opened: 1), key(2, .active, hoursAgo: 9, refused: 2))
         #expect(done.phase == .finish)
         #expect(refusal(done) == nil)
-        // The rotation reports them, however.
-        #expect(unproven.remarks.contains { $0.contains("1 token that named the new key (unverified") })
-        #expect(done.remarks.contains { $0.contains("2 tokens that named the old key (unverified") })
+        // But they are shown.
+        #expect(unproven.remarks.contains { $0.contains("1 payment token that named the new key (unverified") })
+        #expect(done.remarks.contains { $0.contains("2 payment tokens that named the old key (unverified") })
     }
 
     @Test("reports a new key that is missing in an HSM token of the old one, and what to do before activation")
@@ -160,7 +161,7 @@ struct RotationTests {
         let both = key(2, .active, hoursAgo: 9, hsmTokens: ["primary", "second"])
         let remark = try #require(try rotation(new, both).remarks.first { $0.contains("not in second") })
         #expect(remark.contains(new.short) && remark.contains("while primary is away, the new key opens nothing"))
-        #expect(remark.contains("cloning") && remark.contains("imported into each"))
+        #expect(remark.contains("cloning") && remark.contains("into each of them"))
         let waiting = key(3, .preActivation, hoursAgo: 1, origin: .generated, hsmTokens: ["second"])
         #expect(try rotation(waiting, both).remarks.contains { $0.contains("not in primary") })
         let alike = try rotation(key(1, .active, hoursAgo: 1, hsmTokens: ["primary", "second"]), both)
@@ -197,7 +198,7 @@ struct RotationTests {
             key(1, .active, hoursAgo: 1), key(2, .deactivated, hoursAgo: 9, cutOffIn: -1, refused: 3),
             key(3, .suspended, hoursAgo: 7), key(4, .deactivated, hoursAgo: 8, cutOffIn: -1))
         #expect(rotation.phase == .none && rotation.remarks.count == 3)
-        #expect(rotation.remarks[0].contains("3 tokens named the deactivated key"))
+        #expect(rotation.remarks[0].contains("3 payment tokens named the deactivated key"))
         #expect(rotation.remarks[1].contains("can be destroyed") && rotation.remarks[2].contains("resume or retire"))
     }
 
@@ -228,7 +229,7 @@ struct RotationTests {
         let rotation = try rotation(
             key(1, .active, hoursAgo: 1, opened: 7), key(2, .active, hoursAgo: 9, opened: 12))
         let refused = try #require(refusal(rotation))
-        #expect(refused.code == .invalidState && refused.message.contains("The old key opened 12 tokens"))
+        #expect(refused.code == .invalidState && refused.message.contains("The old key opened 12 payment tokens"))
         #expect(refused.message.contains("2027-01-15T07:59:00Z") && refused.message.contains("finish with force"))
         #expect(refusal(rotation, force: true) == nil)
     }

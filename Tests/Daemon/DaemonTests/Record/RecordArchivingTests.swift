@@ -289,7 +289,7 @@ struct RecordArchivingTests {
         let disk = try await SmallDisk(kibibytes: 1024)
         let archiving = try await archiving(in: disk.path)
         await archiving.run()
-        #expect(archiving.warnings.first?.contains("MiB to spare") == true)
+        #expect(archiving.warnings.first?.contains("MiB left") == true)
         #expect(try FileManager.default.contentsOfDirectory(atPath: disk.path) == [])
         #expect(try await fixture.ledger.unsealedArchive() == nil)
         try await disk.unmount()
