@@ -2,44 +2,44 @@ import NIOCore
 import Synchronization
 import WorkerProtocol
 
-/// The calls of one HSM token: those that wait, and those that its workers hold.
+/// The calls of one HSM token: those that wait, and those that its workers have.
 ///
-/// ``HSMTokenPool`` and ``HSMToken`` make calls with ``call(_:terms:orAt:_:)``, which alone decides whether a call is made
-/// twice; ``submit(_:terms:)`` is one attempt. ``WorkerSupervisor`` says which worker serves and when one has ended. What
-/// holds for each attempt:
+/// ``HSMTokenPool`` and ``HSMToken`` make calls with ``call(_:terms:orAt:_:)``, which alone decides whether a call is
+/// repeated; ``submit(_:terms:)`` is one attempt. ``WorkerSupervisor`` reports which worker serves and when one has
+/// ended. Each attempt follows these rules:
 ///
-/// - Callers are served round robin, and a bounded number of calls waits (``WaitingCalls``).
-/// - A worker gets as many calls as keep its sessions busy (``CallPace``), and is ended when a session works on one for
-///   longer than the call's limit (``HeldCalls``).
+/// - Callers are served round robin, and the number of waiting calls is limited (``WaitingCalls``).
+/// - A worker gets as many calls as keep its sessions busy (``CallPace``). It is ended when a session works on one call
+///   for longer than the call's limit (``HeldCalls``).
 /// - Every call is answered: by a worker, by a worker's end, at its deadline, or when it has waited too long.
-/// - When a worker ends, each call that it held may be what ended it. So a second attempt runs alone, and an input with
-///   which a second worker ends is refused for a while (``RefusedInputs``).
+/// - When a worker ends, any of its calls may be the cause. So a second attempt runs alone, and if a second worker ends
+///   with it, that input is refused for a while (``RefusedInputs``).
 final class CallQueue: Sendable {
     struct Limits: Sendable {
-        /// The most calls that one worker holds at a time; a slow token's worker holds fewer.
+        /// The largest number of calls that one worker has at a time; with a slow HSM token, a worker has fewer.
         var window: Int
-        /// Calls that wait here, of all callers; a caller alone gets half. One more is `overloaded`.
+        /// The largest number of waiting calls of all callers; a single caller gets half. One more is `overloaded`.
         var waiting: Int
         var callTimeout: Duration
-        /// After so many answers a worker is due for replacement.
+        /// The number of answers after which a worker is due for replacement.
         var recycleAfter: Int
-        /// Calls that a worker works on at a time, in the order in which it got them. The others that it holds wait in it.
+        /// The number of calls that a worker processes at a time, in the order of arrival. Its other calls wait in it.
         var sessions = Int.max
     }
 
     private struct State {
         var waiting: WaitingCalls
-        /// Every worker that has not ended, by its number.
+        /// All workers that have not ended, by number.
         var workers: [UInt64: HeldCalls] = [:]
-        /// A worker has a call that runs alone: nothing else is handed over meanwhile.
+        /// True while a worker has a call that runs alone; no other call is sent meanwhile.
         var isRunningAlone = false
-        /// The worker that new calls go to, what it said of the token, and since when there is one.
+        /// The worker that receives new calls, its description of the HSM token, and the time since when there is one.
         var serving: UInt64?
         var hsmToken: HSMTokenDescription?
         var servingSince = ContinuousClock.now
-        /// Why calls are not even queued.
+        /// The failure with which calls are refused instead of queued.
         var refusal: WorkerFailure?
-        /// The refusal is final: no worker is to serve any more.
+        /// True if the refusal is final: no worker will serve any more.
         var isGivenUp = false
         var nextIdentifier: UInt64 = 1
         var nextPlace: UInt64 = 1
@@ -60,8 +60,8 @@ final class CallQueue: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - refusedInputs: Shared by all tokens.
-    ///   - recycleDue: Gets the serving worker's number when it has answered as many calls as it may.
+    ///   - refusedInputs: shared by all HSM tokens.
+    ///   - recycleDue: receives the serving worker's number when it has answered as many calls as it may.
     init(
         limits: Limits, events: WorkerEvents, refusedInputs: RefusedInputs = RefusedInputs(),
         recycleDue: @escaping @Sendable (UInt64) -> Void
@@ -73,7 +73,7 @@ final class CallQueue: Sendable {
         state = Mutex(State(waiting: limits.waiting))
     }
 
-    /// Changes the state, and does what that defers once the lock is free.
+    /// Changes the state, and runs the deferred actions once the lock is free.
     private func change<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
         let (value, deferred) = state.withLock { state in
             defer { state.deferred = [] }
@@ -85,8 +85,8 @@ final class CallQueue: Sendable {
 
     // MARK: Calls
 
-    /// Makes one attempt at the serving worker: after the calls of the same caller that came before, and round robin with
-    /// other callers'.
+    /// Makes one attempt at the serving worker: after earlier calls of the same caller, and round robin with other
+    /// callers' calls.
     func submit(_ request: WorkerRequest, terms: CallTerms = CallTerms()) async -> CallResult {
         await withCheckedContinuation { continuation in
             change { state in
@@ -96,13 +96,13 @@ final class CallQueue: Sendable {
                 } else if let seconds = refusedInputs.secondsLeft(of: call.frame, now: .now) {
                     call.finish(
                         WorkerFailure(
-                            .inputRefused, "Two workers ended while they had this input.", retryAfter: seconds),
+                            .inputRefused, "Two workers ended while they processed this input.", retryAfter: seconds),
                         &state.deferred)
                 } else if !state.waiting.admits(terms) {
                     call.finish(
                         WorkerFailure(
                             .overloaded,
-                            "\(state.waiting.count) calls wait for the HSM token already, too many of them this caller's."
+                            "\(state.waiting.count) calls already wait for the HSM token, too many from this caller."
                         ), &state.deferred)
                 } else {
                     state.waiting.append(call)
@@ -112,7 +112,7 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// Makes one attempt at one worker, at once; for a worker that does not serve yet.
+    /// Makes one attempt at one worker, at once. For workers that do not serve yet.
     func submit(_ request: WorkerRequest, to worker: UInt64) async -> CallResult {
         await withCheckedContinuation { continuation in
             change { state in
@@ -126,7 +126,7 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// - Returns: nil when the request does not fit its frame; the caller is answered.
+    /// - Returns: nil when the request does not fit into a frame; the caller has then been answered.
     private func makeCall(
         _ request: WorkerRequest, _ terms: CallTerms, _ continuation: CheckedContinuation<CallResult, Never>,
         _ state: inout State
@@ -170,8 +170,8 @@ final class CallQueue: Sendable {
 
     // MARK: Answers
 
-    /// Takes a worker's answer.
-    /// - Returns: Whether that worker had such a call. Where not, it is not to be trusted further.
+    /// Processes a worker's answer.
+    /// - Returns: true if that worker had such a call. If not, the worker must not be trusted any more.
     func received(
         _ answer: WorkerAnswer, for identifier: UInt64, from worker: UInt64, now: ContinuousClock.Instant = .now
     ) -> Bool {
@@ -183,7 +183,7 @@ final class CallQueue: Sendable {
             if case .plaintext = answer { state.pace.took(answered.seconds) }
             if case .failed(let failure) = answer {
                 if call.isOpening {
-                    // A worker that could not open its token ends by itself, which is not counted as a death.
+                    // A worker that could not open its HSM token ends by itself, which does not count as a death.
                     close(worker, &state)
                 } else if failure.costsWorker {
                     withdraw(worker, &state)
@@ -209,7 +209,7 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// Lets a worker go that has served and has no call any more.
+    /// Releases a worker that has served and has no calls left.
     private func closeIfDone(_ worker: UInt64, _ state: inout State) {
         guard state.workers[worker]?.hasServed == true, state.workers[worker]?.count == 0 else { return }
         close(worker, &state)
@@ -225,15 +225,15 @@ final class CallQueue: Sendable {
 
     // MARK: Workers
 
-    /// Makes a worker known, for calls made at it alone.
+    /// Adds a worker, for calls made at it alone.
     func add(_ worker: ConnectedWorker) {
         state.withLock {
             $0.workers[worker.number] = HeldCalls(worker, sessions: limits.sessions, waited: events.waited)
         }
     }
 
-    /// New calls go to this worker from now on. The one before keeps the calls it has and ends after the last.
-    /// - Returns: false when it has ended meanwhile.
+    /// Sends new calls to this worker from now on. The previous one keeps its calls and ends after the last.
+    /// - Returns: false if the worker has ended in the meantime.
     func serve(
         with worker: UInt64, opened hsmToken: HSMTokenDescription? = nil, now: ContinuousClock.Instant = .now
     ) -> Bool {
@@ -255,8 +255,8 @@ final class CallQueue: Sendable {
         if state.serving == worker { state.serving = nil }
     }
 
-    /// A worker has ended: the calls that it had fail, with an unknown outcome.
-    /// - Returns: whether it had answered calls, and so was of use.
+    /// Fails the calls of a worker that has ended, with an unknown outcome.
+    /// - Returns: true if it had answered calls, and so was useful.
     @discardableResult
     func ended(_ worker: UInt64) -> Bool {
         change { state in
@@ -270,15 +270,16 @@ final class CallQueue: Sendable {
                 }
                 let message =
                     call.operation.isRepeatable || call.isOpening
-                    ? "The worker ended while it had the call."
-                    : "The worker ended while it had the call: list the keys to see whether it was done."
+                    ? "The worker ended during the call."
+                    : "The worker ended during the call: list the keys to see whether it was done."
                 call.finish(
                     WorkerFailure(.hsmTokenUnavailable, message), reach: hsmTokenHasFailed ? .worker : .endedWorker,
                     &state.deferred)
             }
             if state.serving == nil {
                 state.waiting.fail(
-                    WorkerFailure(.hsmTokenUnavailable, "The worker ended before it had the call."), &state.deferred
+                    WorkerFailure(.hsmTokenUnavailable, "The worker ended before it received the call."),
+                    &state.deferred
                 ) { !$0.terms.waitsForNextWorker }
             }
             dispatch(&state, at: .now)
@@ -286,19 +287,19 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// No worker is to be had soon: what waits fails, and so does what comes, until a worker serves again.
+    /// Fails waiting and new calls until a worker serves again, because none will be available soon.
     func refuse(_ failure: WorkerFailure) {
         change { refuse(failure, &$0) }
     }
 
     private func refuse(_ failure: WorkerFailure, _ state: inout State) {
-        // What was given up stays so, whatever else happens to the workers.
+        // Giving up is final, whatever else happens to the workers.
         if !state.isGivenUp { state.refusal = failure }
         state.waiting.fail(failure, &state.deferred)
     }
 
-    /// Answers every call now, those with workers too, and every later one, for good.
-    /// - Returns: how many calls were with workers.
+    /// Answers every call now, including those with workers, and refuses every later one, for good.
+    /// - Returns: the number of calls that were with workers.
     @discardableResult
     func giveUp(_ failure: WorkerFailure) -> Int {
         change { state in
@@ -312,7 +313,7 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// Ends the input of a worker that is not to serve.
+    /// Ends the input of a worker that will not serve.
     func close(_ worker: UInt64) {
         change { close(worker, &$0) }
     }
@@ -326,7 +327,7 @@ final class CallQueue: Sendable {
 
     // MARK: Time
 
-    /// Lets no call be unanswered for longer than its limit: fails what waited too long, and ends workers that hang.
+    /// Limits the time of all calls: fails those that waited too long, and ends workers that hang.
     func expire(now: ContinuousClock.Instant = .now) {
         change { state in
             for worker in Array(state.workers.keys) {
@@ -343,15 +344,17 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// While a worker answers, a call waits until only its own `call_timeout` is left of its time. The time
-    /// in which there was no worker, or one that answered nothing and is about to be replaced, is not counted: then a
-    /// call waits as long as a repetition may. Calls that run alone wait for each other and for a worker's start: they
-    /// are few, and only their deadline ends that.
+    /// Fails calls that waited too long.
+    ///
+    /// While the worker responds, a call may wait until only `call_timeout` remains of its deadline. Time without a
+    /// worker, or with one that answers nothing and is about to be replaced, does not count; a call then waits as long
+    /// as a repetition may. Calls that run alone wait for each other and for a worker's start. They are few, and only
+    /// their deadline ends that wait.
     private func failLateCalls(at now: ContinuousClock.Instant, _ state: inout State) {
         guard let serving = state.serving else {
             let patience = HSMTokenPool.deadline(callTimeout: limits.callTimeout)
             state.waiting.fail(
-                WorkerFailure(.hsmTokenUnavailable, "No worker has opened the HSM token in time."), &state.deferred
+                WorkerFailure(.hsmTokenUnavailable, "No worker opened the HSM token in time."), &state.deferred
             ) { !$0.terms.runsAlone && now - $0.waitingSince > patience }
             return
         }
@@ -363,9 +366,9 @@ final class CallQueue: Sendable {
         ) { !$0.terms.runsAlone && lastAnswer - max($0.waitingSince, since) > most }
     }
 
-    // MARK: What is known of it
+    // MARK: State
 
-    /// How many calls wait or are with a worker; nil while no worker serves.
+    /// The number of calls that wait or are with a worker; nil while no worker serves.
     var load: Int? {
         state.withLock { state in
             guard state.serving != nil, state.refusal == nil else { return nil }
@@ -373,19 +376,19 @@ final class CallQueue: Sendable {
         }
     }
 
-    /// What the worker that calls go to said of its token; nil while none serves.
+    /// The serving worker's description of its HSM token; nil while none serves.
     var servedHSMToken: HSMTokenDescription? {
         state.withLock { state in state.serving != nil && state.refusal == nil ? state.hsmToken : nil }
     }
 
-    /// Bytes of secrets that the workers could not lock in memory, as they last said.
+    /// Bytes of secrets that the workers could not lock in memory, by their last reports.
     var unlockedSecrets: Int {
         state.withLock { state in state.workers.values.reduce(0) { $0 + Int($1.unlockedSecrets) } }
     }
 
-    /// How many calls wait for a worker.
+    /// The number of calls that wait for a worker.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Whether no call waits or is with a worker.
+    /// True if no call waits or is with a worker.
     var isIdle: Bool { state.withLock { $0.waiting.isEmpty && $0.heldCount == 0 } }
 }

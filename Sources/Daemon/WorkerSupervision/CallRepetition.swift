@@ -3,15 +3,15 @@ import Synchronization
 import Telemetry
 import WorkerProtocol
 
-/// Why a call was not answered, and how far it had come: whether it is made once more, and where, depends on both.
+/// The reason why a call was not answered, and how far it came. Both determine whether and where it is repeated.
 struct CallFailure: Error, Sendable, Equatable {
     enum Reach: Sendable {
-        /// The call waited in the daemon: no worker had it.
+        /// The call waited in the daemon: no worker received it.
         case queue
-        /// A worker had it and reported the failure; or its worker was ended because the token failed, which is no
-        /// input's fault.
+        /// A worker received it and reported the failure; or its worker was ended because the HSM token failed, which
+        /// no input caused.
         case worker
-        /// The worker ended while it had the call. Perhaps this input made it end.
+        /// The worker ended while it had the call. This input may have caused the end.
         case endedWorker
     }
 
@@ -23,7 +23,7 @@ struct CallFailure: Error, Sendable, Equatable {
 }
 
 extension Result where Failure == CallFailure {
-    /// The answer, or the failure without how far the call had come.
+    /// Returns the answer; throws the failure without how far the call came.
     func answer() throws(WorkerFailure) -> Success {
         do {
             return try get()
@@ -35,12 +35,14 @@ extension Result where Failure == CallFailure {
 
 /// The caller that an HSM call is made for.
 package struct Requester: Sendable {
-    /// The name that audit records have: callers are served round robin. nil for administration and the daemon's own
-    /// calls, which together are one caller.
+    /// The caller's name in audit records; callers are served round robin. nil for administration and the daemon's own
+    /// calls, which together count as one caller.
     var caller: String?
-    /// Whom the caller works for; nil for itself. Counts for fairness only: the caller's turns go round these names.
+    /// The client that the caller acts for; nil for itself. Used for fairness only: the caller's turns rotate among
+    /// these names.
     var client: String?
-    /// Returns true once the caller has closed its connection. Its calls are then not made, unless a worker has them.
+    /// Returns true once the caller has closed its connection. Its calls are then not made, unless a worker already has
+    /// them.
     var hasLeft: @Sendable () -> Bool
 
     package init(
@@ -50,34 +52,36 @@ package struct Requester: Sendable {
     }
 }
 
-/// What a call is entitled to.
+/// The conditions under which a call is made.
 struct CallTerms: Sendable {
     var requester = Requester()
-    /// A call without an answer fails by then, wherever it is. nil for calls whose answer is needed however long it takes.
+    /// The time by which an unanswered call fails, wherever it is. nil for calls whose answer is needed however long it
+    /// takes.
     var deadline: ContinuousClock.Instant?
-    /// This is the second attempt. It goes before all first attempts.
+    /// True for the second attempt. It goes before all first attempts.
     var isRepetition = false
-    /// A worker ended during the first attempt, perhaps because of this input: the second is made while its worker has
-    /// nothing else, so that a second end has one possible cause.
+    /// True if a worker ended during the first attempt, perhaps because of this input. The second attempt is made while
+    /// its worker has no other call, so that a second end has one possible cause.
     var runsAlone = false
-    /// Where no worker serves, the call waits for the next one. When this is false it fails instead, because another HSM
-    /// token can take it now.
+    /// True if the call waits for the next worker when none serves. If false it fails instead, because another HSM
+    /// token can process it now.
     var waitsForNextWorker = true
 }
 
 extension CallQueue {
-    /// Makes a call, and once more when a second attempt may end otherwise. This is the only place that repeats calls:
-    /// ``submit(_:terms:)`` makes one attempt, and nothing above calls again. It lies below the claim, so the ledger sees
-    /// one request.
+    /// Makes a call, and repeats it once if a second attempt may succeed. This is the only place that repeats calls:
+    /// ``submit(_:terms:)`` makes one attempt, and no caller of this function repeats. It happens before the claim, so
+    /// the ledger sees one request.
     ///
-    /// - A failure that is the input's own, or a deadline, is final.
-    /// - Otherwise the call goes to another HSM token, when one can take it.
-    /// - Where there is none, it is made again at this token only if the worker was lost: the next worker gets it.
+    /// - A failure that the input causes, or a deadline, is final.
+    /// - Otherwise the call goes to another HSM token that can process it.
+    /// - Without one, it is repeated at this HSM token only if the worker was lost: the next worker gets it.
     /// - There is no third attempt. An attempt that never reached a worker does not count.
     ///
     /// - Parameters:
-    ///   - another: an HSM token that can take the call now, besides those that failed it; nil when there is none.
-    ///   - read: what the answer says; nil when it does not answer this request.
+    ///   - another: returns an HSM token that can process the call now, other than those that failed it; nil if there
+    ///     is none.
+    ///   - read: parses the answer; nil if it does not match this request.
     /// - Returns: the answer or the last failure, and the queue that gave it.
     func call<Value: Sendable>(
         _ request: WorkerRequest, terms: CallTerms = CallTerms(),
@@ -106,7 +110,7 @@ extension CallQueue {
             } else if terms.waitsForNextWorker, !failure.hasLostWorker {
                 return (.failure(failure), queue)
             }
-            // Where the token that was to take the call over is gone by now, this token's next worker gets it.
+            // If the HSM token that could take over is unavailable by now, this HSM token's next worker gets the call.
             terms.isRepetition = terms.isRepetition || wasAttempted
             terms.runsAlone = terms.runsAlone || failure.reach == .endedWorker
         }
@@ -114,16 +118,16 @@ extension CallQueue {
 }
 
 extension WorkerFailure {
-    static let wrongAnswer = WorkerFailure(.protocolViolation, "The worker answered something else.")
+    static let wrongAnswer = WorkerFailure(.protocolViolation, "The worker's answer does not match the request.")
 
-    /// A worker that says so is of no use any more: its token is gone, or its login has ended and the token refuses another.
-    /// In the second case the next worker finds the refusal remembered and tries nothing, and the token is shown as what
-    /// it is.
+    /// True if a worker that reports this failure must be replaced: its HSM token is gone, or its login has ended and
+    /// the HSM token refuses another. In the second case the next worker finds the remembered refusal and tries
+    /// nothing, and the HSM token is reported with that refusal.
     var costsWorker: Bool { kind == .hsmTokenUnavailable || kind == .loginRefused }
 }
 
 extension CallFailure {
-    /// Whether another token or another worker may do what this one did not.
+    /// True if another HSM token or another worker may succeed.
     fileprivate var mayEndOtherwise: Bool {
         switch kind {
         case .keyNotFound, .notSupported, .hsmTokenUnavailable, .loginRefused, .protocolViolation, .overloaded: true
@@ -131,7 +135,7 @@ extension CallFailure {
         }
     }
 
-    /// Whether the token gets a new worker after this failure.
+    /// True if the HSM token gets a new worker after this failure.
     fileprivate var hasLostWorker: Bool {
         switch reach {
         case .queue: false
@@ -141,8 +145,8 @@ extension CallFailure {
     }
 }
 
-/// Inputs that were in flight at two workers' deaths: refused for a while by every token, so that one of them cannot
-/// keep the tokens from everybody else. Bounded: the oldest gives way.
+/// Inputs with which two workers ended. Every HSM token refuses them for a while, so that one input cannot keep the HSM
+/// tokens from all callers. The number is limited; the oldest is removed first.
 package final class RefusedInputs: Sendable {
     package static let period = Duration.seconds(600)
     static let capacity = 64
@@ -153,8 +157,8 @@ package final class RefusedInputs: Sendable {
 
     var isEmpty: Bool { entries.withLock { $0.isEmpty } }
 
-    /// - Parameter frame: An encoded request. Its head is left out: the same input under another identifier is the
-    ///   same input.
+    /// - Parameter frame: an encoded request. Its head is ignored: the same input with another identifier is the same
+    ///   input.
     func insert(_ frame: [UInt8], now: ContinuousClock.Instant) {
         let digest = Self.digest(frame)
         entries.withLock { entries in
@@ -163,7 +167,7 @@ package final class RefusedInputs: Sendable {
         }
     }
 
-    /// For how many seconds more an input is refused, at least 1; nil when it is not.
+    /// Returns the number of seconds, at least 1, for which an input is still refused; nil if it is not.
     func secondsLeft(of frame: [UInt8], now: ContinuousClock.Instant) -> Int? {
         let isEmpty = entries.withLock { entries in
             entries.removeAll { $0.until <= now }

@@ -8,33 +8,34 @@ package import WorkerProtocol
 
 /// One HSM token: a PKCS#11 token of the configuration, served by one `paytokend-hsm` process at a time.
 ///
-/// Start here for what this folder does. `Assembly` makes one of these for each token of the configuration and puts them
-/// into a ``HSMTokenPool``, which opens payment tokens' data; administration and the key-usage record call a token by
-/// itself. A request passes ``CallQueue`` (who waits, what a worker gets, what is made twice) and ``WorkerConnection``;
-/// ``WorkerSupervisor`` replaces the process: at once when it ends, with growing pauses when it ends again and again, and
-/// before it is worn out.
+/// Start here to read this folder. `Assembly` makes one of these for each HSM token of the configuration and puts them
+/// into a ``HSMTokenPool``, which decrypts the data of payment tokens; administration and the key-usage record call an
+/// HSM token directly. A request passes ``CallQueue`` (waiting, sending to a worker, repetition) and
+/// ``WorkerConnection``. ``WorkerSupervisor`` replaces the process: at once when it ends, after growing pauses when it
+/// ends repeatedly, and before it has grown too large or answered too many calls.
 ///
-/// What the folder guarantees: no call blocks a thread, none waits without a bound, and a library that hangs, crashes or
-/// lies costs the calls in flight at most; those are made once more where that is safe.
+/// The folder guarantees that no call blocks a thread and none waits without a limit. A library that hangs, crashes or
+/// lies costs at most the calls in flight, and those are repeated where that is safe.
 package final class HSMToken: Sendable {
     package let name: String
     let callTimeout: Duration
 
-    /// An element each time the token has been opened and serves, for one reader; of several the newest waits for it.
+    /// Yields an element each time the HSM token has been opened and serves, for one reader; only the newest is
+    /// buffered.
     package let openings: AsyncStream<Void>
     let calls: CallQueue
     let signatures: SignatureShare
     private let supervisor: WorkerSupervisor
     private let task = Mutex<Task<Void, Never>?>(nil)
 
-    /// Starts nothing yet.
+    /// Creates the HSM token without starting it.
     /// - Parameters:
-    ///   - executable: The worker's program.
-    ///   - logger: Gets starts, ends with their reasons, and replacements; never a call's content.
-    ///   - events: Metrics, and the key list after each (re)opening.
-    ///   - refusedInputs: Inputs that no worker gets; tokens that hold the same keys share it.
-    ///   - memoryGrowth: By so many bytes may a worker grow before a fresh one takes over.
-    ///   - eventLoop: Where the worker's answers arrive.
+    ///   - executable: the worker's program.
+    ///   - logger: receives starts, ends with their reasons, and replacements; never a call's content.
+    ///   - events: receives metrics, and the key list after each (re)opening.
+    ///   - refusedInputs: inputs that no worker gets; shared by HSM tokens with the same keys.
+    ///   - memoryGrowth: the number of bytes by which a worker may grow before a new one replaces it.
+    ///   - eventLoop: the event loop on which the worker's answers arrive.
     package init(
         _ settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger,
         events: WorkerEvents = WorkerEvents(), refusedInputs: RefusedInputs = RefusedInputs(),
@@ -67,7 +68,7 @@ package final class HSMToken: Sendable {
             workers, memoryGrowth: memoryGrowth, signals: signals, continuation: continuation)
     }
 
-    /// Begins to open the token and returns at once. A token that is absent is looked for again every few seconds.
+    /// Begins to open the HSM token and returns at once. An absent HSM token is tried again every few seconds.
     func start() async {
         let supervisor = supervisor
         task.withLock { task in
@@ -77,7 +78,7 @@ package final class HSMToken: Sendable {
 
     package var condition: HSMTokenCondition { supervisor.condition }
 
-    /// How many calls wait for the token or are with its worker; nil while no worker serves.
+    /// The number of calls that wait for the HSM token or are with its worker; nil while no worker serves.
     var load: Int? { calls.load }
 
     package var isServing: Bool { load != nil }
@@ -85,20 +86,20 @@ package final class HSMToken: Sendable {
     /// Bytes of secrets that its processes could not lock in memory.
     package var unlockedSecrets: Int { calls.unlockedSecrets }
 
-    /// The process that serves now.
+    /// The serving process.
     var processIdentifier: Int32? { supervisor.processIdentifier }
 
-    /// Tries a refused PIN again: to be called when the PIN file has been read anew.
+    /// Tries a refused PIN again. Call it after the PIN file has been read again.
     func retry() {
         supervisor.retry()
     }
 
-    /// Answers all calls, those under way and those to come, with `hsmTokenUnavailable`, and kills the worker.
+    /// Answers all present and later calls with `hsmTokenUnavailable`, and kills the worker.
     func giveUp() {
         supervisor.giveUp()
     }
 
-    /// Lets the calls under way end, then the worker. At most the call's limit and five seconds, less after
+    /// Ends the worker after the calls under way. Takes at most the call's limit and five seconds, less after
     /// ``giveUp()``.
     func shutdown() async {
         supervisor.stop()
@@ -108,20 +109,20 @@ package final class HSMToken: Sendable {
 
     // MARK: Calls
 
-    /// The key pairs that the token shows now, read anew.
+    /// Reads the key pairs that the HSM token shows now.
     func listKeys() async throws(WorkerFailure) -> [KeyDescription] {
         try await KeyPages.all { [self] (request) async throws(WorkerFailure) in try await call(request) { $0 } }
     }
 
-    /// What the token shows of one key now; empty when it shows none.
+    /// Reads what the HSM token shows of one key now; empty if it shows none.
     package func describeKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [KeyDescription] {
         try await call(.describeKey(publicKeyHash: hash.bytes)) {
             if case .keys(let keys) = $0 { keys } else { nil }
         }
     }
 
-    /// What the token says now of the private keys with this CKA_ID; none where it shows none. A person waits for it, so it
-    /// ends at the deadline that a payment's call has.
+    /// Reads the present attributes of the private keys with this CKA_ID; none if the HSM token shows none. A person
+    /// waits for the answer, so the call has the same deadline as a payment's call.
     package func attributes(of hash: PublicKeyHash) async throws(WorkerFailure) -> [PrivateKeyAttributes] {
         let terms = CallTerms(deadline: .now + HSMTokenPool.deadline(callTimeout: callTimeout))
         return try await call(.readAttributes(publicKeyHash: hash.bytes), terms: terms) {
@@ -129,36 +130,36 @@ package final class HSMToken: Sendable {
         }
     }
 
-    /// Stores a private key. Not repeated when the worker ends meanwhile: the outcome is then read with ``listKeys()``.
+    /// Stores a private key. Not repeated if the worker ends meanwhile: read the outcome with ``listKeys()``.
     package func importPrivateKey(_ keyImport: PrivateKeyImport) async throws(WorkerFailure) {
         try await done(.importPrivateKey(keyImport))
     }
 
-    /// Stores a certificate beside its private key. Not repeated when the worker ends meanwhile.
+    /// Stores a certificate with its private key. Not repeated if the worker ends meanwhile.
     package func importCertificate(_ certificate: CertificateToStore) async throws(WorkerFailure) {
         try await done(.importCertificate(certificate))
     }
 
-    /// Removes a key's objects; nothing where there are none. The worker has looked whether they are gone.
+    /// Removes a key's objects; does nothing if there are none. The worker verifies that they are gone.
     package func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) {
         try await done(.destroyKey(publicKeyHash: hash.bytes))
     }
 
-    /// One cheap call through the worker into the token's library.
+    /// Makes one cheap call through the worker into the HSM token's library.
     func probe() async throws(WorkerFailure) {
         try await done(.probe)
     }
 
-    /// Makes a merchant's key pair inside the token. It is served from then on, as far as its state allows.
+    /// Makes a merchant's key pair inside the HSM token. It is served from then on, as far as its state allows.
     ///
-    /// When the worker ends meanwhile, the token is read instead of asked again: a pair that was left unfinished is
-    /// finished, and one that is finished is found as the merchant's only key that nobody knew of.
+    /// If the worker ends meanwhile, the call is not repeated. Instead the HSM token is read: an unfinished pair is
+    /// completed, and a complete one is recognized as the merchant's only unknown key.
     ///
     /// - Parameters:
-    ///   - known: The publicKeyHashes of the keys that were there before.
-    /// - Returns: The key, with its publicKeyHash as identifier and its SubjectPublicKeyInfo.
-    /// - Throws: `importRefused` with the token's reason; `hsmTokenUnavailable` when the outcome cannot be read, or when
-    ///   the token shows that nothing was made.
+    ///   - known: the publicKeyHashes of the keys that existed before.
+    /// - Returns: the key, with its publicKeyHash as identifier and its SubjectPublicKeyInfo.
+    /// - Throws: `importRefused` with the HSM token's reason; `hsmTokenUnavailable` if the outcome cannot be read, or
+    ///   if the HSM token shows that nothing was made.
     package func generateKey(
         _ algorithm: KeyAlgorithm, use: KeyUse, merchantIdentifier: String, known: Set<[UInt8]>
     ) async throws(WorkerFailure) -> KeyDescription {
@@ -184,7 +185,8 @@ package final class HSMToken: Sendable {
         guard new.count == 1 else {
             throw WorkerFailure(
                 .hsmTokenUnavailable,
-                "The worker ended while it made a key, and the token now shows \(new.count) new keys of the merchant.")
+                "The worker ended while it made a key, and the HSM token now shows \(new.count) new keys of the merchant."
+            )
         }
         return key
     }
@@ -198,20 +200,20 @@ package final class HSMToken: Sendable {
         }
     }
 
-    /// Signs a PKCS#10 request with the merchant key that it is for.
+    /// Signs a PKCS#10 request with its merchant key.
     ///
     /// - Parameters:
     ///   - information: CertificationRequestInfo in DER (RFC 2986 §4.1), at most 8 KiB.
-    /// - Returns: ECDSA with SHA-256 in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with SHA-256: verified.
-    /// - Throws: `keyNotFound`; `importRefused` for bytes that are no request of that key.
+    /// - Returns: a verified signature: ECDSA with SHA-256 in DER (RFC 3279 §2.2.3), or RSA PKCS #1 v1.5 with SHA-256.
+    /// - Throws: `keyNotFound`; `importRefused` for bytes that are not a request of that key.
     package func signRequest(_ information: [UInt8], publicKeyHash: [UInt8]) async throws(WorkerFailure) -> [UInt8] {
         try await call(.signRequest(RequestSigning(publicKeyHash: publicKeyHash, information: information))) {
             if case .requestSignature(let signature) = $0 { signature } else { nil }
         }
     }
 
-    /// Makes a call at this token. It is made twice where ``CallQueue/call(_:terms:orAt:_:)`` says so.
-    /// - Parameter read: what the answer says; nil when it does not answer this request.
+    /// Makes a call at this HSM token, and repeats it according to ``CallQueue/call(_:terms:orAt:_:)``.
+    /// - Parameter read: parses the answer; nil if it does not match this request.
     func call<Value: Sendable>(
         _ request: WorkerRequest, terms: CallTerms = CallTerms(), _ read: (WorkerAnswer) -> Value?
     ) async throws(WorkerFailure) -> Value {
@@ -223,7 +225,7 @@ package final class HSMToken: Sendable {
     }
 }
 
-/// Whether a token can be used now.
+/// The present availability of an HSM token.
 package enum HSMTokenCondition: Sendable, Equatable {
     /// A worker is being started, for the first time or after one that ended.
     case starting
@@ -242,23 +244,23 @@ package struct HSMTokenSettings: Sendable, Equatable {
     package var uri: String
     /// Absolute path of the file with the user PIN.
     package var pinFile: String
-    /// Working sessions, besides the one that holds the login.
+    /// Working sessions, not counting the one that holds the login.
     package var sessions: Int
-    /// A call that takes longer ends the worker.
+    /// The limit beyond which a call ends the worker.
     package var callTimeout: Duration
-    /// After so many operations a fresh worker takes over.
+    /// The number of operations after which a new worker replaces the worker.
     package var recycleAfter: Int
     /// Tier C: one transaction's symmetric key may be read into the worker's memory.
     package var allowExtractableSecret: Bool
-    /// The worker's environment variables, besides the few it always has.
+    /// The worker's environment variables, in addition to the few that it always has.
     package var environment: [String: String]
     /// Library-specific initialisation string (NSS); empty for none.
     package var initArgs: String
-    /// Absolute path of the file in which the worker remembers PINs that the token refused; empty for none.
+    /// Absolute path of the file in which the worker remembers PINs that the HSM token refused; empty for none.
     package var refusedLogins = ""
-    /// System calls that the worker is denied, by ``DeniableSystemCalls``' names.
+    /// The system calls that the worker is denied, by ``DeniableSystemCalls``' names.
     package var deniedSystemCalls: [String] = []
-    /// What prints the token's own counter or log of its keys' uses; nil for none.
+    /// The program that prints the HSM token's own counter or log of its keys' uses; nil for none.
     package var useLog: UseLogProgram?
 
     package init(
@@ -282,25 +284,25 @@ package struct HSMTokenSettings: Sendable, Equatable {
     }
 }
 
-/// What a ``HSMToken`` tells the rest of the daemon. Every closure is called from an arbitrary thread, returns
-/// soon (but `keys`, for which the worker waits) and does not call the worker back.
+/// The events that an ``HSMToken`` reports to the rest of the daemon. Every closure may be called from any thread,
+/// returns soon (except `keys`, for which the worker waits) and must not call the worker.
 package struct WorkerEvents: Sendable {
-    /// Why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
+    /// The reason why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
     package enum RestartReason: String, Sendable, CaseIterable {
         /// It ended by itself or by a signal.
         case died
-        /// A call stayed unanswered for longer than `call_timeout`.
+        /// A call was unanswered for longer than `call_timeout`.
         case timeout
-        /// It found its token unusable.
+        /// It found its HSM token unusable.
         case hsmToken = "token"
         /// It had answered `recycle_after` calls.
         case recycled
         /// It had grown past its limit.
         case memory
 
-        /// How long its process may go on once its socket is closed. A worker that is able to ends by itself, and then
-        /// never in the middle of a login, which can cost a token in files everything (SoftHSM). One that hangs is not
-        /// able to.
+        /// The time that its process has to end once its socket is closed. A worker that can end by itself does so, and
+        /// then never in the middle of a login, which can destroy an HSM token that is stored in files (SoftHSM). One
+        /// that hangs cannot.
         var timeToEnd: Duration {
             switch self {
             case .died, .timeout: .seconds(1)
@@ -309,13 +311,14 @@ package struct WorkerEvents: Sendable {
         }
     }
 
-    /// The key pairs that the token shows, after each (re)opening and before the worker serves, and when their listing
-    /// began: what is known to have changed since then is newer.
+    /// Receives the key pairs that the HSM token shows, after each (re)opening and before the worker serves, and the
+    /// time at which their listing began. Later known changes are newer than the listing.
     var keys: @Sendable ([KeyDescription], ContinuousClock.Instant) async -> Void
     var condition: @Sendable (HSMTokenCondition) -> Void
-    /// Seconds that a call waited for a session: `paytokend_hsm_wait_seconds`.
+    /// Receives the seconds that a call waited for a session: `paytokend_hsm_wait_seconds`.
     var waited: @Sendable (Double) -> Void
-    /// Operation and seconds from the worker beginning with the call to its answer: `paytokend_hsm_call_seconds`.
+    /// Receives the operation, and the seconds from the worker's start of the call to its answer:
+    /// `paytokend_hsm_call_seconds`.
     var called: @Sendable (WorkerOperation, Double) -> Void
     var restarted: @Sendable (RestartReason) -> Void
 

@@ -4,27 +4,28 @@ import Synchronization
 package import TLSHandshake
 package import WorkerProtocol
 
-/// The configured HSM tokens. Work goes to those that hold its key and serve now, to the one with the fewest calls under
-/// way first: so a slow one gets less, and one that hangs nothing more than it has already.
+/// The configured HSM tokens. Work goes to those that hold its key and serve now, first to the one with the fewest
+/// calls under way. So a slow one gets less, and one that hangs gets nothing more.
 ///
-/// The pool chooses the token; ``CallQueue/call(_:terms:orAt:_:)`` decides whether a call that a token fails is made once
-/// more, and asks the pool for another token.
+/// The pool chooses the HSM token; ``CallQueue/call(_:terms:orAt:_:)`` decides whether a failed call is repeated, and
+/// requests another HSM token from the pool.
 package final class HSMTokenPool: Sendable {
-    /// In the configuration's order, `first` included.
+    /// All HSM tokens in the configuration's order, including `first`.
     package let all: [HSMToken]
     package let first: HSMToken
-    /// Where the next look begins, so that tokens with equally little to do are chosen one after the other.
+    /// The start of the next search, so that HSM tokens with equal load are chosen in turn.
     private let offset = Atomic<Int>(0)
 
-    /// - Parameter first: the first of the configuration, which has the audit key and remembers the last checkpoint.
+    /// - Parameter first: the first of the configuration, which has the audit key and remembers the last audit
+    ///   checkpoint.
     package init(first: HSMToken, others: some Sequence<HSMToken>) {
         self.first = first
         all = [first] + others
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
-    /// Begins to open every token and returns at once.
+    /// Begins to open every HSM token and returns at once.
     package func start() async {
         for hsmToken in all { await hsmToken.start() }
     }
@@ -34,22 +35,22 @@ package final class HSMTokenPool: Sendable {
         for hsmToken in all { hsmToken.retry() }
     }
 
-    /// Answers all calls under way, and later ones, with `hsmTokenUnavailable`, and kills the workers: for a daemon that
-    /// has waited long enough for its end.
+    /// Answers all present and later calls with `hsmTokenUnavailable`, and kills the workers. For a daemon that has
+    /// waited long enough when it stops.
     package func giveUp() {
         for hsmToken in all { hsmToken.giveUp() }
     }
 
-    /// Lets the calls under way end, then the workers; all tokens at the same time.
+    /// Ends the workers after the calls under way, for all HSM tokens concurrently.
     package func shutdown() async {
         await withTaskGroup(of: Void.self) { group in
             for hsmToken in all { group.addTask { await hsmToken.shutdown() } }
         }
     }
 
-    /// Removes a key from every token that can be reached.
-    /// - Returns: the names of all tokens, which do not show it any more.
-    /// - Throws: the first failure, after all tokens have been asked: one that is away may still hold the key.
+    /// Removes a key from every HSM token that can be reached.
+    /// - Returns: the names of all HSM tokens, which no longer show it.
+    /// - Throws: the first failure, after trying all HSM tokens: an unavailable one may still hold the key.
     package func destroyKey(_ hash: PublicKeyHash) async throws(WorkerFailure) -> [String] {
         var first: WorkerFailure?
         for hsmToken in all {
@@ -65,11 +66,11 @@ package final class HSMTokenPool: Sendable {
 
     // MARK: Decryption
 
-    /// Opens one payment token's data.
+    /// Decrypts one payment token's data.
     /// - Parameters:
-    ///   - holders: names of the tokens that show the key.
-    ///   - requester: callers are served round robin.
-    /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, everything else is not.
+    ///   - holders: the names of the HSM tokens that show the key.
+    ///   - requester: the caller; callers are served round robin.
+    /// - Throws: ``WorkerFailure``; `decryptionFailed` is the input's fault, no other failure is.
     package func decrypt(
         _ decryption: Decryption, heldBy holders: [String], for requester: Requester = Requester()
     ) async throws(WorkerFailure) -> OpenedTransaction {
@@ -88,13 +89,14 @@ package final class HSMTokenPool: Sendable {
         return OpenedTransaction(plaintext: opened.plaintext, tier: opened.tier, hsmToken: name)
     }
 
-    /// How long a request may wait for its answer: the call, and its repetition at another token or at the next
-    /// worker, which takes some seconds to start.
+    /// The longest time that a request waits for its answer: the call, and its repetition at another HSM token or at
+    /// the next worker, which takes some seconds to start.
     static func deadline(callTimeout: Duration) -> Duration {
         callTimeout + longestWait(callTimeout: callTimeout)
     }
 
-    /// How much of that a call may wait beside a worker that answers others: there must be time left for the call itself.
+    /// The part of it that a call may wait while the worker answers other calls: enough time must remain for the call
+    /// itself.
     static func longestWait(callTimeout: Duration) -> Duration {
         max(callTimeout, .seconds(10))
     }
@@ -103,15 +105,16 @@ package final class HSMTokenPool: Sendable {
 
     /// Signs a TLS handshake with an identity key.
     /// - Parameters:
-    ///   - holders: names of the tokens that show the key.
-    /// - Returns: the signature, as long as the modulus, and the token's name.
+    ///   - holders: the names of the HSM tokens that show the key.
+    /// - Returns: the signature, as long as the modulus, and the HSM token's name.
     package func sign(
         _ signing: TLSSigning, heldBy holders: [String], for requester: Requester
     ) async throws(WorkerFailure) -> (signature: [UInt8], hsmToken: String) {
         func signs(_ hsmToken: HSMToken) -> Bool { hsmToken.tlsAlgorithms.contains(signing.algorithm) }
         let hsmToken = next(among: holders, where: signs) ?? waitable(among: holders)
         let terms = CallTerms(requester: requester, deadline: .now + Self.deadline(callTimeout: hsmToken.callTimeout))
-        // Repeated at the same token only, whose share is taken: a token that fails must not have another one overrun.
+        // Repeated at the same HSM token only, whose share is in use: a failing HSM token must not overload another
+        // one.
         let signature = try await hsmToken.signatures.run(for: requester, until: terms.deadline ?? .now) {
             () async throws(WorkerFailure) in
             try await hsmToken.call(.signTLS(signing), terms: terms) {
@@ -121,7 +124,8 @@ package final class HSMTokenPool: Sendable {
         return (signature, hsmToken.name)
     }
 
-    /// What a key in these tokens signs with now: what each of them that serves has, in the order of preference.
+    /// Returns the algorithms with which a key can sign now in each of these HSM tokens that serves, in order of
+    /// preference.
     package func tlsAlgorithms(of holders: [String]) -> [TLSSignatureAlgorithm] {
         let serving = all.filter { holders.contains($0.name) && $0.isServing }.map(\.tlsAlgorithms)
         return TLSSignatureAlgorithm.allCases.filter { algorithm in
@@ -129,14 +133,15 @@ package final class HSMTokenPool: Sendable {
         }
     }
 
-    /// The token with the fewest calls under way.
+    /// Returns the HSM token with the fewest calls under way.
     private func next(
         among holders: [String], besides failed: [CallQueue] = [], where serves: (HSMToken) -> Bool
     ) -> HSMToken? {
         guard all.count > 1 else {
             return failed.isEmpty ? first : nil
         }
-        // A look for a second token does not move the offset on: with two tokens each request would begin at the same one.
+        // A search for a second HSM token does not advance the offset: with two HSM tokens each request would begin at
+        // the same one.
         let start =
             failed.isEmpty ? offset.wrappingAdd(1, ordering: .relaxed).newValue : offset.load(ordering: .relaxed)
         var best: (hsmToken: HSMToken, load: Int)?
@@ -150,18 +155,19 @@ package final class HSMTokenPool: Sendable {
         return best?.hsmToken
     }
 
-    /// No holder serves: one whose worker is being started is worth waiting for, another at least says what is wrong.
+    /// Returns an HSM token to wait for when no holder serves: one whose worker is starting, or else one that reports
+    /// its fault.
     private func waitable(among holders: [String]) -> HSMToken {
         let known = all.filter { holders.contains($0.name) }
         return known.first { $0.condition == .starting } ?? known.first ?? first
     }
 }
 
-/// One transaction's data as a token opened it.
+/// One transaction's decrypted data.
 package struct OpenedTransaction: Sendable {
-    /// As it was encrypted.
+    /// The content before encryption.
     package let plaintext: [UInt8]
-    /// The tier that opened it.
+    /// The tier that decrypted it.
     package let tier: ProtectionTier
     /// The HSM token's name in the configuration.
     package let hsmToken: String
@@ -172,17 +178,18 @@ package struct OpenedTransaction: Sendable {
 }
 
 extension HSMToken {
-    /// The tier at which payment tokens of this version are opened now; nil when they are not.
+    /// The tier at which payment tokens of this version are decrypted now; nil if they are not.
     package func tier(for scheme: RestorationScheme) -> ProtectionTier? { condition.tier(for: scheme) }
 
-    /// What it signs TLS handshakes with now.
+    /// The algorithms with which it signs TLS handshakes now.
     var tlsAlgorithms: [TLSSignatureAlgorithm] {
         if case .ready(let description) = condition { description.tlsSignatures.algorithms } else { [] }
     }
 }
 
 extension HSMTokenCondition {
-    /// The tier at which an HSM token in this condition opens payment tokens of this version; nil when it does not.
+    /// Returns the tier at which an HSM token in this condition decrypts payment tokens of this version; nil if it does
+    /// not.
     package func tier(for scheme: RestorationScheme) -> ProtectionTier? {
         guard case .ready(let description) = self else { return nil }
         return switch scheme {

@@ -3,20 +3,20 @@ import NIOCore
 import Telemetry
 package import WorkerProtocol
 
-/// One worker, and the calls that it holds: which of them its sessions work on, and since when.
+/// One worker and its calls: which of them its sessions process, and since when.
 ///
-/// The worker takes calls in the order in which they were sent, with as many sessions as it was told to open. It does not
-/// say when a session begins with a call: that is told here from the order of sending and from the answers, since a
-/// call's limit counts from then. What waits in the worker behind its sessions costs the token no time.
+/// The worker processes calls in the order in which they were sent, with the configured number of sessions. It does not
+/// report when a session starts a call. That is derived here from the order of sending and from the answers, since a
+/// call's limit counts from then. A call that waits in the worker costs the HSM token no time.
 struct HeldCalls {
     private struct Held {
         var call: PendingCall
         let sentAt: ContinuousClock.Instant
-        /// In the order of all calls that were sent.
+        /// The position in the order of all sent calls.
         let place: UInt64
-        /// When a session began with it, going by the number of sessions.
+        /// The time at which a session started it, derived from the number of sessions.
         var begun: ContinuousClock.Instant?
-        /// Since when it is certain that a session has it: the worker has answered a call that was sent after it.
+        /// The time since when a session certainly has it: the worker has answered a call that was sent later.
         var overtakenSince: ContinuousClock.Instant?
     }
 
@@ -24,24 +24,24 @@ struct HeldCalls {
     private let sessions: Int
     private let waited: @Sendable (Double) -> Void
     private var held: [UInt64: Held] = [:]
-    /// How many of them have begun, and the others in the order of sending.
+    /// The number of started calls, and the other calls in the order of sending.
     private var running = 0
     private var behind = CircularBuffer<UInt64>()
     private var lastPlaceAnswered: UInt64 = 0
 
     private(set) var lastAnswer: ContinuousClock.Instant?
-    /// Answers since it serves.
+    /// The number of answers since it serves.
     private(set) var answersServing = 0
-    /// Bytes of secrets that it could not lock in memory, as it last said.
+    /// Bytes of secrets that it could not lock in memory, by its last report.
     private(set) var unlockedSecrets: UInt32 = 0
-    /// It serves; or it has served, and ends after its last call.
+    /// True if it serves, or has served and ends after its last call.
     var hasServed = false
-    /// It ends because its token failed: no call made it end.
+    /// True if it ends because its HSM token failed, not because of a call.
     var hsmTokenHasFailed = false
 
     /// - Parameters:
-    ///   - sessions: Calls that it works on at a time.
-    ///   - waited: Gets the seconds that each call has waited when a session begins with it.
+    ///   - sessions: the number of calls that it processes at a time.
+    ///   - waited: receives the seconds that a call has waited when a session starts it.
     init(_ worker: ConnectedWorker, sessions: Int, waited: @escaping @Sendable (Double) -> Void) {
         self.worker = worker
         self.sessions = sessions
@@ -68,8 +68,8 @@ struct HeldCalls {
         waited((now - call.waitingSince).inSeconds)
     }
 
-    /// Takes an answer, and counts the next call in the order as begun.
-    /// - Returns: the call, and the seconds from its beginning to the answer; nil when the worker has no such call.
+    /// Processes an answer, and counts the next call in the order as started.
+    /// - Returns: the call, and the seconds from its start to the answer; nil if the worker has no such call.
     mutating func take(
         _ answer: WorkerAnswer, for identifier: UInt64, at now: ContinuousClock.Instant
     ) -> (call: PendingCall, seconds: Double)? {
@@ -87,19 +87,19 @@ struct HeldCalls {
     }
 
     /// Counts an answer of the serving worker.
-    /// - Returns: whether it is this one that makes the worker due for replacement.
+    /// - Returns: true if this answer makes the worker due for replacement.
     mutating func countAnswer(recycleAfter: Int) -> Bool {
         answersServing += 1
         return answersServing == recycleAfter
     }
 
-    /// What the worker had when it ended, in the order of the calls.
+    /// Returns the calls that the worker had when it ended, in their order.
     consuming func lost() -> [PendingCall] {
         held.values.map(\.call).sorted { $0.identifier < $1.identifier }
     }
 
-    /// Answers the calls that fulfil a condition with a failure, although the worker is still working on them.
-    /// - Returns: how many were answered now.
+    /// Answers the calls that meet a condition with a failure, although the worker is still processing them.
+    /// - Returns: the number of calls answered now.
     @discardableResult
     mutating func abandon(
         _ failure: WorkerFailure, _ deferred: inout DeferredActions,
@@ -114,7 +114,7 @@ struct HeldCalls {
         return answered
     }
 
-    /// Whether a session has worked on a call for longer than its limit: then the worker hangs.
+    /// Returns true if a session has worked on a call for longer than its limit, so that the worker hangs.
     mutating func hangs(at now: ContinuousClock.Instant, callTimeout: Duration) -> Bool {
         var hangs = false
         for (identifier, entry) in held {
@@ -123,9 +123,9 @@ struct HeldCalls {
                 overtakenSince = now
                 held[identifier]?.overtakenSince = now
             }
-            // A call that was overtaken is with a session for certain. One that has only begun by the daemon's count may
-            // still wait in the worker, which may have fewer sessions at the moment: as long as answers come, its time
-            // has not begun.
+            // An overtaken call is certainly with a session. A call that has started only by the daemon's count may
+            // still wait in the worker, which may have fewer sessions at the moment. While answers arrive, its time has
+            // not begun.
             let since = overtakenSince ?? entry.begun.map { begun in lastAnswer.map { max($0, begun) } ?? begun }
             if let since, now - since > entry.call.operation.limit(callTimeout: callTimeout) { hangs = true }
         }
@@ -133,34 +133,34 @@ struct HeldCalls {
     }
 }
 
-/// How long a decryption takes at the moment, and how many calls a worker is handed for that.
+/// The present duration of a decryption, and the number of calls that a worker gets accordingly.
 ///
-/// A call that a worker holds can be given to no other token and be overtaken by no other caller's. What is handed over
-/// beyond the calls that the sessions work on only has to keep them busy until the next call reaches them: a few for a
-/// token that takes 150 µs, one for a token that takes a second.
+/// A call that a worker has cannot move to another HSM token, and no other caller's call can overtake it. Beyond the
+/// calls that the sessions process, the worker needs only enough to keep them busy until the next call arrives: a few
+/// for an HSM token that takes 150 µs, one for an HSM token that takes a second.
 struct CallPace {
-    /// From an answer to the next call's arrival in a session, on a busy machine, in seconds.
+    /// The seconds from an answer to the next call's arrival in a session, on a busy machine.
     private static let roundTrip = 0.005
-    /// How much one call counts in the average.
+    /// The weight of one call in the average.
     private static let weight = 0.125
 
-    /// Seconds; nil before the first call.
+    /// The average in seconds; nil before the first call.
     private var average: Double?
 
-    /// - Parameter seconds: From a session's beginning with a decryption to its answer.
+    /// - Parameter seconds: the time from a session's start of a decryption to its answer.
     mutating func took(_ seconds: Double) {
         let seconds = max(seconds, 0)
         average = average.map { $0 + (seconds - $0) * Self.weight } ?? seconds
     }
 
-    /// Calls that a worker may hold.
+    /// Returns the number of calls that a worker may have.
     /// - Parameters:
-    ///   - sessions: How many of them it works on at a time.
-    ///   - most: Never more, however fast the token is.
+    ///   - sessions: the number of calls that it processes at a time.
+    ///   - most: the upper limit, however fast the HSM token is.
     func window(sessions: Int, atMost most: Int) -> Int {
         guard sessions < most else { return most }
         guard let average else { return sessions + 1 }
-        // More than fit are wanted from a token that takes no time at all.
+        // An HSM token that takes no time at all would need more than fit.
         let wanted = (Double(sessions) * Self.roundTrip / max(average, 1e-9)).rounded(.up)
         return sessions + Int(min(max(wanted, 1), Double(most - sessions)))
     }
@@ -172,14 +172,14 @@ typealias CallResult = Result<WorkerAnswer, CallFailure>
 package struct PendingCall: Sendable {
     let identifier: UInt64
     let operation: WorkerOperation
-    /// It opens the token: its worker does not serve yet.
+    /// True if it opens the HSM token: its worker does not serve yet.
     let isOpening: Bool
     /// The whole frame.
     let frame: [UInt8]
     let continuation: CheckedContinuation<CallResult, Never>
     let waitingSince: ContinuousClock.Instant
     let terms: CallTerms
-    /// Its caller has been answered already; the worker is still working on it.
+    /// True if its caller has already been answered while the worker is still processing it.
     var isAbandoned = false
 
     func finish(
@@ -200,27 +200,27 @@ package struct PendingCall: Sendable {
     }
 
     static let deadlineExceeded = WorkerFailure(
-        .deadlineExceeded, "The call was not answered within its deadline, its repetition included.")
+        .deadlineExceeded, "The call was not answered within its deadline, including its repetition.")
 
     package static let abandonedByCaller = WorkerFailure(
-        .deadlineExceeded, "The caller closed its connection before the HSM token had its call.", isUnsent: true)
+        .deadlineExceeded, "The caller closed its connection before the HSM token received its call.", isUnsent: true)
 }
 
-/// Actions that wait until a ``CallQueue``'s lock is free: a resumed caller and an ended worker may call the queue at once, on the
-/// same thread.
+/// Actions that run once a ``CallQueue``'s lock is free: a resumed caller and an ended worker may call the queue at
+/// once, on the same thread.
 typealias DeferredActions = [@Sendable () -> Void]
 
 /// Calls that wait for a worker. Callers are served round robin (``FairQueue``).
 struct WaitingCalls {
     private var firstAttempts = FairQueue<String?, PendingCall>()
-    /// Second attempts: served before all first ones.
+    /// Second attempts, served before all first ones.
     private var repetitions = CircularBuffer<PendingCall>()
-    /// Second attempts during which a worker may have nothing else: served before all others, one at a time.
+    /// Second attempts that run alone, served before all others, one at a time.
     private var alone = CircularBuffer<PendingCall>()
 
     let capacity: Int
 
-    /// - Parameter capacity: Calls of all callers together; a caller alone gets half of it.
+    /// - Parameter capacity: the number of calls of all callers together; a single caller gets half of it.
     init(capacity: Int) {
         self.capacity = capacity
     }
@@ -229,12 +229,12 @@ struct WaitingCalls {
 
     var isEmpty: Bool { count == 0 }
 
-    /// Whether the next call is one that runs alone.
+    /// True if the next call runs alone.
     var nextRunsAlone: Bool { !alone.isEmpty }
 
-    /// Returns true if one more call of this caller may wait: it has fewer calls than there is room left. A caller that
-    /// has filled what it may have leaves room for every other, however many there are. Second attempts are bounded by
-    /// what workers may hold, and so always admitted.
+    /// Returns true if one more call of this caller may wait: it has fewer calls than there are free places. A caller
+    /// that has filled its share leaves places for every other, however many there are. Second attempts are limited by
+    /// the number of calls with workers, and so always admitted.
     func admits(_ terms: CallTerms) -> Bool {
         terms.isRepetition || firstAttempts.count(of: terms.requester.caller) < capacity - (count - alone.count)
     }
@@ -249,8 +249,8 @@ struct WaitingCalls {
         }
     }
 
-    /// The next call: one that runs alone, else a second attempt, else one of the caller that is next in the round. Calls
-    /// whose caller has left are answered with a failure instead.
+    /// Removes and returns the next call: one that runs alone, else a second attempt, else one of the next caller in
+    /// the round. Calls whose caller has left are answered with a failure instead.
     mutating func popFirst(_ deferred: inout DeferredActions) -> PendingCall? {
         while let call = alone.popFirst() ?? repetitions.popFirst() ?? firstAttempts.popFirst() {
             guard call.terms.requester.hasLeft() else { return call }

@@ -1,14 +1,14 @@
 import WorkerProtocol
 
-/// A listing of a token's keys, fetched page by page: thousands of them with their certificates fit into no frame, and
-/// a slow token reads and tests them for longer than one call may take.
+/// Lists an HSM token's keys page by page: thousands of them with their certificates do not fit into a frame, and a
+/// slow HSM token takes longer to read and test them than one call may take.
 enum KeyPages {
-    /// The most times that a listing is begun: a token that ends its sessions now and then must not keep its keys from being known,
-    /// and one that always does must not be asked for ever.
+    /// The largest number of attempts at a listing. An HSM token that sometimes ends its sessions must still get its
+    /// keys listed, and one that always does must not be tried for ever.
     static let attempts = 3
 
     /// - Parameters:
-    ///   - readers: How many pages are asked for at a time: the worker reads them in as many sessions.
+    ///   - readers: the number of concurrent requests for pages: the worker reads them in as many sessions.
     ///   - ask: makes one call at the same worker.
     static func all(
         readers: Int = 1, _ ask: @escaping @Sendable (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
@@ -22,7 +22,7 @@ enum KeyPages {
         }
         throw WorkerFailure(
             .hsmTokenUnavailable,
-            "The keys were listed \(attempts) times, and the token ended its sessions or its login each time.")
+            "The keys were listed \(attempts) times, and each time the HSM token ended its sessions or its login.")
     }
 
     private static func once(
@@ -52,7 +52,7 @@ enum KeyPages {
         return keys
     }
 
-    /// What one reader gets, until there is nothing more to be taken.
+    /// Reads pages for one reader until none are left.
     private static func rest(
         of listing: UInt64, _ ask: (WorkerRequest) async throws(WorkerFailure) -> WorkerAnswer
     ) async throws(WorkerFailure) -> [KeyDescription] {

@@ -6,27 +6,27 @@ import Synchronization
 import Telemetry
 import WorkerProtocol
 
-/// The worker processes of one HSM token, each from its start until it has been reaped: the one that serves, the one
-/// that opens the token to take over, and those that are ending.
+/// The worker processes of one HSM token, each from its start until it has been reaped: the serving one, the one that
+/// opens the HSM token to take over, and those that are ending.
 final class RunningWorkers: Sendable {
-    /// A worker that has opened the token and serves.
+    /// A worker that has opened the HSM token and serves.
     struct Opened: Sendable {
         let number: UInt64
         let process: WorkerProcess
         let description: HSMTokenDescription
         let since = ContinuousClock.now
-        /// Resident memory once the token was open, in bytes; nil where /proc does not tell.
+        /// Resident memory once the HSM token was open, in bytes; nil if /proc does not show it.
         let memory: Int?
     }
 
     private struct State {
         var lastNumber: UInt64 = 0
-        /// Every process that has not been reaped, by its worker's number.
+        /// All processes that have not been reaped, by worker number.
         var processes: [UInt64: WorkerProcess] = [:]
-        /// The worker that opens the token now.
+        /// The worker that is opening the HSM token.
         var opening: UInt64?
         var serving: UInt64?
-        /// No worker is to be started any more.
+        /// True if no worker may be started any more.
         var isStopping = false
     }
 
@@ -40,8 +40,8 @@ final class RunningWorkers: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - eventLoop: Where the workers' answers arrive.
-    ///   - ended: A worker has ended, whether it served or not. `wasUseful`: it had answered calls.
+    ///   - eventLoop: the event loop on which the workers' answers arrive.
+    ///   - ended: called when a worker has ended, whether it served or not. `wasUseful`: it had answered calls.
     init(
         settings: HSMTokenSettings, executable: WorkerExecutable, logger: Logger, events: WorkerEvents,
         eventLoop: any EventLoop, calls: CallQueue, ended: @escaping @Sendable (UInt64, _ wasUseful: Bool) -> Void
@@ -55,14 +55,14 @@ final class RunningWorkers: Sendable {
         self.ended = ended
     }
 
-    /// The process that serves now.
+    /// The serving process.
     var servingProcess: pid_t? {
         state.withLock { state in state.serving.flatMap { state.processes[$0]?.identifier } }
     }
 
     var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// Starts a worker, has it open the token and list its keys, and lets it serve.
+    /// Starts a worker, has it open the HSM token and list its keys, and lets it serve.
     func launch() async -> Result<Opened, WorkerFailure> {
         do throws(WorkerExecutableError) {
             let (process, socket) = try WorkerProcess.spawn(executable, environment: settings.environment)
@@ -91,7 +91,7 @@ final class RunningWorkers: Sendable {
             receive: { [calls] identifier, answer in calls.received(answer, for: identifier, from: number) },
             closed: { [self] in
                 end.close()
-                // The socket's end is the worker's end, whatever its process still does.
+                // The end of the socket is the end of the worker, whatever its process still does.
                 ended(number, calls.ended(number))
                 Task { await self.reap(process, number: number, end) }
             })
@@ -111,7 +111,7 @@ final class RunningWorkers: Sendable {
                     end.set(reason)
                     connection.close()
                 }))
-        // The worker may have ended before the queue knew it.
+        // The worker may have ended before it was added to the queue.
         if end.isClosed { calls.ended(number) }
         return !end.isClosed
     }
@@ -125,7 +125,7 @@ final class RunningWorkers: Sendable {
             refusedLogins: settings.refusedLogins, deniedSystemCalls: settings.deniedSystemCalls)
         do throws(WorkerFailure) {
             guard case .opened(let description) = try await ask(.open(opening), number) else {
-                throw WorkerFailure(.protocolViolation, "The worker answered something else than it was asked.")
+                throw WorkerFailure(.protocolViolation, "The worker's answer does not match the request.")
             }
             // The keys are known before the first call is made with them.
             let began = ContinuousClock.now
@@ -150,8 +150,8 @@ final class RunningWorkers: Sendable {
         try await calls.submit(request, to: number).answer()
     }
 
-    /// Waits for the end of a worker whose connection is closed, and tells why it ended. It has some seconds to end by
-    /// itself, and is killed then.
+    /// Waits for the end of a worker whose connection is closed, and reports why it ended. The worker has some seconds
+    /// to end by itself, and is then killed.
     private func reap(_ process: WorkerProcess, number: UInt64, _ end: WorkerEnd) async {
         let exit = await process.end(within: end.reason?.timeToEnd ?? .seconds(5))
         state.withLock { $0.processes[number] = nil }
@@ -166,8 +166,8 @@ final class RunningWorkers: Sendable {
 
     // MARK: Stopping
 
-    /// Ends the worker that opens the token, since nobody waits for it any more and opening may take a minute; but a login
-    /// that has begun may end. Every worker that is started after this is killed.
+    /// Ends the worker that is opening the HSM token, since nothing needs it any more and opening may take a minute;
+    /// but lets a started login finish. Every worker that is started after this is killed.
     func stopOpening() {
         let opening = state.withLock { state in
             state.isStopping = true
@@ -183,16 +183,17 @@ final class RunningWorkers: Sendable {
             return Array(state.processes.values)
         }
         let calls = calls.giveUp(failure)
-        // Closed first: a worker that this side does not wait for is not counted as one that died.
+        // Closed first, so that the workers killed here do not count as died.
         self.calls.closeAll()
         if !processes.isEmpty {
             logger.warning(
-                "the worker is ended although it is not done: the daemon stops", metadata: ["calls": "\(calls)"])
+                "the worker is killed before it is done, because the daemon is stopping",
+                metadata: ["calls": "\(calls)"])
         }
         for process in processes { process.kill() }
     }
 
-    /// Refuses what still waits, ends all workers' input, and waits for their ends.
+    /// Refuses the waiting calls, ends all workers' input, and waits for their ends.
     func end(_ failure: WorkerFailure) async {
         calls.refuse(failure)
         calls.closeAll()

@@ -2,32 +2,32 @@ import FairShares
 import Synchronization
 import WorkerProtocol
 
-/// The part of one HSM token's sessions that signatures may have at a time, so that they cannot starve decryption: an RSA
-/// signature takes a token several times as long as opening a payment token.
+/// The part of one HSM token's sessions that signatures may use at a time, so that they cannot starve decryption: an
+/// RSA signature takes an HSM token several times as long as decrypting a payment token.
 ///
-/// A signature without a place waits, and callers are served in turn (``FairQueue``). A caller with too many waiting is
-/// refused. A call at a token has an end (`call_timeout`), so each of them is reached.
+/// A signature without a place waits, and callers are served in turn (``FairQueue``). A caller with too many waiting
+/// signatures is refused. Calls at an HSM token have a limit (`call_timeout`), so each waiting signature gets its turn.
 final class SignatureShare: Sendable {
     private struct State {
         var underWay = 0
         var waiting = FairQueue<String?, CheckedContinuation<Bool, Never>>()
     }
 
-    /// Sessions that signatures may have at a time.
+    /// The number of sessions that signatures may use at a time.
     let most: Int
-    /// Signatures that may wait; one caller alone gets half.
+    /// The number of signatures that may wait; a single caller gets half.
     private let capacity: Int
     private let state = Mutex(State())
 
-    /// - Parameter sessions: of the token. A quarter is for signatures, and one at least.
+    /// - Parameter sessions: the number of sessions of the HSM token. A quarter is for signatures, at least one.
     init(sessions: Int, capacity: Int = 256) {
         most = max(1, sessions / 4)
         self.capacity = capacity
     }
 
-    /// Makes one signature as soon as there is a place.
+    /// Makes one signature as soon as a place is free.
     ///
-    /// - Throws: `overloaded` when too many wait; `deadlineExceeded` when the place comes too late.
+    /// - Throws: `overloaded` when too many wait; `deadlineExceeded` when a place becomes free too late.
     func run<Answer>(
         for requester: Requester = Requester(), until deadline: ContinuousClock.Instant,
         _ sign: () async throws(WorkerFailure) -> Answer
@@ -36,13 +36,13 @@ final class SignatureShare: Sendable {
         defer { leave() }
         guard .now < deadline else {
             throw WorkerFailure(
-                .deadlineExceeded, "Signatures before this one took until its deadline.", isUnsent: true)
+                .deadlineExceeded, "Earlier signatures took until this one's deadline.", isUnsent: true)
         }
         guard !requester.hasLeft() else { throw PendingCall.abandonedByCaller }
         return try await sign()
     }
 
-    /// How many wait.
+    /// The number of waiting signatures.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     private func enter(_ requester: Requester) async throws(WorkerFailure) {
@@ -52,7 +52,8 @@ final class SignatureShare: Sendable {
                     state.underWay += 1
                     return true
                 }
-                // A caller has fewer waiting than there is room left, so one that has filled its room leaves some for others.
+                // A caller may have at most as many waiting as there are free places, so one that has filled its share
+                // leaves some for others.
                 guard state.waiting.count(of: requester.caller) < capacity - state.waiting.count else { return false }
                 state.waiting.append(place, of: requester.caller, named: requester.client)
                 return nil
@@ -60,11 +61,11 @@ final class SignatureShare: Sendable {
             if let answer { place.resume(returning: answer) }
         }
         guard isAdmitted else {
-            throw WorkerFailure(.overloaded, "Too many signatures of this caller wait for the HSM token already.")
+            throw WorkerFailure(.overloaded, "Too many signatures of this caller already wait for the HSM token.")
         }
     }
 
-    /// Hands the place to the next caller's signature that has waited longest.
+    /// Passes the place to the next caller's longest-waiting signature.
     private func leave() {
         let next = state.withLock { state in
             let next = state.waiting.popFirst()

@@ -1,16 +1,17 @@
 import CLinux
 import Glibc
 
-/// A program that only root and the daemon's account can change, opened once: what was checked is what runs.
+/// A program that only root and the daemon's account can change, opened once, so that the checked file is the one that
+/// runs.
 ///
-/// Each component of the path is opened without following links and checked by its descriptor: every directory, every link
-/// that leads on, and the file. A link's target is walked in the same way.
+/// Each component of the path is opened without following links and checked by its descriptor: every directory, every
+/// link, and the file. A link's target is checked in the same way.
 package final class TrustedExecutable: Sendable {
-    /// Why a path is not run; continues a sentence that begins with the program.
+    /// The reason why a path is not run; continues a sentence that begins with the program.
     package struct Objection: Error, Equatable, CustomStringConvertible {
         package let description: String
 
-        static let noProgram = Objection(description: "is no program that can be run")
+        static let noProgram = Objection(description: "is not an executable program")
         static let unreadable = Objection(description: "or a directory above it cannot be read")
         static let foreign = Objection(
             description: "or a directory above it belongs to neither root nor the daemon's account")
@@ -21,13 +22,13 @@ package final class TrustedExecutable: Sendable {
     private static let mostLinks = 40
 
     private let file: OwnedDescriptor
-    /// For execution by `/proc/self/fd`.
+    /// The descriptor, for execution through `/proc/self/fd`.
     var descriptor: CInt { file.number }
 
     /// - Parameter path: absolute.
     package init(path: String) throws(Objection) {
         var place = try Self.root()
-        // The next component is the last.
+        // The path's components in reverse order.
         var rest = Self.components(path)
         var links = 0
         while let name = rest.popLast() {
@@ -65,7 +66,7 @@ package final class TrustedExecutable: Sendable {
         return root
     }
 
-    /// The status of a place that belongs to root or to the daemon's account.
+    /// Returns the status of a file or directory that belongs to root or to the daemon's account.
     private static func status(_ place: OwnedDescriptor) throws(Objection) -> stat {
         var status = stat()
         guard unsafe fstat(place.number, &status) == 0 else { throw .unreadable }
@@ -74,7 +75,7 @@ package final class TrustedExecutable: Sendable {
     }
 
     private static func check(_ status: stat) throws(Objection) {
-        // In a directory such as /tmp only the owner of an entry, or of the directory, replaces it.
+        // In a directory such as /tmp only the owner of an entry, or of the directory, can replace it.
         let isSticky = status.st_mode & S_IFMT == S_IFDIR && status.st_mode & UInt32(S_ISVTX) != 0
         guard status.st_mode & 0o022 == 0 || isSticky else { throw .writable }
     }

@@ -3,17 +3,18 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// One run of a ``UseLogProgram``. Its output is taken as it comes; the first bytes that it writes to standard error go to the log.
+/// One run of a ``UseLogProgram``. Its output is read as it arrives; the first bytes of its standard error go to the
+/// log.
 ///
-/// ``read(_:)`` runs it to its end, on the thread that calls it. However it ends, by then the program and its process group are
-/// gone, it is reaped and its pipes are closed. A member that left the group lives on.
+/// ``read(_:)`` runs it to its end, on the calling thread. However it ends, the program and its process group are then
+/// gone, it is reaped and its pipes are closed. A process that left the group survives.
 package final class UseLogRun: Sendable {
     package enum Failure: Error, Equatable, CustomStringConvertible {
         case notStarted
         case tooLong(limit: Int)
         case timedOut(Duration)
         case ended(WorkerExit, said: String)
-        /// By ``stop()``.
+        /// Ended by ``stop()``.
         case stopped
 
         package var description: String {
@@ -27,23 +28,23 @@ package final class UseLogRun: Sendable {
         }
     }
 
-    /// The most of standard output that is read. A million uses have about 130 MB.
+    /// The largest number of bytes that are read from standard output. A million uses take about 130 MB.
     static let maximumBytes = 1 << 30
-    /// Pieces that were read and not taken yet.
+    /// The largest number of pieces that were read and not yet consumed.
     private static let mostPieces = 4
-    /// The time in which standard error is read after the program's end.
+    /// The time for reading standard error after the program's end.
     private static let grace = Duration.seconds(1)
 
     private let process: pid_t
-    /// Taken out by ``read(_:)``.
+    /// Removed by ``read(_:)``.
     private let pipes: Mutex<UseLogPipes?>
-    /// Has the thread look at `state`.
+    /// Makes the thread check `state`.
     private let wake: WakePipe
     private let timeout: Duration
     private let state = Mutex((pieces: 0, isStopped: false))
 
-    /// Starts it in a process group of its own, with nothing of this process's but its three standard files and, as descriptor 3,
-    /// its own file.
+    /// Starts it in its own process group. It inherits nothing of this process but its three standard files and, as
+    /// descriptor 3, its own file.
     package init(
         _ program: UseLogProgram, _ executable: TrustedExecutable, variables: [String: String]
     ) throws(Failure) {
@@ -70,10 +71,11 @@ package final class UseLogRun: Sendable {
         wake.signal()
     }
 
-    /// Runs the program to its end on a thread of its own.
+    /// Runs the program to its end on a separate thread.
     ///
     /// - Parameter lease: kept until then.
-    /// - Returns: its output, read no faster than ``took()`` says that it is taken. Without a reader the run is stopped.
+    /// - Returns: its output, read no faster than ``took()`` reports its consumption. Without a reader the run is
+    ///   stopped.
     package func pieces(keeping lease: some Sendable) -> AsyncThrowingStream<[UInt8], any Error> {
         let (stream, continuation) = AsyncThrowingStream.makeStream(of: [UInt8].self)
         continuation.onTermination = { [weak self] _ in self?.stop() }
@@ -95,13 +97,13 @@ package final class UseLogRun: Sendable {
         return stream
     }
 
-    /// A piece was taken out of the stream.
+    /// Reports that a piece was taken out of the stream.
     package func took() {
         state.withLock { $0.pieces -= 1 }
         wake.signal()
     }
 
-    /// Blocks until it has ended.
+    /// Runs the program, and blocks until it has ended.
     ///
     /// - Parameter take: called with each piece of the output; when it throws, the program is ended.
     func read(_ take: ([UInt8]) throws -> Void) throws {
@@ -119,7 +121,7 @@ package final class UseLogRun: Sendable {
                 guard total <= Self.maximumBytes else { throw Failure.tooLong(limit: Self.maximumBytes) }
                 try take(data)
             }
-            // It has closed its output, and may go on all the same.
+            // It has closed its output but may continue to run.
             while paytokend_has_ended(process) == 0 {
                 guard !state.withLock({ $0.isStopped }) else { throw Failure.stopped }
                 _ = try pipes.next(takesOutput: false, within: min(.milliseconds(10), left(until: deadline)))
@@ -129,7 +131,7 @@ package final class UseLogRun: Sendable {
             _ = reap()
             throw error
         }
-        // Before it is reaped: until then its identifier is that of no other process or group.
+        // Before it is reaped: until then no other process or group can have its identifier.
         killGroup()
         let end = ContinuousClock.now + Self.grace
         while pipes.hasErrors, let left = try? left(until: end) {
@@ -156,7 +158,7 @@ package final class UseLogRun: Sendable {
     }
 }
 
-/// The descriptors that the thread of a run waits for.
+/// The descriptors that a run's thread waits for.
 private struct UseLogPipes {
     private static let (piece, mostSaid) = (64 * 1024, 512)
 
@@ -173,11 +175,11 @@ private struct UseLogPipes {
         (self.output, self.errors, self.wake) = (output, errors, wake)
     }
 
-    /// Waits for something to happen, but not for longer than that.
+    /// Waits for an event, but not longer than the limit.
     ///
-    /// - Returns: output, if that came.
+    /// - Returns: output, if any arrived.
     mutating func next(takesOutput: Bool, within limit: Duration) throws -> [UInt8]? {
-        // poll(2) passes over what is negative.
+        // poll(2) ignores negative descriptors.
         var waited = [takesOutput ? output?.number ?? -1 : -1, errors?.number ?? -1, wake.reading.number]
             .map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         let milliseconds = limit.components.seconds * 1000 + limit.components.attoseconds / 1_000_000_000_000_000 + 1
@@ -194,7 +196,7 @@ private struct UseLogPipes {
         return data.isEmpty ? nil : data
     }
 
-    /// Empty at the end, and where it cannot be read.
+    /// Returns an empty array at the end, and if reading fails.
     private static func read(from descriptor: OwnedDescriptor) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: piece)
         let count = unsafe Glibc.read(descriptor.number, &bytes, piece)
@@ -219,7 +221,7 @@ private final class WakePipe: Sendable {
 
     func signal() {
         var byte: UInt8 = 0
-        // A full pipe wakes as well.
+        // A full pipe wakes the thread as well.
         _ = unsafe write(writing.number, &byte, 1)
     }
 

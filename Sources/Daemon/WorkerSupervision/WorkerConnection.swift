@@ -3,19 +3,19 @@ import NIOPosix
 import Synchronization
 import WorkerProtocol
 
-/// One worker as a ``CallQueue`` sees it.
+/// One worker's interface for a ``CallQueue``.
 struct ConnectedWorker: Sendable {
-    /// Rises with each worker of the token that is started.
+    /// Increases with each worker of the HSM token that is started.
     let number: UInt64
-    /// Hands a frame over without waiting.
+    /// Sends a frame without waiting.
     let send: @Sendable ([UInt8]) -> Void
-    /// Ends the worker once it has nothing more to do: it sees the end of its input.
+    /// Ends the worker once it has no more work, by ending its input.
     let close: @Sendable () -> Void
-    /// Ends the worker now: it sees the end of its input, and its process is killed when it has not ended soon.
+    /// Ends the worker now: ends its input, and kills its process if it does not end soon.
     let kill: @Sendable (WorkerEvents.RestartReason) -> Void
 }
 
-/// The daemon's end of one worker's socket pair. Frames that are sent close together leave in one write.
+/// The daemon's end of one worker's socket pair. Frames that are sent close together are written in one call.
 final class WorkerConnection: Sendable {
     private struct Outbox {
         var bytes: [UInt8] = []
@@ -29,11 +29,11 @@ final class WorkerConnection: Sendable {
         self.channel = channel
     }
 
-    /// Takes the socket over, also when it throws.
+    /// Takes ownership of the socket, even when it throws.
     /// - Parameters:
-    ///   - receive: Called on the event loop with each answer. Returns false when there was no such request: the
+    ///   - receive: called on the event loop with each answer. Returns false if there was no such request: the
     ///     connection is then closed.
-    ///   - closed: Called once, on the event loop, when no more answers will come.
+    ///   - closed: called once, on the event loop, when no more answers will come.
     static func attach(
         socket: CInt, to eventLoop: any EventLoop,
         receive: @escaping @Sendable (UInt64, WorkerAnswer) -> Bool,
@@ -50,7 +50,7 @@ final class WorkerConnection: Sendable {
         return WorkerConnection(channel: channel)
     }
 
-    /// Sends a whole frame. What cannot be sent any more is lost: `closed` says so.
+    /// Sends a whole frame. A frame that cannot be sent any more is lost, and `closed` is called.
     func send(_ frame: [UInt8]) {
         let flushes = outbox.withLock { outbox in
             outbox.bytes.append(contentsOf: frame)
@@ -60,7 +60,7 @@ final class WorkerConnection: Sendable {
         if flushes { channel.eventLoop.execute { self.flush() } }
     }
 
-    /// Ends the connection soon, and never within this call: answers that were read already are still taken.
+    /// Ends the connection soon, and never within this call: answers that were already read are still processed.
     func close() {
         channel.eventLoop.execute { self.channel.close(promise: nil) }
     }
@@ -112,7 +112,7 @@ private final class AnswerHandler: ChannelInboundHandler {
     }
 }
 
-/// Why a worker's connection closes. It is set before this side closes it, and read when it is closed.
+/// The reason why a worker's connection closes. It is set before this side closes it, and read when it is closed.
 final class WorkerEnd: Sendable {
     private struct State {
         var reason: WorkerEvents.RestartReason? = .died
@@ -121,7 +121,7 @@ final class WorkerEnd: Sendable {
 
     private let state = Mutex(State())
 
-    /// The worker is let go, so its end is not counted; unless it was to be killed already.
+    /// Marks the worker's end as intended, so that it is not counted, unless the worker was about to be killed.
     func expect() {
         state.withLock { state in
             if state.reason == .died { state.reason = nil }
@@ -136,7 +136,7 @@ final class WorkerEnd: Sendable {
         state.withLock { $0.isClosed = true }
     }
 
-    /// nil when the worker was let go.
+    /// nil when the worker's end was intended.
     var reason: WorkerEvents.RestartReason? { state.withLock { $0.reason } }
     var isClosed: Bool { state.withLock { $0.isClosed } }
 }

@@ -2,7 +2,7 @@ import CLinux
 import Foundation
 import Synchronization
 
-/// How a worker's process ended.
+/// The end of a worker's process.
 package enum WorkerExit: Sendable, Equatable, CustomStringConvertible {
     case status(Int32)
     case signal(Int32)
@@ -20,8 +20,8 @@ package enum WorkerExit: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// One process of the worker's program. It is reaped by a thread of its own, so that no zombie stays and nothing
-/// waits on the cooperative pool.
+/// One process of the worker's program. A separate thread reaps it, so that no zombie remains and nothing waits on the
+/// cooperative pool.
 final class WorkerProcess: Sendable {
     private enum State {
         case running([CheckedContinuation<WorkerExit, Never>])
@@ -36,13 +36,13 @@ final class WorkerProcess: Sendable {
     }
 
     /// Glibc keeps 7 freed blocks of a size for a thread's next allocations, and takes a lock for more. An operation of
-    /// SoftHSM frees many blocks of the same sizes at once: with 127 it takes a seventh less of a worker's time.
+    /// SoftHSM frees many blocks of the same sizes at once: with 127 blocks it takes a seventh less of a worker's time.
     private static let environment = [
         "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=127",
     ]
 
-    /// Starts a worker with nothing of this process's environment.
-    /// - Returns: The process and this side's end of the socket pair, which the caller closes.
+    /// Starts a worker that inherits nothing of this process's environment.
+    /// - Returns: the process and this side's end of the socket pair, which the caller closes.
     static func spawn(
         _ executable: WorkerExecutable, environment: [String: String]
     ) throws(WorkerExecutableError) -> (process: WorkerProcess, socket: CInt) {
@@ -65,7 +65,7 @@ final class WorkerProcess: Sendable {
         return (process, socket)
     }
 
-    /// Ends the process at once. Does nothing when it has ended: the lock keeps its identifier from being another's.
+    /// Kills the process. Does nothing if it has ended: the lock prevents its identifier from being reused.
     func kill() {
         state.withLock { state in
             if case .running = state { _ = Glibc.kill(identifier, SIGKILL) }
@@ -87,7 +87,7 @@ final class WorkerProcess: Sendable {
         }
     }
 
-    /// Waits until the process has ended; makes it end when it has not after that time.
+    /// Waits until the process has ended; kills it if it has not ended after that time.
     func end(within limit: Duration) async -> WorkerExit {
         let deadline = Task {
             try await Task.sleep(for: limit)
@@ -97,8 +97,8 @@ final class WorkerProcess: Sendable {
         return await end()
     }
 
-    /// Resident memory in bytes, from proc(5)'s `/proc/PID/statm`; nil when /proc is mounted so that a process does not
-    /// see others (hidepid), or when the process has ended.
+    /// Resident memory in bytes, from proc(5)'s `/proc/PID/statm`; nil if /proc hides other processes (hidepid), or if
+    /// the process has ended.
     var residentMemory: Int? {
         guard let text = try? String(contentsOfFile: "/proc/\(identifier)/statm", encoding: .utf8) else { return nil }
         let fields = text.split(separator: " ")
@@ -120,7 +120,7 @@ final class WorkerProcess: Sendable {
     }
 }
 
-/// The strings as a C list that ends in NULL, for the duration of the call.
+/// Calls `body` with the strings as a C array that ends in NULL, valid during the call.
 func withCStrings<Result>(
     _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
 ) -> Result {
@@ -128,17 +128,17 @@ func withCStrings<Result>(
     unsafe copies.append(nil)
     defer { for index in unsafe copies.indices { unsafe free(copies[index]) } }
     return unsafe copies.withUnsafeBufferPointer { buffer in
-        // A list that ends in nil has a first element.
+        // An array that ends in nil has a first element.
         unsafe body(buffer.baseAddress.unsafelyUnwrapped)
     }
 }
 
-/// The worker's program, opened once: every worker of this daemon runs the same one, also when an upgrade has
-/// replaced the file meanwhile.
+/// The worker's program, opened once: every worker of this daemon runs the same file, even if an upgrade has replaced
+/// it in the meantime.
 package final class WorkerExecutable: Sendable {
     static let name = "paytokend-hsm"
 
-    /// The path it was opened at; for people.
+    /// The path at which it was opened, for messages.
     let path: String
     private let file: OwnedDescriptor
     var descriptor: CInt { file.number }
@@ -155,7 +155,7 @@ package final class WorkerExecutable: Sendable {
         self.path = path
     }
 
-    /// The program that was installed with this one: in the same directory, else in `../libexec/paytokend`.
+    /// Returns the program that was installed with this one: in the same directory, else in `../libexec/paytokend`.
     package static func installed() throws(WorkerExecutableError) -> WorkerExecutable {
         guard let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
             throw WorkerExecutableError(message: "/proc/self/exe cannot be read; is /proc mounted?")

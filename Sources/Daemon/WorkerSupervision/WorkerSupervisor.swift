@@ -5,8 +5,8 @@ import Synchronization
 import Telemetry
 import WorkerProtocol
 
-/// Keeps one HSM token served: starts its workers one after the other, and decides when the next one is started and when
-/// one is replaced. ``RunningWorkers`` does the starting and ending.
+/// Keeps one HSM token served: starts its workers one after the other, and decides when to start the next one and when
+/// to replace one. ``RunningWorkers`` starts and ends them.
 final class WorkerSupervisor: Sendable {
     enum Signal: Sendable {
         case ended(worker: UInt64, wasUseful: Bool)
@@ -16,15 +16,16 @@ final class WorkerSupervisor: Sendable {
         case stop
     }
 
-    /// A worker that has grown by more bytes than this since it opened its token is replaced. SoftHSM 2.6.1 loses about
-    /// 265 bytes with each derivation: that is a million of them, as many as `recycle_after` allows by default. What grows
-    /// faster loses objects, which makes its sessions slow long before memory runs out. A worker that holds thousands of
-    /// keys is large from the start, and so it is growth that counts and not size.
+    /// The growth in bytes since it opened its HSM token at which a worker is replaced. SoftHSM 2.6.1 loses about 265
+    /// bytes with each derivation; this is a million of them, as many as `recycle_after` allows by default. A worker
+    /// that grows faster loses objects, which slows its sessions long before memory runs out. A worker with thousands
+    /// of keys is large from the start, so growth counts and not size.
     static let memoryGrowth = 256 * 1024 * 1024
 
     private struct State {
         var condition = HSMTokenCondition.starting
-        /// A successor's login was refused: the PIN is wrong by now, and the old worker serves on its old login.
+        /// True if a successor's login was refused: the PIN is wrong by now, and the old worker continues with its old
+        /// login.
         var isLoginRefused = false
         var hasWarnedOfSecrets = false
     }
@@ -45,8 +46,8 @@ final class WorkerSupervisor: Sendable {
         self.continuation = continuation
     }
 
-    /// Ready means that calls are taken at this moment. The queue knows that; what is known here is behind it both when a
-    /// worker begins to serve and when it ends.
+    /// The present condition. Ready means that calls are accepted at this moment. The queue decides that; the state
+    /// here is updated later, both when a worker begins to serve and when it ends.
     var condition: HSMTokenCondition {
         if let hsmToken = calls.servedHSMToken { return .ready(hsmToken) }
         let condition = state.withLock { $0.condition }
@@ -58,7 +59,7 @@ final class WorkerSupervisor: Sendable {
         continuation.yield(.retry)
     }
 
-    /// The process that serves now.
+    /// The serving process.
     var processIdentifier: pid_t? { workers.servingProcess }
 
     func stop() {
@@ -112,7 +113,7 @@ final class WorkerSupervisor: Sendable {
                 serving = await open(&delay, &signals)
                 continue
             }
-            // Once is enough: a successor that fails is tried again by itself.
+            // Once is enough: a failed successor is retried by itself.
             let growth = served.number == outgrown ? nil : watchGrowth(of: served)
             defer { growth?.cancel() }
             switch await signals.next() {
@@ -135,18 +136,18 @@ final class WorkerSupervisor: Sendable {
         await drain()
     }
 
-    /// The first worker, or the next after one that ended. nil when there is none yet; it has waited then.
+    /// Opens the first worker, or the next after one that ended. Returns nil, after a pause, if there is none yet.
     private func open(
         _ delay: inout RespawnDelay, _ signals: inout AsyncStream<Signal>.Iterator
     ) async -> RunningWorkers.Opened? {
         switch await workers.launch() {
         case .success(let served):
             logger.info(
-                "the token is open", metadata: ["tier.ec": "\(served.description.tierECv1?.rawValue ?? "none")"])
+                "the HSM token is open", metadata: ["tier.ec": "\(served.description.tierECv1?.rawValue ?? "none")"])
             set(.ready(served.description))
             return served
         case .failure(let failure):
-            logger.error("the token cannot be opened", metadata: ["reason": "\(failure.message)"])
+            logger.error("the HSM token cannot be opened", metadata: ["reason": "\(failure.message)"])
             set(.unavailable(failure))
             calls.refuse(failure)
             if let pause = delay.afterRefusal(failure) {
@@ -158,7 +159,7 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Looks every second how large a worker has become.
+    /// Checks every second how large a worker has become.
     private func watchGrowth(of served: RunningWorkers.Opened) -> RepeatedTask? {
         guard let memory = served.memory else { return nil }
         let (continuation, most, worker) = (continuation, memory + memoryGrowth, served.number)
@@ -170,7 +171,7 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Says once that secrets may be swapped to a disk.
+    /// Warns once that secrets may be swapped to a disk.
     private func warnOfUnlockedSecrets() {
         let count = calls.unlockedSecrets
         guard count > 0 else { return }
@@ -196,7 +197,7 @@ final class WorkerSupervisor: Sendable {
         await sleep(pause)
     }
 
-    /// A successor first, then the change: no call waits for it. Without a successor the old one goes on.
+    /// Starts a successor first and then switches, so that no call waits. Without a successor the old worker continues.
     private func recycle(_ served: RunningWorkers.Opened, _ reason: WorkerEvents.RestartReason) async -> RunningWorkers
         .Opened?
     {
@@ -210,9 +211,10 @@ final class WorkerSupervisor: Sendable {
             set(.ready(successor.description))
             return successor
         case .failure(let failure):
-            logger.warning("no fresh worker, the old one goes on", metadata: ["reason": "\(failure.message)"])
-            // A refused PIN is not tried again by itself, since tokens count wrong ones: only when SIGHUP says that the
-            // PIN file has been read anew. Until then the old worker goes on, worn out or not.
+            logger.warning(
+                "a new worker could not take over; the old one continues", metadata: ["reason": "\(failure.message)"])
+            // A refused PIN is not retried automatically, since HSM tokens count wrong ones; only SIGHUP, which reads
+            // the PIN file again, triggers a retry. Until then the old worker continues, however old it is.
             isLoginRefused = failure.kind == .loginRefused
             guard !isLoginRefused else { return served }
             let (continuation, worker) = (continuation, served.number)
@@ -221,7 +223,7 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Sleeps in short pieces: a stop is not to wait for a pause.
+    /// Sleeps in short pieces, so that a stop does not wait for the pause.
     private func sleep(_ duration: Duration) async {
         let end = ContinuousClock.now + duration
         while !isStopping, ContinuousClock.now < end {
@@ -229,8 +231,8 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Waits until the PIN file changes or SIGHUP says that it was read anew. A refused PIN is not tried again by itself,
-    /// since tokens count wrong ones.
+    /// Waits until the PIN file changes or SIGHUP reports that it was read again. A refused PIN is not retried
+    /// automatically, since HSM tokens count wrong ones.
     private func pinFileChange(_ signals: inout AsyncStream<Signal>.Iterator) async {
         let continuation = continuation
         let path = settings.pinFile
@@ -247,7 +249,7 @@ final class WorkerSupervisor: Sendable {
         }
     }
 
-    /// Lets calls end, then the workers.
+    /// Waits for the calls to end, then ends the workers.
     private func drain() async {
         let end = ContinuousClock.now + settings.callTimeout
         while !calls.isIdle, ContinuousClock.now < end { try? await Task.sleep(for: .milliseconds(10)) }
@@ -255,7 +257,7 @@ final class WorkerSupervisor: Sendable {
     }
 }
 
-/// What tells one version of a file from another.
+/// Distinguishes versions of a file.
 private struct FileVersion: Equatable {
     private let inode: UInt64?
     private let modified: Date?
@@ -267,20 +269,20 @@ private struct FileVersion: Equatable {
     }
 }
 
-/// How long to wait before the next worker is started.
+/// The pause before the next worker is started.
 struct RespawnDelay {
-    /// A worker that served for this long was not broken from its start.
+    /// The serving time after which a worker counts as healthy at its start.
     static let healthyAfter = Duration.seconds(30)
 
     private var deaths = 0
     private var refusals = 0
 
-    /// For a worker that ends again and again, but answers calls in between: the next one is started after this short
-    /// pause, which only keeps the restarts from taking a whole core.
+    /// The short pause before replacing a worker that ends repeatedly but answers calls in between; it only keeps the
+    /// restarts from taking a whole core.
     static let useful = Duration.milliseconds(200)
 
-    /// After the end of a worker that served: none at first, then 1, 2, 4 … 30 s, or ``useful``.
-    /// - Parameter wasUseful: it had answered calls.
+    /// Returns the pause after the end of a worker that served: none at first, then 1, 2, 4 … 30 s, or ``useful``.
+    /// - Parameter wasUseful: true if it had answered calls.
     mutating func afterDeath(served: Duration, wasUseful: Bool = false) -> Duration {
         refusals = 0
         if wasUseful {
@@ -291,8 +293,9 @@ struct RespawnDelay {
         return Self.doubling(deaths - 2, atMost: 30)
     }
 
-    /// After a worker that could not open its token: 1, 2, 4, then every 5 s, since the token may be back at any
-    /// moment. nil for a refused PIN: another try could lock it, so something has to change first.
+    /// Returns the pause after a worker that could not open its HSM token: 1, 2, 4, then every 5 s, since the HSM token
+    /// may be back at any moment. nil for a refused PIN: another attempt could lock it, so something has to change
+    /// first.
     mutating func afterRefusal(_ failure: WorkerFailure) -> Duration? {
         refusals += 1
         switch failure.kind {

@@ -118,7 +118,7 @@ struct UseLogProgramTests {
     func objections() throws {
         let directory = try FreshDirectory()
         let path = try directory.write("#!/bin/sh\n", to: "uses")
-        #expect(UseLogProgram.objection(to: path)?.contains("no program") == true)
+        #expect(UseLogProgram.objection(to: path)?.contains("not an executable program") == true)
         func mode(_ mode: Int, _ path: String) throws {
             try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
         }
@@ -142,7 +142,7 @@ struct UseLogProgramTests {
         try mode(0o777, open.path)
         #expect(UseLogProgram.objection(to: safe.path("way/uses"))?.contains("written by others") == true)
         try FileManager.default.createSymbolicLink(atPath: safe.path("loop"), withDestinationPath: "loop")
-        #expect(UseLogProgram.objection(to: safe.path("loop"))?.contains("no program") == true)
+        #expect(UseLogProgram.objection(to: safe.path("loop"))?.contains("not an executable program") == true)
         try mode(0o777, directory.path)
         #expect(UseLogProgram.objection(to: path)?.contains("written by others") == true)
         #expect(UseLogProgram.objection(to: directory.path("none")) != nil)

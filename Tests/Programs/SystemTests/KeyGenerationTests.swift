@@ -171,8 +171,8 @@ import TokenForge
         #expect(unnamed.status == 1 && unnamed.error.contains("several tokens (primary, second)"), "\(unnamed)")
         let key = try object(try await harness.paytokenctl(arguments + ["--token", "second"]))
         #expect(key["tokens"]?.arrayValue?.compactMap(\.stringValue) == ["second"])
-        #expect(key["remark"]?.stringValue?.contains("in the token second only") == true)
-        // A rotation stays in the HSM token with the key.
+        #expect(key["remark"]?.stringValue?.contains("in HSM token second only") == true)
+        // A rotation stays where the key is.
         let hash = try #require(key["publicKeyHash"]?.stringValue)
         let files = try FreshDirectory()
         #expect(try await harness.paytokenctl(["csr", "create", hash, "--out", files.path("r.csr")]).status == 0)

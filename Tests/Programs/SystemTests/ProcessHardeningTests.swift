@@ -198,7 +198,7 @@ import TokenForge
         #expect(status.status == 200, "\(status)")
         let said = warnings(status)
         #expect(said.count == 2, "\(said)")
-        #expect(said.contains { $0.hasPrefix("paytokend: ") } && said.contains { $0.hasPrefix("token primary: ") })
+        #expect(said.contains { $0.hasPrefix("paytokend: ") } && said.contains { $0.hasPrefix("HSM token primary: ") })
         let error = { try harness.daemon.error.split(separator: "\n").filter { $0.contains(Self.sentence) } }
         try await wait(for: "both warnings in the log") { try error().count == 2 }
         // Another worker does not repeat it.

@@ -114,7 +114,7 @@ import TokenForge
         }
         let without = try await status(harness)
         #expect(without.ready && without.reasons.isEmpty)
-        #expect(without.warnings.contains { $0.contains("token second serves nothing") }, "\(without.warnings)")
+        #expect(without.warnings.contains { $0.contains("HSM token second serves no key") }, "\(without.warnings)")
         #expect(try await Curl.request("/readyz", socket: harness.socket).status == 200)
         #expect(try await harness.paytokenctl(["status"]).status == 0)
         try move("second", away: false, harness)
