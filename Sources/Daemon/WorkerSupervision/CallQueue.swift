@@ -293,7 +293,7 @@ final class CallQueue: Sendable {
     }
 
     private func refuse(_ failure: WorkerFailure, _ state: inout State) {
-        // Giving up is final, whatever else happens to the workers.
+        // Giving up is final, regardless of later events of the workers.
         if !state.isGivenUp { state.refusal = failure }
         state.waiting.fail(failure, &state.deferred)
     }

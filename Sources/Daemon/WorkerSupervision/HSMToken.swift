@@ -240,7 +240,7 @@ package struct HSMTokenSettings: Sendable, Equatable {
     package var name: String
     /// Absolute path of the PKCS#11 library.
     package var module: String
-    /// RFC 7512 URI naming the token by label and serial number, without a pin-source.
+    /// RFC 7512 URI naming the HSM token by label and serial number, without a pin-source.
     package var uri: String
     /// Absolute path of the file with the user PIN.
     package var pinFile: String
@@ -289,15 +289,15 @@ package struct HSMTokenSettings: Sendable, Equatable {
 package struct WorkerEvents: Sendable {
     /// The reason why a worker was replaced: the `reason` label of `paytokend_worker_restarts_total`.
     package enum RestartReason: String, Sendable, CaseIterable {
-        /// It ended by itself or by a signal.
+        /// The worker ended by itself or by a signal.
         case died
         /// A call was unanswered for longer than `call_timeout`.
         case timeout
-        /// It found its HSM token unusable.
+        /// The worker found its HSM token unusable.
         case hsmToken = "token"
-        /// It had answered `recycle_after` calls.
+        /// The worker had answered `recycle_after` calls.
         case recycled
-        /// It had grown past its limit.
+        /// The worker had grown past its limit.
         case memory
 
         /// The time that its process has to end once its socket is closed. A worker that can end by itself does so, and

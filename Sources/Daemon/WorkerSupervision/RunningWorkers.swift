@@ -91,7 +91,7 @@ final class RunningWorkers: Sendable {
             receive: { [calls] identifier, answer in calls.received(answer, for: identifier, from: number) },
             closed: { [self] in
                 end.close()
-                // The end of the socket is the end of the worker, whatever its process still does.
+                // The end of the socket is the end of the worker, even if its process still runs.
                 ended(number, calls.ended(number))
                 Task { await self.reap(process, number: number, end) }
             })

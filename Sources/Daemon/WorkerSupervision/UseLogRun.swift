@@ -43,7 +43,7 @@ package final class UseLogRun: Sendable {
     private let timeout: Duration
     private let state = Mutex((pieces: 0, isStopped: false))
 
-    /// Starts it in its own process group. It inherits nothing of this process but its three standard files and, as
+    /// Starts it in its own process group. From this process it inherits only its three standard files and, as
     /// descriptor 3, its own file.
     package init(
         _ program: UseLogProgram, _ executable: TrustedExecutable, variables: [String: String]

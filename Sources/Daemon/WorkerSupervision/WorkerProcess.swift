@@ -41,7 +41,7 @@ final class WorkerProcess: Sendable {
         "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=127",
     ]
 
-    /// Starts a worker that inherits nothing of this process's environment.
+    /// Starts a worker without this process's environment.
     /// - Returns: the process and this side's end of the socket pair, which the caller closes.
     static func spawn(
         _ executable: WorkerExecutable, environment: [String: String]

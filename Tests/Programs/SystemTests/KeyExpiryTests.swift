@@ -57,7 +57,7 @@ import TokenForge
         let status = try await harness.paytokenctl(["status"])
         #expect(status.status == 0)
         #expect(status.error.contains("merchant.com.example.over"), "\(status)")
-        #expect(status.error.contains("has expired. Payments still decrypt here"), "\(status)")
+        #expect(status.error.contains("has expired. This stops nothing here"), "\(status)")
 
         // A retired key needs no new certificate.
         for merchant in [merchants[1], merchants[2]] {

@@ -127,7 +127,7 @@ struct Caller: Sendable, Equatable {
 
     func has(_ role: Role) -> Bool { roles.contains(role) }
 
-    /// Returns true if this caller's payment tokens may be of this merchant.
+    /// Returns true if the caller's rule allows this merchant.
     func allows(merchant identifier: String) -> Bool {
         guard let merchants else { return true }
         return merchants.contains { $0.matches(identifier) }

@@ -67,10 +67,10 @@ struct AuditKeyChange: Sendable {
             draft: draft)
     }
 
-    /// Plans the new key in the ledger, makes it in the HSM token, announces it in the record, which the former key
-    /// seals, and puts it into service in one transaction with its audit record. An auditor who has the former key can
-    /// therefore verify that the new one is its successor. If this is interrupted, the former key continues to sign,
-    /// and the next change uses the planned key.
+    /// Replaces the audit key. The new key is planned in the ledger, made in the HSM token, and announced in the
+    /// record, which the former key seals. It is then put into service in one transaction with its audit record. An
+    /// auditor who has the former key can therefore verify that the new one is its successor. After an interruption the
+    /// former key continues to sign, and the next change uses the planned key.
     private func carryOut(
         _ parameters: AuditDigest, _ decision: AdministrativeChange, reason: AuditReason,
         approval: ApprovalIdentifier?, by caller: Caller?, draft: AuditDraft
@@ -102,7 +102,7 @@ struct AuditKeyChange: Sendable {
         return next.checkpointKey
     }
 
-    /// Starts using the key. The change is already recorded; later seals and starts retry whatever fails here.
+    /// Starts using the key. The change is already recorded; later seals and starts retry what fails here.
     private func use(_ key: AuditSigningKey) async throws(Refusal) {
         let newest = try await refusing(ledger: await ledger.latestCheckpoint())
         checkpoints.use(key, newest: newest, head: try await refusing(ledger: await ledger.head()))

@@ -20,8 +20,8 @@ struct TwoPersonRule: Sendable {
     /// `approvals.expire`.
     let expire: Duration
 
-    /// Returns true for staff. Root and the daemon's user can reach HSM token and ledger directly, so the rule does not
-    /// bind them.
+    /// Returns true for staff if two people are required. Root and the daemon's user can reach HSM token and ledger
+    /// directly, so the rule does not bind them.
     func binds(_ caller: Caller) -> Bool {
         people > 1 && caller.uid != 0 && caller.uid != geteuid()
     }
@@ -42,7 +42,7 @@ struct TwoPersonRule: Sendable {
 }
 
 extension Caller {
-    /// The person behind the caller, for requesting and approving on this host or another one.
+    /// Returns the caller's person, for requesting and approving on this host or another one.
     ///
     /// The account names are the system's present ones. Looking them up can block, so it runs on a thread that may
     /// block.

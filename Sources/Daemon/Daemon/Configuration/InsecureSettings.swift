@@ -10,7 +10,7 @@ extension ConfigurationWarning.Setting {
     static let databaseTLS = Self("database_tls")
     static let gatewayExpectations = Self("gateway_expectations", isInsecure: false)
 
-    /// True if the setting keeps its value from the start, whatever a reload reads.
+    /// True if the setting keeps its value from the start, regardless of what a reload reads.
     var isFixedAtStart: Bool { self == .onePerson || self == .databaseTLS }
 }
 

@@ -33,7 +33,7 @@ struct LedgerSettings: Sendable, Equatable {
         /// The absolute path of the directory for archive files.
         var directory: String
 
-        /// Thirteen months, whatever their lengths.
+        /// Thirteen months of any lengths.
         static let shortest = DurationText.days(397)
     }
 

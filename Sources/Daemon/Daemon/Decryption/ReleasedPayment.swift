@@ -22,7 +22,7 @@ struct ReleasedPayment: Sendable {
     let isRepeat: Bool
     /// The decrypted dictionary, byte for byte as Apple wrote it.
     let paymentData: [UInt8]
-    /// Where the release is recorded.
+    /// The place of the release in the record.
     let audit: AuditReference?
 
     var json: [UInt8] {

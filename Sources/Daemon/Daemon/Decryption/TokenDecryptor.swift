@@ -182,7 +182,7 @@ struct TokenDecryptor: Sendable {
 
     private func requireDecrypting(of key: KeyEntry, at now: Date) throws(Refusal) {
         switch key.condition {
-        // Only a token that the daemon itself made reaches this case: Apple encrypts to no identity key.
+        // Apple encrypts to no identity key. A payment token can still name one, since Apple does not sign the hash.
         case _ where key.use != .processing:
             throw Refusal(
                 .keyNotActive, "The key is an identity key: it signs for merchant sessions and never decrypts.")

@@ -21,7 +21,7 @@ import WorkerSupervision
 /// Brings keys and certificates into HSM tokens and into the ledger.
 struct KeyAdministration: Sendable {
     let catalogue: KeyCatalogue
-    /// In the configuration's order.
+    /// The HSM tokens in the configuration's order.
     let hsmTokens: [any HSMTokenAdministering]
     let ledger: any Ledger
     let gate: LedgerGate

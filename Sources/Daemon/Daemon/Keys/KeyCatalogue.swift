@@ -84,8 +84,8 @@ final class KeyCatalogue: Sendable {
             try await refresh()
         } catch {
             logger.error(
-                "the keys of an HSM token are not served until the ledger can be read", metadata: ["reason": "\(error)"]
-            )
+                "the keys of an HSM token cannot be indexed until the ledger can be read",
+                metadata: ["reason": "\(error)"])
         }
     }
 

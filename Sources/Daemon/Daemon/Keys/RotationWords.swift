@@ -69,9 +69,8 @@ extension Rotation {
         guard !missing.isEmpty else { return nil }
         return "The new key \(newKey.short) is in \(held.joined(separator: ", ")) but not in "
             + "\(missing.joined(separator: ", ")), which has the old key: while \(held.joined(separator: ", ")) "
-            + "\(held.count == 1 ? "is" : "are") unavailable, the new key opens nothing. Before activating its "
-            + "certificate, copy the key with the HSM vendor's cloning, or rotate to a key that is imported from a file "
-            + "into each of them."
+            + "\(held.count == 1 ? "is" : "are") unavailable, the new key opens nothing. Copy it with the HSM vendor's "
+            + "cloning before activating its certificate, or rotate to a key from a file, imported into each of them."
     }
 
     /// The counts of refused payment tokens, which prove nothing but may deserve attention.

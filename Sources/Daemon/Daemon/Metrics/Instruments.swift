@@ -14,12 +14,12 @@ struct Instruments: Sendable {
     let requests = Counter(
         "paytokend_requests_total", help: "Requests answered.", labels: ["endpoint", "outcome"])
     let requestSeconds = Histogram(
-        "paytokend_request_seconds", help: "From the request's head to its answer.", bounds: latencies)
+        "paytokend_request_seconds", help: "Time from the request's head to its answer.", bounds: latencies)
     let hsmWaitSeconds = Histogram(
-        "paytokend_hsm_wait_seconds", help: "Waiting for a session of the token, before the call.",
+        "paytokend_hsm_wait_seconds", help: "Waiting for a session of the HSM token, before the call.",
         bounds: latencies)
     let hsmCallSeconds = Histogram(
-        "paytokend_hsm_call_seconds", help: "Calls into the token, waiting excluded.",
+        "paytokend_hsm_call_seconds", help: "Calls into the HSM token, waiting excluded.",
         labels: ["token", "operation"], bounds: latencies)
     let ledgerCommitSeconds = Histogram(
         "paytokend_ledger_commit_seconds", help: "Making releases durable.", bounds: latencies)
@@ -66,7 +66,7 @@ struct Instruments: Sendable {
         help: "Free space on the file system of the ledger's file; absent for a ledger on a server.")
     let checkpointAgeSeconds = Gauge(
         "paytokend_checkpoint_age_seconds",
-        help: "Time since the last signed checkpoint while records wait for the next one; 0 when it seals them all.")
+        help: "Time since the last audit checkpoint while records wait for the next one; 0 when it seals them all.")
     let recordCheckVerdict = Gauge(
         "paytokend_record_check_verdict",
         help: "1 when the daemon's last check found its record's chain intact, 0 when it did not.")

@@ -90,7 +90,7 @@ final class Checkpoints: CheckpointSealing {
     /// - Returns: false when the HSM token or the ledger failed.
     private func sealIfDue() async -> Bool {
         guard unsealed.isDue(), state.withLock({ $0.key != nil }) else { return true }
-        // Whatever the check finds, only an audit checkpoint can prove what is recorded from here on (Record.md).
+        // Regardless of the result, only an audit checkpoint can prove what is recorded from here on (Record.md).
         await check?.run()
         do throws(Refusal) {
             _ = try await seal()
@@ -156,7 +156,7 @@ final class Checkpoints: CheckpointSealing {
             try await key.sign(message, in: hsmToken)
         }
         guard key.checkpointKey.verifies(signed) else {
-            logger.critical("the HSM token signed a checkpoint with another key than its audit key")
+            logger.critical("the HSM token signed an audit checkpoint with another key than its audit key")
             throw .defect
         }
         try await refusing(ledger: await ledger.insert(signed))

@@ -20,8 +20,8 @@ final class LedgerCopyLock: Sendable {
     }
 }
 
-/// A copy of the ledger without a name. Its file is unlinked as soon as it is open, so nothing of it remains when its
-/// reader or this process ends.
+/// A copy of the ledger without a name. Its file is unlinked as soon as it is open, so it disappears when its reader or
+/// this process ends.
 final class LedgerCopy: Sendable {
     /// The file's size in bytes.
     let bytes: Int

@@ -118,8 +118,7 @@ enum LedgerDisagreement: Sendable, Equatable {
                 + ", so a ledger was lost. " + Self.whatItMeans
                 + (keyId.map {
                     " Accepting takes over the HSM token's audit key with the keyId \($0.hex). Compare it with the keyId "
-                        + "of an audit checkpoint that was exported before, since anyone with the PIN can make such a "
-                        + "key."
+                        + "of an exported audit checkpoint, since anyone with the PIN can make such a key."
                 } ?? "")
         case .rolledBack(let last, let remembered):
             "The ledger ends with record \(last), but the HSM token remembers record \(remembered.sequence) of "

@@ -8,9 +8,9 @@ import Synchronization
 /// Counts refusals that are not recorded individually: those before a request was read completely, and, above a rate,
 /// those of an authorized caller for which no key was used.
 ///
-/// A flood becomes one record per uid and minute, whatever its size; one per rule if the groups of a uid's processes
-/// match several. Among the accounts that one rule admits by a group, or that no rule admits, ``mostUnnamed`` have
-/// their own records in a minute, and all others share one: an account can have thousands of uids (subuid(5)).
+/// A flood of any size becomes one record per uid and minute; one per rule if the groups of a uid's processes match
+/// several. Among the accounts that one rule admits by a group, or that no rule admits, ``mostUnnamed`` have their own
+/// records in a minute. All others share one, since an account can have thousands of uids (subuid(5)).
 final class RefusalTally: Sendable {
     /// The number of recorded refusals without use of a key, per caller and minute. A backend that forwards everything
     /// it receives stays below this in quiet times, so that each refusal is found by its transaction.

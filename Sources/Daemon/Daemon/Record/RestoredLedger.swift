@@ -72,7 +72,8 @@ extension LedgerGate {
         decision: AdministrativeChange? = nil
     ) async throws(Refusal) -> (ledgerSequence: Int, hsmTokenSequence: Int?) {
         let (signing, sequence) = try await examineRestore(matter)
-        // If the clock is late now, an old copy could appear to lack only recent releases.
+        // The clock may be late now, and an old copy may lack claims from just before. The newest known release
+        // therefore limits the fence too.
         let newest = [try await refusing(ledger: await ledger.newestRelease()), matter.rememberedTime].compactMap(
             \.self
         )

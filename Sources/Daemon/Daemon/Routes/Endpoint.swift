@@ -34,7 +34,7 @@ struct EndpointAccess: Sendable {
     enum DryRun: Sendable, Equatable {
         /// Everything is checked and nothing is changed; the endpoint reads ``EndpointRequest/isDryRun()``.
         case offered
-        /// The parameter is refused, whatever its value, and the request is not carried out.
+        /// The parameter is refused with any value, and the request is not carried out.
         /// - Parameter instead: the alternative for the caller, as the second half of a sentence.
         case refused(instead: String)
     }

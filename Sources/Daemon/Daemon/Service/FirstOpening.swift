@@ -2,13 +2,13 @@ import MerchantKeys
 import PaymentToken
 import Synchronization
 
-/// Makes requests wait for their key while the daemon opens its HSM tokens for the first time, so that a restart (for
-/// an upgrade, for example) delays callers instead of refusing them.
+/// Makes requests wait for their key while the daemon opens its HSM tokens for the first time. A restart, for example
+/// for an upgrade, then delays callers instead of refusing them.
 ///
 /// This applies only then, and only for ``longest``. An HSM token that is unavailable after that, or is lost later, is
 /// reported at once.
 final class FirstOpening: Sendable {
-    /// SoftHSM takes a tenth of a second, a network HSM seconds. Callers have often given up by then.
+    /// SoftHSM takes a tenth of a second, a network HSM seconds. Callers that wait longer have often given up.
     static let longest = Duration.seconds(5)
     private static let pause = Duration.milliseconds(2)
 

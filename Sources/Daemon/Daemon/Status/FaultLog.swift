@@ -2,12 +2,12 @@ import Logging
 import Synchronization
 
 /// Logs why requests are answered with 503: at once when a fault begins, then at most every ten seconds with the number
-/// of requests, and once when the fault has ended.
+/// of requests, and once when the fault has ended, at the first success after an outage.
 ///
 /// A thousand refused requests a second take one line. So does a fault that comes and goes within a second, for example
-/// when a disk's last blocks are used and freed: a fault has ended when it has been absent for one second.
+/// when a disk's last blocks are used and freed: it has ended when it has been absent for a second.
 ///
-/// A component has one fault at a time, whatever its reasons, which may differ between requests (a refusal may name the
+/// A component has one fault at a time, for any reasons, which may differ between requests (a refusal may name the
 /// number of waiting calls). The line has the reason of the request that triggers it and counts all requests since the
 /// previous line.
 final class FaultLog: Sendable {

@@ -16,8 +16,8 @@ enum ExpiryWarnings {
         let soon = ending { $0 > now && $0 <= now.addingTimeInterval(ahead) }
         return [
             sentence(
-                over, "has expired. Payments still decrypt here, but Apple no longer encrypts to it",
-                "have expired. Payments still decrypt here, but Apple no longer encrypts to them"),
+                over, "has expired. This stops nothing here, but Apple no longer encrypts to it",
+                "have expired. This stops nothing here, but Apple no longer encrypts to them"),
             sentence(soon, "expires within 30 days", "expire within 30 days"),
         ].compactMap { $0 }
     }
