@@ -1,22 +1,22 @@
-// The daemon's HTTP API, as both of its ends see it: the daemon reads requests and writes answers with these types, paytokenctl
-// (and tests) writes requests and reads answers, and neither has a second description of them. openapi.json beside this file
-// tells the same to everybody else, and a test holds it against real answers.
+// The daemon's HTTP API for both sides. The daemon reads requests and writes answers with these types; paytokenctl and the
+// tests write requests and read answers with them. There is no second description in code. openapi.json in this folder
+// describes the same API for other clients, and a test checks it against real answers.
 //
-// Requests/  what the daemon reads, strictly: begin with StrictRequest.swift
-// Answers/   what it writes; a file for each subject
+// Requests/  the requests, which the daemon reads strictly: begin with StrictRequest.swift
+// Answers/   the answers, one file for each subject
 // Client/    one connection, one request, one answer over a Unix socket: begin with UnixSocketClient.swift
-// ErrorTable.swift   the one table from a refusal's code to HTTP status, Retry-After and exit status
+// ErrorTable.swift   the only table from a refusal's code to HTTP status, Retry-After and exit status
 //
-// Guaranteed: a request that is not exactly of its type is refused before anything is done; a refusal never repeats a piece
-// of the request's body; members, codes and exit statuses are the contract and do not change.
+// Guarantees: a request that does not match its type exactly is refused before anything is done. A refusal never repeats any
+// part of the request's body. Members, codes and exit statuses are the public contract and do not change.
 
 import Encodings
 import Foundation
 
-/// How this module's types become bytes and are read again: members sorted, slashes plain, times as ``RFC3339``,
-/// byte strings as standard base64.
+/// The JSON encoding of this module's types: members sorted, slashes unescaped, times as ``RFC3339``, byte strings as
+/// standard base64.
 ///
-/// For answers that people and scripts ask for now and then. The hot ones (decryptions, refusals, lists of keys) are
+/// It is for answers that people and scripts request occasionally. Frequent ones (decryptions, refusals, lists of keys) are
 /// written with StrictJSON's writer.
 public enum JSONCoding {
     public static func encode(_ value: some Encodable) throws -> [UInt8] {
@@ -29,7 +29,7 @@ public enum JSONCoding {
         return Array(try encoder.encode(value))
     }
 
-    /// Unknown members are ignored, so that an older program reads a newer daemon.
+    /// Decodes a value. Unknown members are ignored, so that an older program can read the answers of a newer daemon.
     public static func decode<T: Decodable>(_ type: T.Type, from bytes: [UInt8]) throws -> T {
         let decoder = JSONDecoder()
         decoder.dateDecodingStrategy = .custom { decoder in
@@ -43,8 +43,8 @@ public enum JSONCoding {
     }
 }
 
-/// A member that is null where nothing is known, so that scripts need not test for its presence: Codable by itself would
-/// leave it out.
+/// A member that is null if its value is unknown, so that scripts need not test for its presence. Codable by itself would
+/// omit it.
 @propertyWrapper
 public struct Nullable<Value: Codable & Sendable & Equatable>: Codable, Sendable, Equatable {
     public var wrappedValue: Value?
@@ -65,13 +65,13 @@ public struct Nullable<Value: Codable & Sendable & Equatable>: Codable, Sendable
 }
 
 extension KeyedDecodingContainer {
-    /// What synthesised reading calls for a ``Nullable`` member, so that one which another version leaves out is nil, too.
+    /// Called by synthesised decoding for a ``Nullable`` member. A member that another version omits is nil, too.
     public func decode<Value>(_ type: Nullable<Value>.Type, forKey key: Key) throws -> Nullable<Value> {
         Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
     }
 }
 
-/// What a key is for. A daemon that says no use is one that knows `processing` keys only.
+/// The use of a key. A daemon that sends none supports `processing` keys only.
 @propertyWrapper
 public struct StatedUse: Codable, Sendable, Equatable {
     public var wrappedValue: String
@@ -91,7 +91,7 @@ public struct StatedUse: Codable, Sendable, Equatable {
 }
 
 extension KeyedDecodingContainer {
-    /// What synthesised reading calls for a ``StatedUse`` member.
+    /// Called by synthesised decoding for a ``StatedUse`` member.
     func decode(_ type: StatedUse.Type, forKey key: Key) throws -> StatedUse {
         StatedUse(wrappedValue: try decodeIfPresent(String.self, forKey: key) ?? "processing")
     }

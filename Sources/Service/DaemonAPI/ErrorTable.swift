@@ -1,14 +1,14 @@
 public import Refusals
 
-/// The one table that turns the daemon's inner codes into what the edges speak: an HTTP status, the seconds after
-/// which another try makes sense, and the exit status of `paytokenctl`.
+/// The only table that translates the daemon's internal codes for callers: an HTTP status, the seconds after which a retry
+/// makes sense, and the exit status of `paytokenctl`.
 ///
-/// The switch is closed on purpose: a new ``RefusalCode`` does not compile until somebody has decided its row.
+/// The switch has no default, so that a new ``RefusalCode`` does not compile until it has a row.
 public enum ErrorTable {
     public struct Row: Sendable, Equatable {
         /// HTTP status (RFC 9110 §15).
         public let status: Int
-        /// Seconds for the Retry-After header (RFC 9110 §10.2.3); nil where waiting changes nothing.
+        /// Seconds for the Retry-After header (RFC 9110 §10.2.3); nil if waiting changes nothing.
         public let retryAfter: Int?
         public let exitStatus: ExitStatus
     }
@@ -32,7 +32,7 @@ public enum ErrorTable {
         case .invalidState: Row(409)
         case .certificateUnsuitable, .keyNotFound, .approvalInvalid: Row(422)
 
-        // A worker is respawned within a second or two, a ledger is looked at again every few seconds; a queue
+        // A worker is restarted within a second or two, and an unavailable ledger is tried again every few seconds. A queue
         // drains faster than either.
         case .hsmUnavailable: Row(503, retryAfter: 2, exit: .tryAgainLater)
         case .ledgerUnavailable: Row(503, retryAfter: 5, exit: .tryAgainLater)
@@ -50,7 +50,7 @@ extension ErrorTable.Row {
     }
 }
 
-/// How the programs end: yes, no, and the codes of BSD's sysexits.h that scripts know.
+/// The exit statuses of the programs: yes, no, and the codes of BSD's sysexits.h that scripts know.
 public enum ExitStatus: Int32, Sendable, CaseIterable {
     /// Yes; done.
     case done = 0
@@ -64,7 +64,7 @@ public enum ExitStatus: Int32, Sendable, CaseIterable {
     case unreachable = 69
     /// EX_SOFTWARE: a defect.
     case defect = 70
-    /// EX_TEMPFAIL: waiting for a second person, or try again later.
+    /// EX_TEMPFAIL: waiting for a second person, or worth another attempt later.
     case tryAgainLater = 75
     /// EX_NOPERM.
     case notPermitted = 77
@@ -73,6 +73,6 @@ public enum ExitStatus: Int32, Sendable, CaseIterable {
 }
 
 extension RefusalCode {
-    /// What `paytokenctl` exits with when the daemon answers this code.
+    /// The exit status of `paytokenctl` for an answer with this code.
     public var exitStatus: ExitStatus { ErrorTable.row(for: self).exitStatus }
 }

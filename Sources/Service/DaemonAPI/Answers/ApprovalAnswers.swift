@@ -4,10 +4,10 @@ public import Foundation
 public struct PendingAnswer: Codable, Sendable, Equatable {
     /// `pending`.
     public var status: String
-    /// The approval's name: `paytokenctl approval approve` takes it.
+    /// The approval's identifier, which `paytokenctl approval approve` takes.
     public var approval: String
     public var expires: Date
-    /// The state in which the key waits; absent where no key of the ledger is concerned.
+    /// The key's state while the operation waits; absent if the operation concerns no key of the ledger.
     public var keyState: String?
 
     public init(approval: String, expires: Date, keyState: String? = nil) {
@@ -24,26 +24,28 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
     public var approval: String
     /// The operation's name in the record, such as `key_destroy`.
     public var operation: String
-    /// `pending`, `approved` (an import that waits for its requester, or what the node that it names has still to do), `done`, `rejected`, `withdrawn` or `expired`.
+    /// `pending`, `approved`, `done`, `rejected`, `withdrawn` or `expired`. An approved import still waits for its requester;
+    /// an approved operation of another node is still to be carried out there.
     public var status: String
-    /// Base64 of 32 bytes; absent where no key is concerned.
+    /// Base64 of 32 bytes; absent if no key is concerned.
     public var publicKeyHash: String?
-    /// Whose key it is; absent where none is concerned, or the key is not here yet.
+    /// The merchant of the key; absent if no key is concerned, or if the key has not been imported yet.
     public var merchantIdentifier: String?
-    /// The key's state when it was asked for; an approval serves only while it is that.
+    /// The key's state at the time of the request. The approval is valid only while the key is in this state.
     public var keyState: String?
     public var reason: String
-    /// The access rule's name and the uid of who asked.
+    /// The access rule's name and the requester's uid.
     public var requestedBy: String
-    /// The node on which it was asked for: what is that node's own matter is carried out there. Absent where one host alone uses the
-    /// ledger.
+    /// The node that received the request. Operations that concern one node only are carried out there. Absent if a single
+    /// host uses the ledger.
     public var node: String?
     public var requester: UInt32
-    /// Where they had logged in under another one, as their process said: without one it can give itself any.
+    /// The requester's login uid, if it differs from the uid, as the process reported it. A process without a login uid can
+    /// set any.
     public var requesterLoginUid: UInt32?
     public var requestedAt: Date
     public var expires: Date
-    /// The uid of who decided, and when.
+    /// The uid of the person who decided, and the time of the decision.
     public var decidedBy: UInt32?
     public var decidedAt: Date?
 
@@ -74,7 +76,7 @@ public struct ApprovalSummary: Codable, Sendable, Equatable {
 /// The 200 answer of `POST /v1/approvals/{id}`.
 public struct ApprovalDecisionAnswer: Codable, Sendable, Equatable {
     public var approval: ApprovalSummary
-    /// The key as it stands after the operation; absent where none is concerned or nothing was carried out.
+    /// The key after the operation; absent if no key is concerned or nothing was carried out.
     public var key: KeySummary?
 
     public init(approval: ApprovalSummary, key: KeySummary?) {

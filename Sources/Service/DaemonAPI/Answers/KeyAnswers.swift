@@ -4,9 +4,9 @@ public import StrictJSON
 
 /// One merchant key as `GET /v1/keys`, `GET /v1/keys/{hex}` and the import answers show it.
 ///
-/// The members are always there: what is not known is null, so that scripts need not test for presence.
+/// All members but ``attributes`` are always present. An unknown value is null, so that scripts need not test for presence.
 public struct KeySummary: Codable, Sendable, Equatable {
-    /// Base64 of the 32 bytes, as it stands in Apple's tokens.
+    /// Base64 of the 32 bytes, as in Apple's payment tokens.
     public var publicKeyHash: String
     @Nullable public var merchantIdentifier: String?
     /// `EC` or `RSA`.
@@ -16,29 +16,29 @@ public struct KeySummary: Codable, Sendable, Equatable {
     /// The state's name, SP 800-57 part 1 §7: `pre-activation`, `active`, `suspended`, `deactivated`, `compromised`,
     /// `destroyed`.
     public var state: String
-    /// Until when a deactivated key still decrypts, or did; null where it was given no time.
+    /// The time until which a deactivated key decrypts; null if it was given none.
     @Nullable public var cutOff: Date?
-    /// The certificate's end; null without a certificate.
+    /// The certificate's notAfter; null without a certificate.
     @Nullable public var notAfter: Date?
     /// Whole days until `notAfter`, rounded down; negative when it has passed.
     @Nullable public var daysLeft: Int?
-    /// The protection tier that serves the key now, `A`, `B` or `C`; null when none does, and for identity keys.
+    /// The protection tier that serves the key now, `A`, `B` or `C`; null if none does, and for identity keys.
     @Nullable public var tier: String?
-    /// The last release or signature with this key that this process made.
+    /// The last release or signature with this key by this process.
     @Nullable public var lastUse: Date?
     /// Releases or signatures with this key since this process started.
     public var uses: Int
     /// `served`, `external`, `inconsistent` or `missing`.
     public var condition: String
-    /// Why, where the condition is not `served`.
+    /// The reason for a condition other than `served`.
     @Nullable public var remark: String?
-    /// The configured names of the tokens that hold the key.
+    /// The configured names of the HSM tokens that hold the key.
     public var tokens: [String]
-    /// The nodes whose tokens hold the key, as each has said last, destroyed keys included; null where one host alone uses the
-    /// ledger, and in the answers to changes.
+    /// The nodes whose HSM tokens hold the key according to each node's last report, destroyed keys included. Null if a
+    /// single host uses the ledger, and in the answers to changes.
     @Nullable public var nodes: [String]?
-    /// What the HSM tokens that show the key say of it at this moment. Absent in lists and in the answers to changes, which
-    /// ask no token.
+    /// The key's attributes, read from each HSM token that shows the key. Absent in lists and in the answers to changes, for
+    /// which no HSM token is asked.
     public var attributes: [KeyAttributes]?
 
     public init(
@@ -73,8 +73,8 @@ public struct KeySummary: Codable, Sendable, Equatable {
 }
 
 extension KeySummary {
-    /// Writes the members as ``JSONCoding`` does, for an element of a list: without ``attributes``. A page has up to a thousand
-    /// keys, for which Codable takes far longer.
+    /// Writes the members as ``JSONCoding`` does, for an element of a list: without ``attributes``. A page has up to a
+    /// thousand keys, for which Codable takes far longer.
     fileprivate func write(to json: inout JSONWriter) {
         func nullable(_ name: String, _ value: String?) {
             if let value { return json.member(name, value) }
@@ -110,7 +110,7 @@ extension ListAnswer where Item == KeySummary {
 }
 
 extension ListAnswer {
-    /// Reads a page, and its elements as they came; nil when it is none. Unknown members are ignored.
+    /// Returns the page, and its elements as received; nil if the body is no page. Unknown members are ignored.
     public static func read(_ body: [UInt8]) -> (page: ListAnswer, items: [JSONValue])? {
         guard let items = (try? JSONValue(parsing: body))?.objectValue?["items"]?.arrayValue,
             let page = try? JSONCoding.decode(ListAnswer.self, from: body)
@@ -122,7 +122,7 @@ extension ListAnswer {
 /// One page of a list.
 public struct ListAnswer<Item: Codable & Sendable>: Codable, Sendable {
     public var items: [Item]
-    /// Opaque; given back as `?after=` it continues the list. Absent on the last page.
+    /// Opaque; as `?after=` it continues the list. Absent on the last page.
     public var next: String?
 
     public init(items: [Item], next: String? = nil) {
@@ -133,14 +133,14 @@ public struct ListAnswer<Item: Codable & Sendable>: Codable, Sendable {
 
 extension ListAnswer: Equatable where Item: Equatable {}
 
-/// The 200 answer of `POST /v1/keys?dry_run=true`: nothing was made. Without the dry run the answer is a ``KeySummary``.
+/// The 200 answer of `POST /v1/keys?dry_run=true`, which makes nothing. Without the dry run the answer is a ``KeySummary``.
 public struct KeyGenerationDryRun: Codable, Sendable, Equatable {
     public var merchantIdentifier: String
     /// `EC` or `RSA`.
     public var algorithm: String
     /// `processing` or `identity`.
     @StatedUse public var use: String
-    /// The token that the key would be made in.
+    /// The HSM token in which the key would be made.
     public var token: String
 
     public init(merchantIdentifier: String, algorithm: String, use: String = "processing", token: String) {

@@ -1,33 +1,34 @@
-/// What one HSM token says now of a key's private half: an element of ``KeySummary/attributes``. These are the token's own
-/// statements (PKCS#11 v2.40 base §4.9, table 32); nothing outside the token proves them.
+/// The attributes of a key's private half in one HSM token: an element of ``KeySummary/attributes``. They are the HSM token's
+/// own statements (PKCS#11 v2.40 base §4.9, table 32), which nothing outside it proves.
 public struct KeyAttributes: Codable, Sendable, Equatable {
-    /// The token's name in the configuration.
+    /// The HSM token's name in the configuration.
     public var token: String
-    /// Why the token was not asked, or gave no answer, in one sentence; nil where it answered.
+    /// The reason, in one sentence, why the HSM token was not asked or did not answer; nil if it answered.
     public var message: String?
-    /// nil for a token that is away: the member `away` is then true.
+    /// nil for an HSM token that is unavailable; the member `away` is then true.
     public var values: Values?
 
     public struct Values: Codable, Sendable, Equatable {
-        /// CKA_SENSITIVE. This and the other flags are null where the token does not tell them.
+        /// CKA_SENSITIVE. This and the other flags are null if the HSM token does not return them.
         @Nullable public var sensitive: Bool?
         /// CKA_EXTRACTABLE.
         @Nullable public var extractable: Bool?
-        /// CKA_ALWAYS_SENSITIVE; false for a key that came into the token.
+        /// CKA_ALWAYS_SENSITIVE; false for a key that was imported.
         @Nullable public var alwaysSensitive: Bool?
-        /// CKA_NEVER_EXTRACTABLE; false for a key that came into the token.
+        /// CKA_NEVER_EXTRACTABLE; false for a key that was imported.
         @Nullable public var neverExtractable: Bool?
-        /// CKA_LOCAL: made in the token.
+        /// CKA_LOCAL; true for a key that was generated in the HSM token.
         @Nullable public var local: Bool?
         /// CKA_PRIVATE.
         @Nullable public var `private`: Bool?
         /// CKA_MODIFIABLE.
         @Nullable public var modifiable: Bool?
-        /// What CKA_DERIVE, CKA_DECRYPT, CKA_UNWRAP and CKA_SIGN permit: `derive`, `decrypt`, `unwrap`, `sign`.
+        /// The operations that CKA_DERIVE, CKA_DECRYPT, CKA_UNWRAP and CKA_SIGN permit: `derive`, `decrypt`, `unwrap`,
+        /// `sign`.
         public var uses: [String]
         /// `P-256`, or `RSA-` and the bits of the modulus.
         @Nullable public var strength: String?
-        /// A sentence for each attribute that is not as it has to be.
+        /// A sentence for each attribute that does not have its required value.
         public var shortcomings: [String]
 
         public init(
@@ -53,7 +54,7 @@ public struct KeyAttributes: Codable, Sendable, Equatable {
         self.values = values
     }
 
-    /// Of a token that is away.
+    /// Creates the entry of an HSM token that is unavailable.
     public init(token: String, message: String) {
         self.token = token
         self.message = message

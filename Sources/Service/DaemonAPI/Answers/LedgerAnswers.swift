@@ -1,17 +1,17 @@
 public import Foundation
 
-/// The body of `POST /v1/ledger/accept-clock`: the present clock is taken for right.
+/// The body of `POST /v1/ledger/accept-clock`: the current clock is accepted as right.
 public struct AcceptClockAnswer: Codable, Sendable, Equatable {
     /// `accepted`, or `unchanged` in a dry run.
     public var status: String
-    /// What the daemon's clock says: look at it in a dry run, before it is accepted.
+    /// The daemon's clock, to be checked in a dry run before it is accepted.
     public var clock: Date
-    /// The newest record's time, which a clock that was ahead wrote; absent or null when the clock is not behind it.
+    /// The time of the newest record, written while a clock was ahead; absent or null if the clock is not behind it.
     public var newestRecord: Date?
-    /// Tokens signed before this were refused until now; absent or null when none were.
+    /// Payment tokens signed before this were refused until now; absent or null if none were.
     public var forgottenBefore: Date?
-    /// Tokens signed before this are refused from now on (in a dry run: would be), later ones are served; absent or null
-    /// when that does not change.
+    /// Payment tokens signed before this are refused from now on (in a dry run: would be); later ones are served. Absent or
+    /// null if that does not change.
     public var servedFrom: Date?
 
     public init(status: String, clock: Date, newestRecord: Date?, forgottenBefore: Date?, servedFrom: Date?) {
@@ -27,12 +27,12 @@ public struct AcceptClockAnswer: Codable, Sendable, Equatable {
 public struct AcceptRestoreAnswer: Codable, Sendable, Equatable {
     /// `accepted`, or `unchanged` in a dry run.
     public var status: String
-    /// Where the ledger's record ended before this was recorded in it; 0 for an empty one.
+    /// The last record of the ledger before the acceptance was recorded in it; 0 for an empty ledger.
     public var ledgerSequence: Int
-    /// The record that the token remembered; absent or null when it remembered none.
+    /// The record that the HSM token remembered; absent or null if it remembered none.
     public var tokenSequence: Int?
-    /// Payment tokens signed before this are refused from now on, where no release of them is known; later ones are served.
-    /// Absent in a dry run: it depends on the moment of the acceptance.
+    /// Payment tokens signed before this are refused from now on unless the ledger has their release; later ones are served.
+    /// Absent in a dry run, since it depends on the time of the acceptance.
     public var servedFrom: Date?
 
     public init(status: String = "accepted", ledgerSequence: Int, tokenSequence: Int?, servedFrom: Date?) {
@@ -43,9 +43,9 @@ public struct AcceptRestoreAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `POST /v1/ledger/backup?dry_run=true`: nothing was copied. Without the dry run the body is the copy itself.
+/// The body of `POST /v1/ledger/backup?dry_run=true`, which copies nothing. Without the dry run the body is the copy itself.
 public struct LedgerBackupDryRun: Codable, Sendable, Equatable {
-    /// The last record that a copy would have now; 0 when there is none.
+    /// The last record that a copy would contain now; 0 if there is none.
     public var ledgerSequence: Int
 
     public init(ledgerSequence: Int) {
@@ -53,11 +53,11 @@ public struct LedgerBackupDryRun: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `GET /v1/audit/public-key`: what a verification of the record needs beside an export.
+/// The body of `GET /v1/audit/public-key`: the data that a verification of the record needs in addition to an export.
 public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
-    /// A key that has signed checkpoints.
+    /// A key that has signed audit checkpoints.
     public struct Key: Codable, Sendable, Equatable {
-        /// SHA-256 of the SubjectPublicKeyInfo, 64 lower-case hexadecimal digits; checkpoints name it.
+        /// SHA-256 of the SubjectPublicKeyInfo, 64 lower-case hexadecimal digits; audit checkpoints contain it.
         public var keyId: String
         /// P-256, one PEM block `PUBLIC KEY` (RFC 7468 §13).
         public var publicKey: String
@@ -68,16 +68,16 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
         }
     }
 
-    /// A node of the ledger, and how far its record reaches.
+    /// A node of the ledger, and the extent of its record.
     public struct Node: Codable, Sendable, Equatable {
         public var node: String
-        /// Whether it is the daemon's that answers.
+        /// True for the node of the answering daemon.
         public var isOwn: Bool
-        /// The newest first. Another node's are those that the ledger gives, which its server's superuser could change.
+        /// The newest first. Those of another node come from the ledger, where the server's superuser could change them.
         public var keys: [Key]
         /// The last record; 0 for none.
         public var lastSequence: Int
-        /// The record of its last checkpoint, with which its export ends; absent or null when there is none.
+        /// The record of the node's last audit checkpoint, with which its export ends; absent or null if there is none.
         public var sealedSequence: Int?
         public var sealedAt: Date?
 
@@ -93,11 +93,11 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
         }
     }
 
-    /// The newest first. Empty before the token has been seen for the first time.
+    /// The newest first. Empty until the HSM token has been open for the first time.
     public var keys: [Key]
-    /// The newest checkpoint that the token remembers, as its line; absent or null when it remembers none.
+    /// The line of the newest audit checkpoint that the HSM token remembers; absent or null if it remembers none.
     public var head: String?
-    /// Where `node` was asked for: that one, or all, the daemon's own first.
+    /// The requested node, or all nodes with the daemon's own first; absent unless the request has `node`.
     public var nodes: [Node]?
 
     public init(keys: [Key], head: String? = nil, nodes: [Node]? = nil) {
@@ -107,15 +107,15 @@ public struct AuditPublicKeyAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `POST /v1/audit/key`: another key signs the record's checkpoints.
+/// The body of `POST /v1/audit/key`: another key signs the audit checkpoints.
 public struct AuditKeyChangeAnswer: Codable, Sendable, Equatable {
     /// `changed`, or `unchanged` in a dry run.
     public var status: String
-    /// keyId (SHA-256 of the DER, hex) of the key that signed until now.
+    /// The keyId (SHA-256 of the DER, hex) of the key that has signed until now.
     public var from: String
-    /// keyId of the key that signs from now on; absent in a dry run.
+    /// The keyId of the key that signs from now on; absent in a dry run.
     public var to: String?
-    /// Its public half in PEM; absent in a dry run.
+    /// The new key's public half in PEM; absent in a dry run.
     public var publicKey: String?
 
     public init(status: String, from: String, to: String? = nil, publicKey: String? = nil) {

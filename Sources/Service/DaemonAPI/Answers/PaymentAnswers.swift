@@ -14,10 +14,10 @@ public struct DecryptAnswer: Sendable {
     public var signingTime: Date
     /// The protection tier `A`, `B` or `C`.
     public var protection: String
-    /// Which members of `expected` were compared, and agreed.
+    /// The members of `expected` that were compared, and agreed.
     public var checked: [String]
     public var repeated: Bool
-    /// The release's record.
+    /// The release's audit record.
     public var audit: AuditReference?
 
     public init(
@@ -37,7 +37,7 @@ public struct DecryptAnswer: Sendable {
 
     /// The answer's bytes.
     ///
-    /// - Parameter paymentData: the decrypted dictionary, which stands in the answer byte for byte as Apple wrote it.
+    /// - Parameter paymentData: the decrypted dictionary, copied into the answer byte for byte as Apple wrote it.
     public func json(paymentData: [UInt8]) -> [UInt8] {
         JSONWriter.object(capacity: paymentData.count + 512) { json in
             json.member("transactionId", transactionId)
@@ -54,10 +54,10 @@ public struct DecryptAnswer: Sendable {
         }
     }
 
-    /// Reads an answer for a client: typed, the decrypted dictionary in it, and all members as they came, those of a newer
-    /// daemon too. Nil when it is none.
+    /// Reads an answer for a client. Returns the typed answer, the decrypted dictionary, and all members as received,
+    /// including those of a newer daemon; nil if the body is no such answer.
     ///
-    /// The dictionary's own bytes are those of the body: whoever wants them verbatim keeps the body.
+    /// The dictionary's original bytes are those of the body: a caller that needs them verbatim keeps the body.
     public static func read(
         _ body: [UInt8]
     ) -> (answer: DecryptAnswer, paymentData: JSONObject, members: JSONObject)? {
@@ -101,7 +101,7 @@ public struct VerifyAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// What a person needs of one certificate.
+/// The parts of a certificate that a person needs.
 public struct CertificateSummary: Codable, Sendable, Equatable {
     /// RFC 4514.
     public var subject: String
@@ -110,7 +110,7 @@ public struct CertificateSummary: Codable, Sendable, Equatable {
     public var serialNumber: String
     public var notBefore: Date
     public var notAfter: Date
-    /// SHA-256 of the DER, 64 hex characters, lower case: what `trust.distrusted` takes.
+    /// SHA-256 of the DER, 64 hex characters, lower case, as in `trust.distrusted`.
     public var sha256: String
 
     public init(

@@ -1,14 +1,14 @@
 public import Refusals
 import StrictJSON
 
-/// The body of every answer that says no: `{"code", "message", "details"?, "audit"?}`.
+/// The body of every refusal: `{"code", "message", "details"?, "audit"?}`.
 public struct RefusalAnswer: Codable, Sendable, Equatable {
-    /// As the daemon wrote it: a newer daemon may know codes that this program does not.
+    /// A string, since a newer daemon may send codes that this program does not know.
     public let code: String
     /// One sentence for a person.
     public let message: String
     public let details: String?
-    /// The refusal's record, where it was recorded.
+    /// The refusal's audit record; nil if it was not recorded.
     public let audit: AuditReference?
 
     public init(_ refusal: Refusal, audit: AuditReference? = nil) {
@@ -30,7 +30,7 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
 
     public var refusalCode: RefusalCode? { RefusalCode(rawValue: code) }
 
-    /// What `paytokenctl` exits with: by the code where it is known, else by the HTTP status.
+    /// The exit status of `paytokenctl`: by the code if it is known, otherwise by the HTTP status.
     public func exitStatus(httpStatus: Int) -> ExitStatus {
         if let refusalCode { return refusalCode.exitStatus }
         return switch httpStatus {
@@ -42,9 +42,9 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// Where an answer's record stands: the member `audit` of answers and refusals.
+/// The position of an answer's audit record: the member `audit` of answers and refusals.
 public struct AuditReference: Codable, Sendable, Equatable {
-    /// Whose chain it is in.
+    /// The node whose chain contains it.
     public let node: String
     /// From 1, without gaps.
     public let sequence: Int
@@ -56,7 +56,7 @@ public struct AuditReference: Codable, Sendable, Equatable {
 }
 
 extension AuditReference {
-    /// Nil for anything else.
+    /// Returns nil for anything but an object with a valid `node` and `sequence`.
     init?(_ json: JSONValue?) {
         guard let object = json?.objectValue, let node = object["node"]?.stringValue,
             let sequence = object["sequence"]?.numberValue.flatMap({ Int($0.text) })
@@ -66,7 +66,7 @@ extension AuditReference {
 }
 
 extension JSONWriter {
-    /// Writes the member `audit`, or nothing where nothing was recorded.
+    /// Writes the member `audit`; nothing if nothing was recorded.
     mutating func member(audit reference: AuditReference?) {
         guard let reference else { return }
         member("audit") { json in

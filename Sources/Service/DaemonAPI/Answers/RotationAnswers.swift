@@ -1,6 +1,6 @@
 public import Foundation
 
-/// How far a merchant's rotation has come: `GET /v1/rotations` lists those under way.
+/// The progress of a merchant's rotation. `GET /v1/rotations` lists the rotations under way.
 public struct RotationStatus: Codable, Sendable, Equatable {
     public struct Step: Codable, Sendable, Equatable {
         /// `generate`, `certificate`, `activate`, `drain`, `finish` or `cut-off`.
@@ -17,23 +17,22 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     }
 
     public var merchantIdentifier: String
-    /// `EC` or `RSA`; keys of both are rotated apart.
+    /// `EC` or `RSA`. Keys of the two algorithms are rotated separately.
     public var algorithm: String
-    /// `processing` or `identity`, rotated apart.
+    /// `processing` or `identity`. Keys of the two uses are rotated separately.
     @StatedUse public var use: String
     /// `none`, `certificate`, `activation`, `overlap`, `finish` or `cut-off`.
     public var phase: String
-    /// The sentence for the step that is due now, for people, in words of the API.
+    /// The instruction for the current step: one sentence for a person, in terms of the API.
     public var next: String
-    /// The key that is to stay; null when there is none.
+    /// The key that is to stay; null if there is none.
     @Nullable public var newKey: RotationKey?
-    /// Keys that it replaces: active ones, then deactivated ones that still open late tokens.
+    /// The keys that it replaces: active ones, then deactivated ones that still open late payment tokens.
     public var oldKeys: [RotationKey]
     public var steps: [Step]
-    /// What a person should know besides.
+    /// Further sentences for a person.
     public var remarks: [String]
-    /// Where several hosts share the ledger: the node that has counted `refusedLastHour`, which the others count for themselves.
-    /// Absent where there is one host.
+    /// The node that counted `refusedLastHour`; each node counts for itself. Absent if a single host uses the ledger.
     public var refusedOn: String?
 
     public init(
@@ -53,27 +52,27 @@ public struct RotationStatus: Codable, Sendable, Equatable {
     }
 }
 
-/// One key of a rotation, and what arrived for it.
+/// One key of a rotation, and the payment tokens that arrived for it.
 public struct RotationKey: Codable, Sendable, Equatable {
     /// Base64 of 32 bytes.
     public var publicKeyHash: String
     public var state: String
     public var condition: String
     public var createdAt: Date
-    /// The certificate's end; null without a certificate.
+    /// The certificate's notAfter; null without a certificate.
     @Nullable public var notAfter: Date?
-    /// Until when a deactivated key still opens tokens; null in other states.
+    /// The time until which a deactivated key still opens payment tokens; null in other states.
     @Nullable public var cutOff: Date?
     public var tokens: [String]
-    /// Tokens that it opened within the last hour, by the ledger, on all its nodes: first releases, neither repeats nor replays.
-    /// Of an identity key, its signatures.
+    /// Payment tokens that it opened within the last hour on all nodes of the ledger: first releases, neither repeats nor
+    /// replays. For an identity key, its signatures.
     public var openedLastHour: Int
-    /// The last of them.
+    /// The last of those releases or signatures.
     @Nullable public var lastUse: Date?
-    /// Tokens that named it and that this process refused within the last hour, replays left out. Unverified: Apple does not
-    /// sign which key a token names.
+    /// Payment tokens with this key's publicKeyHash that this process refused within the last hour, without replays.
+    /// Unverified, since Apple's signature does not cover the publicKeyHash.
     public var refusedLastHour: Int
-    /// Why no available token uses it now, whatever its state; absent while one does.
+    /// The reason why no available HSM token uses it now, in any state of the key; absent while one does.
     public var fault: String?
 
     public init(
@@ -97,7 +96,8 @@ public struct RotationKey: Codable, Sendable, Equatable {
 /// The 200 answer of `POST /v1/rotations`.
 public struct RotationStartAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
-    /// Whether the new key was made now (in a dry run: would be); false when one was waiting for its certificate.
+    /// True if the new key was made by this request (in a dry run: would be); false if a key was already waiting for its
+    /// certificate.
     public var created: Bool
     /// PKCS#10 in PEM; null in a dry run.
     @Nullable public var csr: String?
@@ -112,7 +112,7 @@ public struct RotationStartAnswer: Codable, Sendable, Equatable {
 /// The 200 answer of `POST /v1/rotations/certificate`.
 public struct RotationImportAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
-    /// The new key; in a dry run as it would be.
+    /// The new key; in a dry run, the key as it would be.
     public var key: KeySummary
 
     public init(rotation: RotationStatus, key: KeySummary) {
@@ -126,7 +126,7 @@ public struct RotationFinishAnswer: Codable, Sendable, Equatable {
     public var rotation: RotationStatus
     /// The old keys that were deactivated (in a dry run: would be), base64 of 32 bytes each.
     public var retired: [String]
-    /// Until when they still open tokens; null: they do not any more.
+    /// The time until which they still open payment tokens; null if they no longer do.
     @Nullable public var cutOff: Date?
 
     public init(rotation: RotationStatus, retired: [String], cutOff: Date?) {

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// The body of `GET /v1/status`: what `paytokenctl status` shows.
+/// The body of `GET /v1/status`, which `paytokenctl status` shows.
 public struct StatusAnswer: Codable, Sendable, Equatable {
     /// The daemon's version.
     public var version: String
@@ -12,7 +12,8 @@ public struct StatusAnswer: Codable, Sendable, Equatable {
     public var tokens: [HSMTokenStatus]
     public var ledger: LedgerStatus
     public var trust: TrustStatus
-    /// Settings that weaken the service, a sentence each: window off, foreign roots, one person.
+    /// One sentence for each setting that weakens the service, such as no signing-time window, additional roots, or no second
+    /// person.
     public var warnings: [String]
 
     public init(
@@ -36,31 +37,31 @@ public struct HSMTokenStatus: Codable, Sendable, Equatable {
     public var name: String
     /// `starting`, `ready` or `unavailable`.
     public var condition: String
-    /// Why it is not ready.
+    /// The reason why it is not ready.
     public var message: String?
     public var label: String?
     public var serialNumber: String?
     public var manufacturer: String?
     public var model: String?
-    /// The device's, as `major.minor`; absent while the token is not ready.
+    /// The device's hardware version as `major.minor`; absent while the HSM token is not ready.
     public var hardwareVersion: String?
     public var firmwareVersion: String?
     /// The PKCS#11 library's own description and version.
     public var library: String?
     public var sessions: Int?
-    /// Protection tier `A`, `B` or `C` for each version; absent when the token cannot serve it.
+    /// The protection tier `A`, `B` or `C` for each payment token version; absent if the HSM token cannot serve that version.
     public var tierECv1: String?
     public var tierRSAv1: String?
-    /// How the token makes PSS signatures for TLS: `token`, `worker` (padded outside, over the bare RSA operation), or absent
-    /// when it makes none.
+    /// The way in which PSS signatures for TLS are made: `token`, or `worker` (padded by the worker, then the bare RSA
+    /// operation). Absent if the HSM token makes none.
     public var pss: String?
-    /// What identity keys sign TLS handshakes with, in the order of preference: `rsa_pss_rsae_sha256`, `rsa_pkcs1_sha256`.
-    /// Absent while the token is not ready.
+    /// The algorithms with which identity keys sign TLS handshakes, in order of preference: `rsa_pss_rsae_sha256`,
+    /// `rsa_pkcs1_sha256`. Absent while the HSM token is not ready.
     public var tlsAlgorithms: [String]?
     public var shortcomings: [String]
-    /// Base64 of the uncompressed P-256 point (65 bytes) to which private keys are sealed for an import.
+    /// Base64 of the uncompressed P-256 point (65 bytes) for which private keys are sealed for an import.
     public var importKey: String?
-    /// Private keys that the token shows.
+    /// The number of private keys that the HSM token shows.
     public var keys: Int?
 
     public init(
@@ -97,21 +98,21 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     public var engine: String
     /// `ready` or `unavailable`.
     public var condition: String
-    /// Why it cannot be written.
+    /// The reason why it cannot be written.
     public var message: String?
     public var schemaVersion: Int?
     /// The last record of this node; 0 before the first.
     public var lastSequence: Int?
-    /// The last record that stands in an archive; nil while all are in the ledger.
+    /// The last record that was moved to an archive; nil while all are in the ledger.
     public var archivedSequence: Int?
-    /// The last record that a checkpoint seals, and when it was sealed.
+    /// The last record that an audit checkpoint seals, and the time of that checkpoint.
     public var sealedSequence: Int?
     public var sealedAt: Date?
-    /// Of PostgreSQL, while it answers.
+    /// The server; absent for SQLite, and while PostgreSQL does not answer.
     public var server: LedgerServerStatus?
-    /// Of PostgreSQL: this daemon's hold on its node's name.
+    /// This daemon's node lease; absent for SQLite.
     public var lease: NodeLeaseAnswer?
-    /// Of PostgreSQL, while it answers: the daemons that share the ledger, by name.
+    /// The daemons that share the ledger, by name; absent for SQLite, and while PostgreSQL does not answer.
     public var nodes: [LedgerNodeStatus]?
 
     public init(
@@ -134,20 +135,20 @@ public struct LedgerStatus: Codable, Sendable, Equatable {
     }
 }
 
-/// The PostgreSQL server on which the ledger is.
+/// The PostgreSQL server that has the ledger.
 public struct LedgerServerStatus: Codable, Sendable, Equatable {
-    /// The host and port in use, of those in `ledger.url`; a socket's directory.
+    /// The host and port in use, from those in `ledger.url`; for a Unix socket, its directory.
     public var host: String
     public var database: String
-    /// Who is logged in.
+    /// The database role of the connection.
     public var role: String
-    /// Such as `15.18`, with the packager's own words behind it.
+    /// The version, such as `15.18`, followed by the packager's text.
     public var version: String
-    /// What its standbys share with it, and no other cluster.
+    /// The cluster's system identifier, which only its standbys share.
     public var systemIdentifier: String
-    /// Counted up by every promotion.
+    /// Incremented by every promotion.
     public var timeline: Int
-    /// `synchronous_standby_names`; absent or null when no synchronous standby is named.
+    /// `synchronous_standby_names`; absent or null if no synchronous standby is configured.
     public var standbys: String?
 
     public init(
@@ -164,13 +165,13 @@ public struct LedgerServerStatus: Codable, Sendable, Equatable {
     }
 }
 
-/// A daemon's hold on its node's name in PostgreSQL.
+/// A daemon's lease of its node name in PostgreSQL.
 public struct NodeLeaseAnswer: Codable, Sendable, Equatable {
-    /// Counted up each time that a daemon takes the name.
+    /// Incremented each time that a daemon acquires the name.
     public var fencingNumber: Int
-    /// Since it was renewed.
+    /// The time since the last renewal.
     public var ageSeconds: Double
-    /// Another daemon has taken the name, and this one writes nothing any more.
+    /// True if another daemon has acquired the name; this one then writes nothing any more.
     public var isLost: Bool
 
     public init(fencingNumber: Int, ageSeconds: Double, isLost: Bool) {
@@ -185,9 +186,9 @@ public struct LedgerNodeStatus: Codable, Sendable, Equatable {
     public var name: String
     /// The daemon's version.
     public var version: String
-    /// Its last commit, by the server's clock.
+    /// The time of its last commit, by the server's clock.
     public var lastSeen: Date
-    /// Whether its hold on its name has not run out.
+    /// True while its node lease has not expired.
     public var isLeased: Bool
 
     public init(name: String, version: String, lastSeen: Date, isLeased: Bool) {
@@ -200,9 +201,9 @@ public struct LedgerNodeStatus: Codable, Sendable, Equatable {
 
 public struct TrustStatus: Codable, Sendable, Equatable {
     public var roots: [CertificateSummary]
-    /// How many fingerprints `trust.distrusted` names.
+    /// The number of fingerprints in `trust.distrusted`.
     public var distrusted: Int
-    /// As in the configuration: `5m`, or `off`.
+    /// The configured value: `5m`, or `off`.
     public var signingTimeWindow: String
 
     public init(roots: [CertificateSummary], distrusted: Int, signingTimeWindow: String) {
@@ -212,13 +213,13 @@ public struct TrustStatus: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `GET /readyz`, with 200 when `ready` and 503 when not.
+/// The body of `GET /readyz`, with status 200 if `ready`, otherwise 503.
 public struct ReadinessAnswer: Codable, Sendable, Equatable {
     /// One thing that keeps the daemon from serving.
     public struct Reason: Codable, Sendable, Equatable {
-        /// `ledger`, or `token` and its configured name: `token primary`.
+        /// `ledger`, or `token` followed by the HSM token's configured name: `token primary`.
         public var component: String
-        /// The refusal that a decryption would meet: `hsm_unavailable`, `ledger_unavailable` …
+        /// The code with which a decryption would be refused: `hsm_unavailable`, `ledger_unavailable` …
         public var code: String
         public var message: String
 
@@ -230,7 +231,7 @@ public struct ReadinessAnswer: Codable, Sendable, Equatable {
     }
 
     public var ready: Bool
-    /// Only to a peer that an access rule matches; nil to others.
+    /// nil for a peer that no access rule matches.
     public var reasons: [Reason]?
 
     public init(ready: Bool, reasons: [Reason]? = nil) {
@@ -239,7 +240,7 @@ public struct ReadinessAnswer: Codable, Sendable, Equatable {
     }
 }
 
-/// The body of `GET /healthz`: answering at all is the answer.
+/// The body of `GET /healthz`. Only the fact that there is an answer matters.
 public struct HealthAnswer: Codable, Sendable, Equatable {
     public var healthy = true
 

@@ -1,16 +1,17 @@
 public import Foundation
 
-/// One of a merchant's identities, as `GET /v1/tls-identities` lists it: the certificate that a TLS client shows before
-/// its key signs. Active ones only, the newest first.
+/// One of a merchant's identities, as `GET /v1/tls-identities` lists it: the certificate that a TLS client presents before
+/// its key signs. Only active identities are listed, the newest first.
 public struct TLSIdentity: Codable, Sendable, Equatable {
-    /// Base64 of 32 bytes; names the key in ``TLSSignatureRequest``.
+    /// Base64 of 32 bytes, for the member of that name in ``TLSSignatureRequest``.
     public var publicKeyHash: String
-    /// Base64 of DER, the merchant's own certificate first. Apple's intermediate is not in it: Apple has it.
+    /// Base64 of DER, the merchant's own certificate first. Apple's intermediate certificate is not included, since Apple has
+    /// it.
     public var certificateChain: [String]
-    /// The merchant certificate's end.
+    /// The notAfter of the merchant's certificate.
     public var notAfter: Date
-    /// What the key signs with, in the order of preference: `rsa_pss_rsae_sha256`, `rsa_pkcs1_sha256`. Without the first
-    /// there is no TLS 1.3.
+    /// The key's signature algorithms, in order of preference: `rsa_pss_rsae_sha256`, `rsa_pkcs1_sha256`. TLS 1.3 needs the
+    /// first.
     public var algorithms: [String]
 
     public init(publicKeyHash: String, certificateChain: [String], notAfter: Date, algorithms: [String]) {
@@ -25,7 +26,7 @@ public struct TLSIdentity: Codable, Sendable, Equatable {
 public struct TLSSignatureAnswer: Codable, Sendable, Equatable {
     /// Base64 of 256 bytes.
     public var signature: String
-    /// Where the signature is recorded.
+    /// The signature's audit record.
     public var audit: AuditReference
 
     public init(signature: String, audit: AuditReference) {

@@ -1,14 +1,14 @@
 import OutgoingConnections
 
-/// An answer whose body is read while it comes, in as much memory as a few reads of the socket take.
+/// An answer whose body is read as it arrives, with a few socket reads in memory.
 public struct StreamedAnswer: AnswerHead {
     public let status: Int
     public let headers: [(name: String, value: String)]
-    /// Read it once. On a status other than 200 to 299 it is here already, whole and within
+    /// The body, which can be read once. With a status other than 200 to 299 it has already been read in full, within
     /// ``UnixSocketClient/maximumAnswerBytes``.
     public let body: AnswerBody
 
-    /// The refusal in the body; nil on success, or when the body is none of ours.
+    /// The refusal in the body; nil on success, or if the body is not a refusal of this API.
     public var refusal: RefusalAnswer? {
         guard !isSuccess, case .whole(let bytes) = body.body else { return nil }
         return try? JSONCoding.decode(RefusalAnswer.self, from: bytes)
@@ -17,8 +17,8 @@ public struct StreamedAnswer: AnswerHead {
 
 /// A body's bytes in pieces of any size, none of them empty.
 ///
-/// The socket is read as fast as the pieces are taken. A sequence for one iteration; dropping it closes the connection.
-/// It ends when the daemon has ended the body, and throws when the connection ended first.
+/// The socket is read as fast as the pieces are consumed. The sequence allows one iteration; dropping it closes the
+/// connection. It ends when the daemon has ended the body, and throws if the connection ends before.
 public struct AnswerBody: AsyncSequence, Sendable {
     let body: HTTPBody
     let client: UnixSocketClient
@@ -45,7 +45,7 @@ public struct AnswerBody: AsyncSequence, Sendable {
             } catch {
                 throw error is HTTPFault ? client.failure(of: error) : .cutShort(path: client.path)
             }
-            // A cancelled task gets no more pieces; it must not take that for the body's end.
+            // A cancelled task receives no more pieces, which must not be taken for the end of the body.
             if Task.isCancelled { throw .cutShort(path: client.path) }
             return nil
         }

@@ -10,17 +10,19 @@ import OutgoingConnections
     import Darwin
 #endif
 
-/// Asks the daemon one thing over its Unix socket: one connection, one request, one answer. ``UnixSocketConnection`` is for several.
+/// A client for single requests to the daemon over its Unix socket: one connection, one request, one answer. For several
+/// requests see ``UnixSocketConnection``.
 ///
-/// There is no retry: only the sender of a request knows whether it may be repeated. Any task may call it, and several at
-/// once; nothing blocks.
+/// It does not retry: only the sender of a request knows if it may be repeated. Several tasks may call it concurrently;
+/// nothing blocks.
 public struct UnixSocketClient: Sendable {
     public let path: String
-    /// Bytes of a body that are taken at most.
+    /// The maximum size of an answer's body.
     public let maximumAnswerBytes: Int
-    /// For connecting, sending and receiving together.
+    /// The time for connecting, sending and receiving together.
     public let deadline: Duration
-    /// Checks the process behind the socket before anything is sent to it; a request fails with what this throws.
+    /// Checks the process that listens on the socket before anything is sent to it. A request fails with the error that this
+    /// throws.
     package var checkPeer: @Sendable (any Channel) throws -> Void = { _ in }
 
     public init(path: String, maximumAnswerBytes: Int = 64 << 20, deadline: Duration = .seconds(30)) {
@@ -29,15 +31,15 @@ public struct UnixSocketClient: Sendable {
         self.deadline = deadline
     }
 
-    /// Asks for what is short: the answer comes whole.
+    /// Sends a request and returns the whole answer. For short answers.
     public func send(_ request: ClientRequest) async throws(UnixSocketClientError) -> ClientAnswer {
         ClientAnswer(try await answer(to: request, .gathered))
     }
 
-    /// Asks for what may be long, or have no end.
+    /// Sends a request whose answer may be long, or have no end.
     ///
-    /// - Parameter idle: how long nothing may come of the body while it is waited for; nil waits for ever. Until the
-    ///   answer's head has come, ``deadline`` counts.
+    /// - Parameter idle: the maximum time to wait for the next bytes of the body; nil waits for ever. Until the answer's head
+    ///   has arrived, ``deadline`` applies.
     public func stream(
         _ request: ClientRequest, idle: Duration? = .seconds(60)
     ) async throws(UnixSocketClientError) -> StreamedAnswer {
@@ -57,8 +59,8 @@ public struct UnixSocketClient: Sendable {
         }
     }
 
-    /// Connects, and again where the queue of connections is full: a daemon that is flooded, or that starts, has no room in it for a
-    /// moment, which is EAGAIN for a socket that does not block. Nothing was sent then.
+    /// Connects, and retries while the socket's queue is full (EAGAIN on a non-blocking socket). A daemon that is flooded or
+    /// starting has no room in it for a moment. Nothing has been sent at that point.
     func connecting<Value>(
         _ connect: (HTTPDestination, ContinuousClock.Instant) async throws -> Value
     ) async throws(UnixSocketClientError) -> Value {
@@ -81,7 +83,7 @@ public struct UnixSocketClient: Sendable {
         return try await connect()
     }
 
-    /// Refuses an answer that does not say where it ends.
+    /// Rejects an answer that does not say where it ends.
     func framed(_ answer: () async throws(HTTPFault) -> HTTPResponse) async throws -> HTTPResponse {
         let answer = try await answer()
         guard answer.isFramed else { throw UnixSocketClientError.notHTTP(path: path) }
@@ -89,8 +91,8 @@ public struct UnixSocketClient: Sendable {
     }
 
     /// - Parameters:
-    ///   - time: that the request had; nil for the client's own deadline.
-    ///   - hasServed: true for a request on a connection on which answers have come.
+    ///   - time: the time that the request had; nil for the client's own deadline.
+    ///   - hasServed: true for a request on a connection that has delivered answers.
     func failure(of error: any Error, after time: Duration? = nil, hasServed: Bool = false) -> UnixSocketClientError {
         guard let fault = error as? HTTPFault else { return cannotConnect(error) }
         switch fault.cause {
@@ -99,7 +101,7 @@ public struct UnixSocketClient: Sendable {
         case .tooLarge: return .answerTooLarge(limit: maximumAnswerBytes)
         case .notHTTP: return .notHTTP(path: path)
         case .ended:
-            // A connection that was kept may have been closed before the request reached the other side.
+            // An idle connection may have been closed before the request reached the other side.
             let isUnanswered = fault.phase == .idle || hasServed && fault.phase == .asked
             return isUnanswered ? .closed(path: path) : .cutShort(path: path)
         case .nameNotResolved: return .notThere(path: path)
@@ -137,7 +139,7 @@ extension HTTPResponse {
 }
 
 extension ClientRequest {
-    /// The request as it is sent, within its task.
+    /// Returns the request as it is sent. Cancelling its task ends it.
     func wire(accept: String) -> HTTPRequest {
         var headers: HTTPHeaders = ["Host": "localhost", "Accept": accept]
         if body != nil { headers.add(name: "Content-Type", value: "application/json") }
@@ -156,16 +158,16 @@ extension ClientAnswer {
     }
 }
 
-/// What is asked.
+/// A request to the daemon.
 public struct ClientRequest: Sendable, Equatable {
     public var method: String
     /// Path and query, percent-encoded as they go on the wire: `/v1/keys?limit=10`.
     public var target: String
     /// Sent with `Content-Type: application/json`; nil for none.
     public var body: [UInt8]?
-    /// The header of that name (W3C Trace Context §3.2), for a request on behalf of another; nil for none.
+    /// The header of that name (W3C Trace Context §3.2), for a request on behalf of another one; nil for none.
     public var traceparent: String?
-    /// The client for which the caller asks; nil for itself.
+    /// The client on whose behalf the caller asks; nil for the caller itself.
     public var onBehalfOf: ClientName?
 
     public init(
@@ -184,10 +186,10 @@ public struct ClientRequest: Sendable, Equatable {
     }
 }
 
-/// What every answer begins with, whether its body comes whole or in pieces.
+/// The head of an answer, whole or streamed.
 public protocol AnswerHead: Sendable {
     var status: Int { get }
-    /// In the order and spelling of the wire.
+    /// In the order and spelling in which they were received.
     var headers: [(name: String, value: String)] { get }
 }
 
@@ -195,13 +197,13 @@ extension AnswerHead {
     /// 200 to 299.
     public var isSuccess: Bool { (200..<300).contains(status) }
 
-    /// The first header of that name, in any case.
+    /// The first header of that name; case does not matter.
     public func header(_ name: String) -> String? {
         headers.first { $0.name.lowercased() == name.lowercased() }?.value
     }
 }
 
-/// What came back.
+/// An answer with its whole body.
 public struct ClientAnswer: AnswerHead {
     public let status: Int
     public let headers: [(name: String, value: String)]
@@ -213,12 +215,12 @@ public struct ClientAnswer: AnswerHead {
         self.body = body
     }
 
-    /// The body as one of this module's types.
+    /// Decodes the body as one of this module's types.
     public func decoded<T: Decodable>(as type: T.Type) throws -> T {
         try JSONCoding.decode(type, from: body)
     }
 
-    /// The refusal in the body; nil on success, or when the body is none of ours.
+    /// The refusal in the body; nil on success, or if the body is not a refusal of this API.
     public var refusal: RefusalAnswer? {
         isSuccess ? nil : try? decoded(as: RefusalAnswer.self)
     }

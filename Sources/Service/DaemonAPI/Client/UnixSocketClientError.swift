@@ -1,8 +1,8 @@
-/// Why there is no answer. Each says what was wrong, with what, and what to do.
+/// The reason why there is no answer. Each description says what failed, on which socket, and what to do.
 public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// ENOENT: nothing at that path.
+    /// ENOENT: there is nothing at that path.
     case notThere(path: String)
-    /// ECONNREFUSED: a socket file that nobody listens on.
+    /// ECONNREFUSED: no process listens on the socket file.
     case notListening(path: String)
     /// EAGAIN: the queue of connections that wait to be accepted is full.
     case busy(path: String)
@@ -12,24 +12,24 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
     case pathTooLong(path: String)
     /// Any other error of connect(2), by its number and name.
     case cannotConnect(path: String, error: String)
-    /// The whole exchange took longer than it was given.
+    /// The exchange exceeded its deadline.
     case deadlineExceeded(path: String, after: Duration)
-    /// The answer had begun, and then nothing came of it for so long.
+    /// The answer had begun, and then no byte of it arrived for this time.
     case silent(path: String, for: Duration)
-    /// The answer's body is larger than this program takes.
+    /// The answer's body exceeds the limit of this program.
     case answerTooLarge(limit: Int)
     /// The connection ended before the answer did.
     case cutShort(path: String)
-    /// A connection that had served before was closed, and nothing came in answer to the request.
+    /// A connection that had delivered answers was closed, and no byte of an answer to this request arrived.
     case closed(path: String)
-    /// What answers there does not speak HTTP/1.1.
+    /// The listening process does not speak HTTP/1.1.
     case notHTTP(path: String)
-    /// Another account's process listens there than this request may be sent to.
+    /// The listening process runs under an account to which this request must not be sent.
     case untrustedPeer(path: String, uid: UInt32)
 
     public var description: String { sentence(of: "paytokend") }
 
-    /// - Parameter program: whose socket it is: `paytokend` or `paytoken-gateway`.
+    /// - Parameter program: the program that owns the socket: `paytokend` or `paytoken-gateway`.
     public func sentence(of program: String) -> String {
         switch self {
         case .notThere(let path):

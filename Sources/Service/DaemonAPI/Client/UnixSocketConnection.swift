@@ -1,6 +1,6 @@
 package import OutgoingConnections
 
-/// A connection to the daemon that is kept, for one request after another. ``UnixSocketClient`` makes one for each request.
+/// A persistent connection to the daemon, for one request after another. ``UnixSocketClient`` makes one for each request.
 public final class UnixSocketConnection: Sendable {
     private let client: UnixSocketClient
     package let http: HTTPConnection
@@ -17,11 +17,11 @@ public final class UnixSocketConnection: Sendable {
         }
     }
 
-    /// Sends one request; the one before must have been answered.
+    /// Sends one request. The previous one must have been answered.
     ///
-    /// - Parameter time: for sending and receiving together. The connection is closed when it is over.
-    /// - Throws: ``UnixSocketClientError/closed(path:)`` where the daemon closed a connection that had served before, and nothing
-    ///   of an answer came. After any error the connection is closed.
+    /// - Parameter time: the time for sending and receiving together. The connection is closed when it is over.
+    /// - Throws: ``UnixSocketClientError/closed(path:)`` if the daemon closed a connection that had delivered answers before
+    ///   any byte of this answer arrived. After any error the connection is closed.
     public func send(_ request: ClientRequest, within time: Duration) async throws(UnixSocketClientError)
         -> ClientAnswer
     {
@@ -35,7 +35,7 @@ public final class UnixSocketConnection: Sendable {
         }
     }
 
-    /// Returns true while the other side's end has not been noticed.
+    /// Returns true until the end of the connection has been noticed.
     public var isOpen: Bool { http.isOpen }
 
     public func close() { http.close() }

@@ -2,7 +2,7 @@ public import Refusals
 
 /// The body of `POST /v1/keys/{key}/adopt` and of `POST /v1/audit/key`.
 public struct ReasonRequest: StrictRequest {
-    /// Why, for the record: 1 to 200 characters.
+    /// The reason, for the record: 1 to 200 characters.
     public var reason: String
 
     public init(reason: String) {
@@ -16,10 +16,10 @@ public struct ReasonRequest: StrictRequest {
 
 /// The body of `POST /v1/ledger/accept-restore`.
 public struct AcceptRestoreRequest: StrictRequest {
-    /// Why, for the record. The record shortens what is too long for it: an emergency does not wait for a better wording.
+    /// The reason, for the record. The record shortens it if it is too long: an emergency must not fail for its wording.
     public var reason: String
-    /// True: also where nobody has found the ledger behind anything, for what a lost process did in its last minute. Absent is
-    /// false.
+    /// True sets the fence even if nothing has shown that the ledger is behind: for releases that a lost process made in its
+    /// last minute. False if absent.
     public var withoutFinding: Bool?
 
     public init(reason: String, withoutFinding: Bool? = nil) {
@@ -34,7 +34,7 @@ public struct AcceptRestoreRequest: StrictRequest {
 
 /// The body of `POST /v1/ledger/accept-clock`.
 public struct LedgerAcceptanceRequest: StrictRequest {
-    /// Why, for the record. The record shortens what is too long for it: an emergency does not wait for a better wording.
+    /// The reason, for the record. The record shortens it if it is too long: an emergency must not fail for its wording.
     public var reason: String
 
     public init(reason: String) {
@@ -54,7 +54,7 @@ public struct LedgerAcceptanceRequest: StrictRequest {
 public struct ApprovalDecisionRequest: StrictRequest {
     /// `approve`, `reject` or `withdraw`.
     public var decision: String
-    /// 1 to 200 characters.
+    /// The reason, for the record: 1 to 200 characters.
     public var reason: String?
 
     public init(decision: String, reason: String? = nil) {
@@ -69,7 +69,7 @@ public struct ApprovalDecisionRequest: StrictRequest {
     }
 }
 
-/// The body of operations that need no words, an object without members: `POST /v1/keys/{key}/csr` and
+/// The body of operations without parameters, an object without members: `POST /v1/keys/{key}/csr` and
 /// `POST /v1/ledger/backup`.
 public struct EmptyRequest: StrictRequest {
     public init() {}

@@ -7,9 +7,9 @@ public struct KeyStateRequest: StrictRequest {
     /// A state's name, SP 800-57 part 1 §7: `active` (resume), `suspended`, `deactivated` (retire), `compromised` or
     /// `destroyed`.
     public var to: String
-    /// Why, for the record: 1 to 200 characters.
+    /// The reason, for the record: 1 to 200 characters.
     public var reason: String
-    /// Until when a deactivated key still decrypts; without it, it does not.
+    /// The time until which a deactivated key still decrypts. Without it the key stops at once.
     public var cutOff: Date?
 
     public init(to: String, reason: String, cutOff: Date? = nil) {
@@ -23,16 +23,16 @@ public struct KeyStateRequest: StrictRequest {
     public func validate() throws(Refusal) { try validate(reason: reason) }
 }
 
-/// The body of `POST /v1/keys`: a key pair to be made inside a token.
+/// The body of `POST /v1/keys`, which generates a key pair inside an HSM token.
 public struct KeyGenerationRequest: StrictRequest {
-    /// 1 to 255 bytes; the certificate that is imported later must name it too.
+    /// 1 to 255 bytes; the certificate that is imported later must name the same merchant.
     public var merchantIdentifier: String
-    /// `processing`, also when absent, or `identity`: what the key is for, once and for ever.
+    /// The permanent use of the key: `processing`, the default, or `identity`.
     public var use: String?
-    /// `EC` (P-256, for EC_v1) or `RSA` (2048 bits, for RSA_v1 and for identity keys); when absent EC for processing, RSA for
-    /// identity.
+    /// `EC` (P-256, for EC_v1) or `RSA` (2048 bits, for RSA_v1 and for identity keys). The default is EC for processing, RSA
+    /// for identity.
     public var type: String
-    /// The token's name in the configuration; needed when there are several.
+    /// The HSM token's name in the configuration; required if there are several.
     public var token: String?
 
     public init(merchantIdentifier: String, use: String? = nil, type: String? = nil, token: String? = nil) {
@@ -57,11 +57,11 @@ public struct KeyGenerationRequest: StrictRequest {
 
 /// The body of `POST /v1/keys/import`.
 ///
-/// Private keys cross the daemon sealed (HPKE, RFC 9180) to each token's worker, whose `importKey` the status names:
-/// the daemon never sees one. Base64 is read by those who use the bytes.
+/// Private keys pass through the daemon sealed (HPKE, RFC 9180) for each HSM token's worker, whose `importKey` is in the
+/// status. The daemon never sees one in clear. Base64 is decoded where the bytes are used.
 public struct KeyImportRequest: StrictRequest {
     public struct SealedKey: Codable, Sendable, Equatable {
-        /// The token's name in the configuration.
+        /// The HSM token's name in the configuration.
         public var token: String
         /// Base64 of the HPKE encapsulated key, 65 bytes.
         public var encapsulatedKey: String
@@ -77,15 +77,15 @@ public struct KeyImportRequest: StrictRequest {
         enum CodingKeys: CodingKey, CaseIterable { case token, encapsulatedKey, sealedPrivateKey }
     }
 
-    /// Where the person names it, it must be the certificate's.
+    /// If present, it must equal the certificate's.
     public var merchantIdentifier: String?
     /// Base64 of the certificate's DER.
     public var certificate: String
-    /// One for each token that is to hold the key.
+    /// One for each HSM token that is to hold the key.
     public var sealedKeys: [SealedKey]
-    /// Takes an expired certificate too; false when absent.
+    /// True accepts an expired certificate, too; false if absent.
     public var allowExpired: Bool
-    /// Of a second person, where the import needs one: 16 hex characters.
+    /// The approval of a second person, if the import needs one: 16 hex characters.
     public var approval: String?
 
     public init(
@@ -119,12 +119,12 @@ public struct KeyImportRequest: StrictRequest {
     }
 }
 
-/// The body of `POST /v1/certificates` and of `POST /v1/rotations/certificate`: a certificate for a key that is in a token
-/// already. Base64 is read by those who use the bytes.
+/// The body of `POST /v1/certificates` and of `POST /v1/rotations/certificate`: a certificate for a key that is already in an
+/// HSM token. Base64 is decoded where the bytes are used.
 public struct CertificateImportRequest: StrictRequest {
     /// Base64 of the certificate's DER.
     public var certificate: String
-    /// Takes an expired certificate too; false when absent.
+    /// True accepts an expired certificate, too; false if absent.
     public var allowExpired: Bool
 
     public init(certificate: String, allowExpired: Bool = false) {

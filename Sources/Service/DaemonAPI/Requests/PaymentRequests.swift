@@ -3,28 +3,29 @@ public import Foundation
 public import Refusals
 public import StrictJSON
 
-/// The envelope of `POST /v1/decrypt`. What is inside `token` and `expected` is read by those whose types they are.
+/// The envelope of `POST /v1/decrypt`. The contents of `token` and `expected` are parsed by their own types.
 public struct DecryptRequest: Sendable {
     /// The payment token, of any JSON type.
     public let token: JSONValue
     public let expected: JSONObject?
     /// 1 to 128 printable ASCII characters.
     public let reference: String?
-    /// The caller's name for this request, ``isAttempt(_:)``.
+    /// The caller's name for this request; see ``isAttempt(_:)``.
     public let attempt: String?
     /// The attempts after whose release this one may be released too; empty without an `attempt`.
     public let after: [String]
-    /// For which merchants the caller asks, as patterns in which `*` stands for any characters; nil for all that its access rule
-    /// names. A payment token of another is refused before anything is claimed.
+    /// The merchants for which the caller asks, as patterns in which `*` matches any characters; nil for all that its access
+    /// rule allows. A payment token of another merchant is refused before its transaction is claimed.
     public let merchants: [String]?
 
-    /// The most patterns in ``merchants``, each of 1 to ``mostPatternBytes`` bytes.
+    /// The maximum number of patterns in ``merchants``, each of 1 to ``mostPatternBytes`` bytes.
     public static let mostMerchants = 100
     public static let mostPatternBytes = 255
-    /// The refusal's `details` where ``merchants`` does not have the payment token's: `forbidden` by the request, not by a rule.
+    /// The `details` of the refusal if ``merchants`` does not match the payment token's merchant: `forbidden` by the request,
+    /// not by a rule.
     public static let merchantsDetails = "merchants"
 
-    /// The refusal of a request whose ``expected`` lacks members that the caller's access rule requires.
+    /// Returns the refusal of a request whose ``expected`` lacks members that the caller's access rule requires.
     public static func lacksExpected(_ members: [String]) -> Refusal {
         Refusal(
             .malformedRequest,
@@ -39,10 +40,10 @@ public struct DecryptRequest: Sendable {
 
     private static let missing = " missing, which the access rule requires"
 
-    /// The most names in ``after``: no transaction has more repeats.
+    /// The maximum number of names in ``after``; no transaction has more repeats.
     public static let mostAfter = 100
 
-    /// - Throws: `malformed_request`; `malformed_token` where a name is repeated inside `token`.
+    /// - Throws: `malformed_request`; `malformed_token` if a member name is repeated inside `token`.
     public init(parsing body: [UInt8]) throws(Refusal) {
         let members = try RequestMembers(
             parsing: body, known: ["token", "expected", "reference", "attempt", "after", "merchants"])
@@ -62,7 +63,7 @@ public struct DecryptRequest: Sendable {
         guard attempt != nil || members.object["after"] == nil else {
             throw Refusal(.malformedRequest, "after stands without an attempt.", details: "after")
         }
-        // Then the same request, sent twice, would be released twice.
+        // The same request, sent twice, would then be released twice.
         guard attempt.map({ !after.contains($0) }) ?? true else {
             throw Refusal(.malformedRequest, "after names the attempt itself.", details: "after")
         }
@@ -81,18 +82,18 @@ public struct DecryptRequest: Sendable {
         }
     }
 
-    /// 16 lower-case hexadecimal digits, not all of them zero: 8 bytes, which the caller takes at random for each request and uses
-    /// once.
+    /// Returns true for 16 lower-case hexadecimal digits that are not all zero: 8 bytes, which the caller chooses at random
+    /// for each request and uses once.
     public static func isAttempt(_ text: String) -> Bool {
         text.utf8.count == 16 && Hexadecimal.isLowerCase(text.utf8) && text.utf8.contains { $0 != UInt8(ascii: "0") }
     }
 
-    /// The request's bytes, for a client. The payment token goes in as it came, so that nothing of it changes on the way.
+    /// Returns a request's bytes, for a client. The payment token is copied unchanged.
     ///
     /// - Parameters:
     ///   - paymentToken: one JSON value.
-    ///   - attempt: a new name for this request, ``isAttempt(_:)``.
-    ///   - after: with an attempt only: those after whose release this one may be released too, at most ``mostAfter``.
+    ///   - attempt: a new name for this request; see ``isAttempt(_:)``.
+    ///   - after: only with an attempt: the attempts after whose release this one may be released too, at most ``mostAfter``.
     ///   - merchants: ``merchants``.
     public static func body(
         paymentToken: [UInt8], expected: JSONObject?, reference: String?, attempt: String? = nil, after: [String] = [],
@@ -116,7 +117,7 @@ public struct DecryptRequest: Sendable {
 /// The envelope of `POST /v1/verify`.
 public struct VerifyRequest: Sendable {
     public let token: JSONValue
-    /// The signing-time window is evaluated at this time instead of now.
+    /// The time at which the signing-time window is evaluated; nil for now.
     public let at: Date?
 
     /// - Throws: `malformed_request`.
@@ -131,11 +132,11 @@ public struct VerifyRequest: Sendable {
         self.at = at
     }
 
-    /// The request's bytes, for a client.
+    /// Returns a request's bytes, for a client.
     ///
     /// - Parameters:
-    ///   - paymentToken: one JSON value; it goes in as it came.
-    ///   - at: a time of RFC 3339 as somebody wrote it, so that nothing of it is rounded.
+    ///   - paymentToken: one JSON value, which is copied unchanged.
+    ///   - at: an RFC 3339 time, as a text so that it is not rounded.
     public static func body(paymentToken: [UInt8], at: String?) -> [UInt8] {
         JSONWriter.object(capacity: paymentToken.count + 64) { json in
             json.member("token")

@@ -5,11 +5,11 @@ public import Refusals
 /// The body of `POST /v1/rotations`.
 public struct RotationStartRequest: StrictRequest {
     public var merchantIdentifier: String
-    /// `processing`, also when absent, or `identity`.
+    /// `processing`, the default, or `identity`.
     public var use: String?
-    /// `EC` or `RSA`; without it, what the merchant's active key is.
+    /// `EC` or `RSA`; by default the type of the merchant's active key.
     public var type: String?
-    /// The token's name in the configuration; without it, where the merchant's active key is.
+    /// The HSM token's name in the configuration; by default the one that holds the merchant's active key.
     public var token: String?
 
     public init(merchantIdentifier: String, use: String? = nil, type: String? = nil, token: String? = nil) {
@@ -24,23 +24,25 @@ public struct RotationStartRequest: StrictRequest {
 
 /// The body of `POST /v1/rotations/{merchant}/finish`.
 public struct RotationFinishRequest: StrictRequest {
-    /// Until when the old key still opens payment tokens. In JSON: absent, null or a time.
+    /// The time until which the old key still opens payment tokens. In JSON: absent, null or a time.
     public enum CutOff: Sendable, Equatable {
-        /// The daemon's: seven days from now; for an identity key at once, since it signs nothing once it is deactivated.
+        /// The daemon's default: seven days from now. An identity key stops at once, since it signs nothing after it is
+        /// deactivated.
         case standard
-        /// It does not any more.
+        /// The old key stops at once.
         case now
         case at(Date)
     }
 
-    /// `processing`, also when absent, or `identity`.
+    /// `processing`, the default, or `identity`.
     public var use: String?
-    /// `EC` or `RSA`; needed when keys of both are being rotated.
+    /// `EC` or `RSA`; required if keys of both types are being rotated.
     public var type: String?
     public var cutOff: CutOff
-    /// Finishes although payment tokens still arrive under the old key, or none has under the new one; false when absent.
+    /// True finishes even if payment tokens still arrive under the old key, or none has arrived under the new one; false if
+    /// absent.
     public var force: Bool
-    /// Why, for the record: 1 to 200 characters; `rotated` when absent.
+    /// The reason, for the record: 1 to 200 characters; `rotated` if absent.
     public var reason: String
 
     public init(
@@ -82,7 +84,7 @@ public struct RotationFinishRequest: StrictRequest {
 }
 
 extension RotationFinishRequest.CutOff: Decodable {
-    /// Of the member where it is there: null or a time.
+    /// Reads the member if it is present: null or a time.
     public init(from decoder: any Decoder) throws {
         let member = try decoder.singleValueContainer()
         if member.decodeNil() {

@@ -3,15 +3,15 @@ import Foundation
 public import Refusals
 import StrictJSON
 
-/// A request's body whose members are told once, by its `CodingKeys`: what `paytokenctl` writes (``JSONCoding``) and what
-/// the daemon reads follow from them.
+/// A request's body whose members are defined once, by its `CodingKeys`. Both the JSON that `paytokenctl` writes
+/// (``JSONCoding``) and the daemon's reading follow from them.
 ///
-/// Reading is strict where JSONDecoder is lenient: JSON as RFC 8259 has it, no member twice, none that is not among the
-/// keys, no null in place of an absent member, a time only as RFC 3339, arrays of 1 to 16 objects.
+/// Reading is strict where JSONDecoder is lenient: JSON according to RFC 8259, no duplicate or unknown member, no null for an
+/// absent member, times only as RFC 3339, arrays of 1 to 16 objects.
 public protocol StrictRequest: Codable, Sendable, Equatable {
     associatedtype CodingKeys: CodingKey & CaseIterable
 
-    /// Checks what the members' types do not say: lengths, names that stand twice.
+    /// Checks what the members' types do not express: lengths, and names that occur twice.
     func validate() throws(Refusal)
 }
 
@@ -22,7 +22,7 @@ extension StrictRequest {
     public init(parsing body: [UInt8]) throws(Refusal) {
         let decoder = StrictDecoder(value: try RequestMembers.json(body), name: nil)
         do {
-            // Also where the type has no members to ask for.
+            // This also rejects unknown members if the type reads none.
             _ = try decoder.container(keyedBy: CodingKeys.self)
             try self.init(from: decoder)
         } catch let refusal as Refusal {
@@ -33,7 +33,7 @@ extension StrictRequest {
         try validate()
     }
 
-    /// Reasons go into the record, which has room for so much.
+    /// Checks a reason for the record, which has room for 200 characters.
     public func validate(reason: String) throws(Refusal) {
         guard (1...200).contains(reason.unicodeScalars.count) else {
             throw Refusal(.malformedRequest, "reason must have 1 to 200 characters.", details: "reason")
@@ -41,8 +41,7 @@ extension StrictRequest {
     }
 }
 
-/// The members of a request's JSON object, every one of them known. The hot requests (decrypt, verify) are read with
-/// this directly.
+/// The members of a request's JSON object, all of them known. Frequent requests (decrypt, verify) use this type directly.
 struct RequestMembers {
     let object: JSONObject
 
@@ -50,7 +49,7 @@ struct RequestMembers {
         do {
             return try JSONValue(parsing: body)
         } catch {
-            // A name that is repeated inside the payment token makes that malformed, not the request around it.
+            // A name that is repeated inside the payment token makes the payment token malformed, not the request around it.
             let isPaymentToken = error.kind == .duplicateMember && error.outermostMember == "token"
             throw Refusal(
                 isPaymentToken ? .malformedToken : .malformedRequest, "The body is not strict JSON.",
@@ -62,11 +61,11 @@ struct RequestMembers {
         try self.init(Self.json(body), name: nil, known: known)
     }
 
-    /// - Parameter name: of the member that the object stands in; nil for the body itself.
+    /// - Parameter name: the member that contains the object; nil for the body itself.
     init(_ value: JSONValue, name: String?, known: Set<String>) throws(Refusal) {
         let object = value.objectValue
         if name == nil, object == nil { throw Refusal(.malformedRequest, "The body is not a JSON object.") }
-        // An unknown name is not repeated: it may be anything, a mistyped account number too.
+        // An unknown name is not repeated: it may be anything, even a mistyped account number.
         guard let object, object.members.allSatisfy({ known.contains($0.name) }) else {
             throw Refusal(
                 .malformedRequest,
@@ -90,9 +89,9 @@ struct RequestMembers {
         return text
     }
 
-    /// An array of texts; nil where it is absent.
+    /// Returns an array of strings; nil if the member is absent.
     ///
-    /// - Parameter form: the texts' form in words, which `suits` checks.
+    /// - Parameter form: the form that `suits` checks, in words.
     func texts(
         _ name: String, _ count: ClosedRange<Int>, _ form: String, _ suits: (String) -> Bool
     ) throws(Refusal) -> [String]? {
@@ -112,14 +111,14 @@ struct RequestMembers {
 /// Decodes a ``StrictRequest``. Every error that it throws is a ``Refusal``.
 private struct StrictDecoder: Decoder {
     let value: JSONValue
-    /// The member's, for refusals; nil for the body itself.
+    /// The member's name, for refusals; nil for the body itself.
     let name: String?
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         guard let keys = type as? any (CodingKey & CaseIterable).Type else {
-            // A defect of the request's type: unknown members could not be refused.
+            // A defect in the request's type: unknown members could not be rejected.
             throw Refusal(.internalError, "The daemon cannot read this request; please report it.")
         }
         func names<Keys: CodingKey & CaseIterable>(_ keys: Keys.Type) -> Set<String> {
@@ -161,7 +160,7 @@ extension StrictDecoder: SingleValueDecodingContainer {
     }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        // Another defect: no request has a member of this type, so its bounds are told nowhere.
+        // Another defect: no request has a member of this type, so its bounds are not defined.
         throw Refusal(.internalError, "The daemon cannot read this request; please report it.")
     }
 }
@@ -173,7 +172,8 @@ private struct KeyedMembers<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func contains(_ key: Key) -> Bool { members.object[key.stringValue] != nil }
 
-    /// A null does not make a member absent. What takes it, as ``RotationFinishRequest/CutOff`` does, reads it itself.
+    /// Returns false, since null does not make a member absent. A type that accepts null, such as
+    /// ``RotationFinishRequest/CutOff``, reads it itself.
     func decodeNil(forKey key: Key) -> Bool { false }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
