@@ -2,19 +2,19 @@ import CLinux
 import Glibc
 package import HostSystem
 
-/// The peer of a Unix socket, as the kernel fixed it at connect(2): the only identity there is.
+/// The peer of a Unix socket, as the kernel recorded it at connect(2). This is the only identity that access rules use.
 ///
-/// Neither pid nor path nor a look-up by name at request time takes part: a pid can be reused and a name can change.
-/// `pid` and `comm` are informational, for records. `loginUID` gives no rights: it says which person uses an account.
+/// A pid, a path or a look-up by name at request time is never used: a pid can be reused and a name can change. `pid` and
+/// `comm` are informational, for records. `loginUID` gives no rights: it identifies the person who uses an account.
 package struct PeerCredentials: Sendable, Hashable {
     package let uid: UInt32
     package let gid: UInt32
     /// The supplementary groups (SO_PEERGROUPS), in the kernel's order; `gid` may or may not be among them.
     package let groups: [UInt32]
     package let pid: Int32
-    /// Read while the process that connected was running.
+    /// The login uid, read while the process that connected was running.
     package let loginUID: LoginUID
-    /// The process's own name for itself (/proc/pid/comm), at most 15 bytes: text that the process chose, so not trusted.
+    /// The name that the process gives itself (/proc/pid/comm), at most 15 bytes; untrusted, since the process chooses it.
     package let comm: String?
 
     package init(
@@ -36,7 +36,7 @@ package struct PeerCredentials: Sendable, Hashable {
 }
 
 extension PeerCredentials {
-    /// Asks the kernel about a connected Unix socket.
+    /// Reads the credentials of a connected Unix socket's peer from the kernel.
     /// - Throws: the errno of the getsockopt(2) that failed. A peer without credentials is not served.
     package init(connectedSocket descriptor: CInt) throws(SystemError) {
         var peer = paytokend_peer()
@@ -60,7 +60,7 @@ extension PeerCredentials {
     }
 
     private static func supplementaryGroups(of descriptor: CInt) throws(SystemError) -> [UInt32] {
-        // Most accounts have a handful of groups; the kernel says how many when that is too few (at most 65,536).
+        // Most accounts have a handful of groups. If 32 are too few, the kernel returns the number (at most 65,536).
         var capacity: UInt32 = 32
         while true {
             var groups = [UInt32](repeating: 0, count: Int(capacity))
@@ -78,9 +78,9 @@ extension PeerCredentials {
     }
 }
 
-/// What a process calls itself (proc(5), /proc/pid/comm); it can call itself anything.
+/// The name of a process (proc(5), /proc/pid/comm); a process can call itself anything.
 enum ProcessName {
-    /// nil where the process is gone or may not be looked at, or its name is not UTF-8.
+    /// nil if the process has ended or must not be read, or if its name is not UTF-8.
     static func of(process pid: Int32) -> String? {
         ProcessFile.text("comm", of: pid).map { String($0.trimmingTrailingNewline) }
     }
@@ -91,20 +91,20 @@ package enum LoginUID: Sendable, Hashable {
     case set(UInt32)
     /// No person logged in (a service, a cron job), or the kernel keeps no login uids.
     case unset
-    /// The process has ended, or may not be looked at: it can have any.
+    /// The process has ended or must not be read, so it can have any login uid.
     case unreadable
 
-    /// nil where none is set, and where none could be read.
+    /// nil if none is set, and if none could be read.
     package var number: UInt32? {
         if case .set(let uid) = self { uid } else { nil }
     }
 }
 
 extension LoginUID {
-    /// Reads it, and takes it only if the same process runs before and after the reading. Otherwise its pid may have been
-    /// given to another process in between, and the login uid would be that one's.
+    /// Reads the login uid, and accepts it only if the same process runs before and after the reading. Otherwise the pid may
+    /// have been given to another process in between, and the login uid would be that process's.
     ///
-    /// - Parameter isKept: whether the kernel keeps login uids.
+    /// - Parameter isKept: true if the kernel keeps login uids.
     init(of process: borrowing some ConnectedProcess & ~Copyable, isKept: Bool = Self.isKept) {
         guard isKept else {
             self = .unset
@@ -116,42 +116,42 @@ extension LoginUID {
             self = .unreadable
             return
         }
-        // 4294967295 says that no person logged in.
+        // 4294967295 means that no person logged in.
         self = uid == UInt32.max ? .unset : .set(uid)
     }
 
-    /// A kernel without CONFIG_AUDIT has no such file, and then this process has none either. Where /proc is not there at
-    /// all nothing can be told, and nothing is taken for unset.
+    /// True if the kernel keeps login uids. A kernel without CONFIG_AUDIT has no such file, not even for this process. If
+    /// /proc is missing altogether nothing is known, and a login uid is not assumed to be unset.
     static let isKept = unsafe access("/proc/self/loginuid", F_OK) == 0 || access("/proc/self/stat", F_OK) != 0
 }
 
 extension String {
-    /// Without the one newline at its end, if there is one.
+    /// The string without one newline at its end, if there is one.
     var trimmingTrailingNewline: Substring {
         hasSuffix("\n") ? dropLast() : self[...]
     }
 }
 
-/// The process that connected. By the time something of it is read under /proc its pid may be another process's.
+/// The process that connected. When its files under /proc are read, its pid may already belong to another process.
 protocol ConnectedProcess: ~Copyable {
-    /// Equal before and after a reading if one running process was read; nil when it has ended.
+    /// Returns equal values before and after a reading if one running process was read; nil if it has ended.
     func life() -> ProcessLife?
-    /// The text of its login uid; nil where it cannot be read.
+    /// The text of its login uid; nil if it cannot be read.
     func loginUID() -> String?
 }
 
-/// What tells a process from others that have had the same pid.
+/// The evidence that distinguishes a process from others with the same pid.
 enum ProcessLife: Equatable {
-    /// It runs, by a descriptor that can mean no other process.
+    /// The process runs, according to a descriptor that can mean no other process.
     case runs
-    /// It runs, and started at this time (proc(5), /proc/pid/stat, field 22).
+    /// The process runs, and started at this time (proc(5), /proc/pid/stat, field 22).
     case startedAt(UInt64)
 }
 
-/// The process that a socket's peer was at connect, by a descriptor of the kernel's (SO_PEERPIDFD, Linux 6.5).
+/// The process that was a socket's peer at connect, by a descriptor from the kernel (SO_PEERPIDFD, Linux 6.5).
 struct PeerDescriptor: ConnectedProcess, ~Copyable {
     enum Failure: Error {
-        /// The kernel is older.
+        /// The kernel is older than Linux 6.5.
         case unsupported
         /// The process has been reaped, or there are no descriptors left.
         case failed
@@ -160,7 +160,7 @@ struct PeerDescriptor: ConnectedProcess, ~Copyable {
     let pid: Int32
     private let descriptor: CInt
 
-    /// - Parameter pid: the peer's, by SO_PEERCRED.
+    /// - Parameter pid: the peer's pid according to SO_PEERCRED.
     init(connectedSocket socket: CInt, pid: Int32) throws(Failure) {
         var descriptor: CInt = -1
         let result = unsafe paytokend_peer_pidfd(socket, &descriptor)
@@ -175,19 +175,19 @@ struct PeerDescriptor: ConnectedProcess, ~Copyable {
     func loginUID() -> String? { ProcessFile.loginUID(of: pid) }
 }
 
-/// The process that has the peer's number now, before Linux 6.5: by its start and its uid.
+/// The process that has the peer's pid now, identified by its start time and uid. For kernels before Linux 6.5.
 ///
-/// It cannot see that the pid was given, between connect and accept, to another process of the same uid.
+/// It cannot detect that the pid was given, between connect and accept, to another process of the same uid.
 struct NumberedProcess: ConnectedProcess {
     let pid: Int32
-    /// The peer's effective uid at connect; a process with another one is not it, or not any more.
+    /// The peer's effective uid at connect. A process with another uid is not the peer, or no longer acts as it.
     let uid: UInt32
 
     func life() -> ProcessLife? {
         guard pid > 0, let stat = ProcessFile.text("stat", of: pid), let name = stat.lastIndex(of: ")"),
             ProcessFile.effectiveUID(of: pid) == uid
         else { return nil }
-        // After the name in parentheses, which can hold anything: the state is field 0, the start time field 19 (the 3rd
+        // The name in parentheses can contain anything. After it, the state is field 0 and the start time field 19 (the 3rd
         // and the 22nd of proc(5)).
         let fields = stat[stat.index(after: name)...].split(separator: " ")
         guard fields.count > 19, !["Z", "X"].contains(fields[0]), let start = UInt64(fields[19]) else { return nil }
@@ -199,9 +199,9 @@ struct NumberedProcess: ConnectedProcess {
 
 /// Files of a process under /proc (proc(5)).
 enum ProcessFile {
-    /// nil where the process is gone or may not be looked at, or what it says is not UTF-8.
+    /// nil if the process has ended or must not be read, or if the file is not UTF-8.
     static func text(_ name: String, of pid: Int32) -> String? {
-        // Of a peer in another PID namespace, which this one does not see, the kernel says 0.
+        // The kernel reports pid 0 for a peer in another PID namespace, which is not visible in this one.
         guard pid > 0 else { return nil }
         return try? SmallFile.text(at: "/proc/\(pid)/\(name)", maximumBytes: 4096)
     }

@@ -1,12 +1,12 @@
 import Glibc
 package import HostSystem
 
-/// One entry of a configuration's list of accounts: the peers of a Unix socket that it matches. What it gives them is the
-/// program's own: the daemon's roles and merchants, the gateway's roles.
+/// One entry of a configuration's list of accounts: the peers of a Unix socket that it matches. The rights that it gives are
+/// defined by the program: the daemon's roles and merchants, the gateway's roles.
 package protocol PeerRule {
-    /// Of the peer's process.
+    /// The user of the peer's process.
     var user: Account? { get }
-    /// Primary or supplementary. With ``user`` too, both must match.
+    /// A primary or supplementary group. If ``user`` is set too, both must match.
     var group: Account? { get }
 }
 
@@ -18,11 +18,11 @@ extension PeerRule {
         return user != nil || group != nil
     }
 
-    /// The accounts that it admits by a group alone; nil where it names the user.
+    /// The accounts that the rule admits by a group alone; nil if it names the user.
     package var unnamedAccounts: UnnamedAccounts? { user == nil ? group.map { .group($0.id) } : nil }
 
-    /// Returns true if it matches every peer that the later rule matches, as far as the system's users and groups say. A process
-    /// can have other groups than its user, so this is for a warning only.
+    /// Returns true if the rule matches every peer that the later rule matches, according to the system's users and groups. A
+    /// process can have other groups than its user, so this is for a warning only.
     func takesAll(of later: some PeerRule) -> Bool {
         if let user, user.id != later.user?.id { return false }
         guard let group else { return user != nil }
@@ -33,14 +33,15 @@ extension PeerRule {
 }
 
 extension Sequence where Element: PeerRule {
-    /// The rule that decides about the peer, alone; nil if none matches, and then the peer is not served.
+    /// The first rule that matches, which alone decides about the peer; nil if none matches, and the peer is then not served.
     package func first(matching peer: PeerCredentials, overflow: OverflowIdentifiers) -> Element? {
         first { $0.matches(peer, overflow: overflow) }
     }
 
-    /// The accounts among which the peer is counted; nil for an account that its rule names.
+    /// The accounts with which the peer's connections are counted; nil for an account that its rule names.
     ///
-    /// A group, and everything outside the rules, can have as many uids as one account has subordinate ones (subuid(5)).
+    /// A group's accounts, and those outside the rules, can have as many uids as one account has subordinate ones
+    /// (subuid(5)).
     package func unnamedAccounts(of peer: PeerCredentials, overflow: OverflowIdentifiers) -> UnnamedAccounts? {
         guard let rule = first(matching: peer, overflow: overflow) else { return .unmatched }
         return rule.unnamedAccounts
@@ -55,7 +56,7 @@ package enum UnnamedAccounts: Sendable, Hashable {
     case unmatched
 }
 
-/// The uid and gid that stand for "not mapped in this user namespace" (user_namespaces(7)).
+/// The uid and gid of accounts that are not mapped in this user namespace (user_namespaces(7)).
 package struct OverflowIdentifiers: Sendable, Equatable {
     package let uid: UInt32
     package let gid: UInt32

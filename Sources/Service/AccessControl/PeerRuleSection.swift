@@ -2,7 +2,7 @@ package import ConfigurationFile
 package import HostSystem
 
 extension ConfigurationSection {
-    /// The accounts that a rule names by `user` and `group`; reports a rule that names none, or the overflow account.
+    /// Returns the accounts that a rule names by `user` and `group`. Reports a rule that names none, or the overflow account.
     package func ruleAccounts(overflow: OverflowIdentifiers) -> (user: Account?, group: Account?) {
         let accounts = (user: user("user"), group: group("group"))
         if node("user") == nil, node("group") == nil {
@@ -19,7 +19,7 @@ extension ConfigurationSection {
         return accounts
     }
 
-    /// A rule's `roles`, one or more.
+    /// Returns a rule's `roles`, one or more.
     package func ruleRoles<Role>() -> Set<Role>
     where Role: RawRepresentable & CaseIterable & Hashable, Role.RawValue == String {
         let known = Role.allCases.map(\.rawValue)
@@ -34,17 +34,17 @@ extension ConfigurationSection {
         return Set(names.compactMap(Role.init(rawValue:)))
     }
 
-    /// Reports the keys of a rule that have no value. Elsewhere an empty value means the default; in a rule the default is
-    /// every peer, or everything.
+    /// Reports the keys of a rule that have no value. Elsewhere an empty value means the default; in a rule the default would
+    /// be every peer, or everything.
     package func refuseEmptyRuleValues(of keys: [String]) {
         for name in keys where isEmpty(name) {
             problem(name, "has no value; give one, or leave it out")
         }
     }
 
-    /// Warns of each rule that is never reached, since an earlier one matches the same peers.
+    /// Warns of each rule that is never reached because an earlier one matches the same peers.
     ///
-    /// - Parameter rules: with the section of each.
+    /// - Parameter rules: the rules, each with its section.
     package static func warnOfUnreached(_ rules: [(rule: some PeerRule, section: ConfigurationSection)]) {
         for (place, later) in rules.enumerated() {
             guard let first = rules[..<place].first(where: { $0.rule.takesAll(of: later.rule) }) else { continue }

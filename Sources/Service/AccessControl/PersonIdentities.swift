@@ -1,16 +1,15 @@
-/// The numbers by which the kernel knows a peer's person: its uid, and the login uid where there is one. With them the names of
-/// their accounts on the peer's host, which tell persons of several hosts apart.
+/// The numbers by which the kernel identifies a peer's person: its uid, and the login uid if there is one. The names of their
+/// accounts on the peer's host distinguish persons of several hosts.
 ///
-/// They can make one person of two peers, never two persons of one. A uid is fixed at connect. A login uid stays when a person
-/// becomes another account with su or sudo; but a process that has none can give itself any, so another login uid on the
-/// same account proves nothing.
+/// They can show that two peers are the same person, but never that they are different persons. A uid is fixed at connect. A
+/// login uid stays when a person changes to another account with su or sudo. But a process without a login uid can set any,
+/// so another login uid on the same account proves nothing.
 public struct PersonIdentities: Sendable, Hashable {
-    /// The peer's at connect.
+    /// The peer's uid at connect.
     public let uid: UInt32
-    /// nil where the process comes from no login, or from one under `uid`.
+    /// nil if the process comes from no login, or from one under `uid`.
     public let loginUID: UInt32?
-    /// The names of the accounts of ``uid`` and ``loginUID``; nil where the host has no such account, and where the name is not
-    /// known.
+    /// The names of the accounts of ``uid`` and ``loginUID``; nil if the host has no such account, or if the name is unknown.
     public let account: String?
     public let loginAccount: String?
 
@@ -21,14 +20,14 @@ public struct PersonIdentities: Sendable, Hashable {
         self.loginAccount = self.loginUID == nil ? nil : loginAccount
     }
 
-    /// Returns true if these are two persons: no number is common to both, root's left out, which many reach.
+    /// Returns true if these count as two persons: they share no number. Root's is ignored, since many persons can use it.
     public func isAnother(than other: PersonIdentities) -> Bool {
         numbers.isDisjoint(with: other.numbers)
     }
 
     private var numbers: Set<UInt32> { Set([uid, loginUID ?? uid]).subtracting([0]) }
 
-    /// The names of all accounts, root's left out like its uid; nil where one is not known.
+    /// The names of all accounts except root, whose uid is ignored too; nil if one is unknown.
     public var accountNames: Set<String>? {
         var names: Set<String> = []
         for (number, name) in [(uid, account), (loginUID ?? 0, loginAccount)] where number != 0 {
