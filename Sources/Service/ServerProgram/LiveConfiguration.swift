@@ -5,29 +5,29 @@ package import Logging
 import Synchronization
 package import Telemetry
 
-/// Everything that a program's configuration file says.
+/// The contents of a program's configuration file.
 package protocol ServerConfiguration: Sendable {
     /// The names of the file's sections.
     static var keys: [String] { get }
-    /// Reads the file's root; nil after a reported problem. The warnings are filled in afterwards.
+    /// Reads the file's root; nil after a reported problem. The warnings are added later.
     static func read(_ root: ConfigurationSection, _ text: String) -> Self?
 
     var log: LogSettings { get set }
-    /// Settings that are allowed but weaken the service, or deserve attention otherwise.
+    /// Settings that are allowed but weaken the service, or deserve attention for another reason.
     var warnings: [ConfigurationWarning] { get set }
 
-    /// The parts that need a restart, by their sections' names, and whether `new` leaves each of them as it is.
+    /// The parts that need a restart, by the names of their sections, and true for each part that is the same in `new`.
     func fixedParts(in new: Self) -> [(name: String, isUnchanged: Bool)]
-    /// Takes over what can change while the program runs.
+    /// Copies the parts that can change while the program runs.
     mutating func takeWhatMayChange(from new: Self)
 }
 
 extension ServerConfiguration {
-    /// Reads and checks the whole file, and the files that it names; nothing is changed.
+    /// Reads and checks the whole file and the files that it names. Changes nothing.
     ///
     /// - Parameters:
     ///   - path: absolute, or relative to the working directory.
-    ///   - environment: where CREDENTIALS_DIRECTORY is looked up.
+    ///   - environment: contains CREDENTIALS_DIRECTORY.
     /// - Throws: every problem that was found, in the order of the file.
     package static func load(
         path: String, environment: [String: String] = ProcessInfo.processInfo.environment, examinesPlaces: Bool = false
@@ -47,7 +47,7 @@ extension ServerConfiguration {
     }
 }
 
-/// A value in force. A request reads it once, and what it read serves the request to its end; a reload replaces it as a whole.
+/// The value in force. A request reads it once and uses what it read to its end; a reload replaces it as a whole.
 package final class Current<Value: Sendable>: Sendable {
     private let value: Mutex<Value>
 
@@ -63,9 +63,9 @@ package final class Current<Value: Sendable>: Sendable {
 }
 
 extension Current where Value: ServerConfiguration {
-    /// Takes over what can change under a running program. Everything else stays as it was started.
+    /// Copies the parts that can change while the program runs. Everything else stays as it was at the start.
     ///
-    /// - Returns: the sections, and `log.format`, in which `new` differs and the old one stays in force until a restart.
+    /// - Returns: the sections, and `log.format`, in which `new` differs and the old value stays in force until a restart.
     package func takeWhatMayChange(from new: Value) -> [String] {
         value.withLock { configuration in
             let parts = configuration.fixedParts(in: new) + [("log.format", configuration.log.format == new.log.format)]
@@ -75,26 +75,27 @@ extension Current where Value: ServerConfiguration {
     }
 }
 
-/// A program's parts, as far as SIGHUP and the service manager's status concern them.
+/// The parts of a program that SIGHUP and the service manager's status concern.
 package protocol ReloadableParts: Sendable {
     associatedtype Configuration: ServerConfiguration
 
-    /// Puts into force what may change, all of it or nothing. On open connections it counts from the next request on.
+    /// Puts into force the parts that may change, all of them or none. On open connections they apply from the next request
+    /// on.
     ///
     /// - Returns: the sections that stay as they were, and the warnings to log.
     func reload(
         with new: Configuration
     ) async throws(StartFailure) -> (pending: [String], warnings: [ConfigurationWarning])
-    /// The former configuration stays in force.
+    /// Called after a refused reload; the previous configuration stays in force.
     func reloadRefused() async
-    /// What `systemctl status` shows.
+    /// Returns the text that `systemctl status` shows.
     func status(of service: ServiceNotification) -> ServiceStatus
 }
 
 extension ReloadableParts {
-    /// SIGHUP: reads the file again.
+    /// Reads the file again, after SIGHUP.
     ///
-    /// - Returns: true if what the file says is in force now.
+    /// - Returns: true if the file's contents are now in force.
     @discardableResult
     package func reload(from file: String, log: StandardErrorLog, logger: Logger) async -> Bool {
         do throws(StartFailure) {

@@ -4,22 +4,23 @@ package import Telemetry
 
 /// The sender of a request, as far as it is known.
 package protocol RequestSender: Sendable {
-    /// The source whose refused heads share a line for each code; nil where each has its own.
+    /// The source whose refused heads share one log line for each code; nil if each has its own line.
     var sharedLines: ConnectionSource? { get }
-    /// Identifiers and times for the log, nothing of a body, a query, or a header but the trace.
+    /// Adds identifiers and times for the log. It adds nothing from a body or a query, and of the headers only the trace.
     ///
-    /// - Parameter took: from the request's head to its answer.
+    /// - Parameter took: the time from the request's head to its answer.
     func describe(in metadata: inout Logger.Metadata, took: Duration)
 }
 
 /// One log line and one count for each request.
 package struct RequestLog: Sendable {
-    /// What is known of a request before it is answered.
+    /// The facts about a request that are known before it is answered.
     package struct Entry<Sender: RequestSender>: Sendable {
         package let endpoint: String
         package var sender: Sender
         let started = ContinuousClock.now
-        /// Set where what follows is not the program's own time: a streamed answer takes as long as its reader.
+        /// The time that the program took, if more time follows that is not its own: a streamed answer takes as long as its
+        /// reader.
         package var took: Duration?
 
         package init(endpoint: String, sender: Sender) {
@@ -47,7 +48,7 @@ package struct RequestLog: Sendable {
         self.logger = logger
     }
 
-    /// - Parameter isRoutine: health checks and scrapes, which come every few seconds and say nothing new.
+    /// - Parameter isRoutine: true for health checks and scrapes, which come every few seconds and carry no news.
     package func finish(_ entry: Entry<some RequestSender>, answer: EndpointAnswer, isRoutine: Bool = false) {
         let took = count(entry, answer.outcome)
         let level: Logger.Level = isRoutine ? .debug : .info
@@ -57,8 +58,8 @@ package struct RequestLog: Sendable {
         logger.log(level: level, "answered", metadata: metadata)
     }
 
-    /// For a request that is refused for its head, or for which other records are summed up: this costs its sender next to
-    /// nothing, so a source has one line for each code in ten seconds. The next one says how many were left out.
+    /// Logs a request that is refused for its head, or one whose audit records are combined. Such requests cost their sender
+    /// almost nothing, so each source gets one line per code in ten seconds. The next line gives the number of lines omitted.
     package func finishBounded(_ entry: Entry<some RequestSender>, refusal: some ServerRefusal) {
         guard let source = entry.sender.sharedLines else { return finish(entry, refusal: refusal) }
         guard let line = boundedLines.next(from: CheapRefusal(source: source, code: refusal.outcome)) else {
@@ -80,7 +81,7 @@ package struct RequestLog: Sendable {
         logger.log(level: refusal.isDefect ? .error : .info, "refused", metadata: metadata)
     }
 
-    /// For what never became a request with a path.
+    /// Counts a refusal of input that never became a request with a path.
     package func count(_ refusal: some ServerRefusal, of endpoint: String) {
         requests.increment([endpoint, refusal.outcome])
     }
@@ -95,7 +96,7 @@ package struct RequestLog: Sendable {
     private func metadata(
         _ entry: Entry<some RequestSender>, _ outcome: String, _ took: Duration
     ) -> Logger.Metadata {
-        // Strings as they are: an interpolation would copy each.
+        // The strings are stored directly: an interpolation would copy each.
         var metadata = Logger.Metadata(minimumCapacity: 10)
         metadata["request.endpoint"] = .string(entry.endpoint)
         metadata["request.outcome"] = .string(outcome)

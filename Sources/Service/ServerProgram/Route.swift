@@ -2,13 +2,13 @@ import Encodings
 package import HTTPListener
 package import Logging
 
-/// One method on one path: who may call it, and what answers.
+/// One method on one path: the right that it needs, and its handler.
 ///
-/// A class, since every request hands one on several times.
+/// A class, since every request passes it on several times.
 package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRefusal>: Sendable {
     package let method: String
-    /// A path whose segments stand for themselves, but `{…}` for any one segment. Also the label in metrics and logs, so that there
-    /// is one for each route.
+    /// A path whose segments are literal, except `{…}`, which matches any one segment. It is also the label in metrics and
+    /// logs, so that there is one label for each route.
     package let path: String
     private let segments: [Substring]
     /// Returns true if the path has no `{…}`.
@@ -16,7 +16,7 @@ package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRe
     /// The right that a caller needs, in the program's terms.
     package let access: Access
     package let form: DocumentForm
-    /// The most bytes of body that are read, of which the body must be in ``form``; 0 where there is none to read.
+    /// The maximum size of the body, which must be in ``form``; 0 for a route without a body.
     package let bodyLimit: Int
     package let respond: @Sendable (Request) async throws(Refused) -> EndpointAnswer
 
@@ -34,7 +34,7 @@ package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRe
         self.respond = respond
     }
 
-    /// The segments that `{…}` stood for, decoded and in the path's order; nil where the path is another one.
+    /// Returns the segments that matched `{…}`, decoded and in the path's order; nil if the path does not match.
     package func match(_ path: String) -> [String]? {
         if isLiteral { return path == self.path ? [] : nil }
         let found = path.split(separator: "/", omittingEmptySubsequences: false)
@@ -52,12 +52,12 @@ package final class Route<Access: Sendable, Request: Sendable, Refused: ServerRe
     }
 }
 
-/// What a route answers, and what the log and the metrics say of it.
+/// A route's answer, and its entry in the log and the metrics.
 package struct EndpointAnswer: Sendable {
     package var http: HTTPAnswer
     /// The `outcome` label: `ok`, another word for a success, or a refusal's code.
     package var outcome: String
-    /// For the log. Never anything of a body.
+    /// Metadata for the log. It never contains any part of a body.
     package var metadata: Logger.Metadata
 
     package init(http: HTTPAnswer, outcome: String = "ok", metadata: Logger.Metadata = [:]) {

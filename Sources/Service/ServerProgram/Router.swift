@@ -1,7 +1,8 @@
 package import HTTPListener
 import Refusals
 
-/// The part of a router that depends on the kind of socket: who its peers are, what they may do, and how a request is answered.
+/// The part of a router that depends on the kind of socket: its peers, their rights, and the way in which requests are
+/// answered.
 package protocol RouterRules: Sendable {
     associatedtype Peer: Sendable
     associatedtype Sender: RequestSender
@@ -13,21 +14,21 @@ package protocol RouterRules: Sendable {
     /// Returns true if the route is on the peer's socket.
     func offers(_ route: Row, to peer: Peer) -> Bool
     func sender(of head: RequestHead, from peer: Peer) -> Sender
-    /// The first check, which finds out who the sender is. An untrusted sender learns nothing of what there is.
+    /// The first check, which identifies the sender. An untrusted sender does not learn which routes exist.
     ///
     /// - Parameters:
     ///   - here: the routes of the path.
-    ///   - route: the one of the method.
+    ///   - route: the route of the method.
     func identify(
         _ sender: inout Sender, by head: RequestHead, from peer: Peer, here: [Row], route: Row?
     ) throws(Refused)
-    /// The end of the sentence that there is nothing at a path.
+    /// The end of the sentence that says that there is nothing at a path.
     func place(of peer: Peer) -> String
     /// The last check before the body is read.
     func admit(_ sender: Sender, to route: Row, _ head: RequestHead) throws(Refused)
-    /// A request was refused for its head, or by the listener, which knows no more of the sender than its peer.
+    /// Logs a request that was refused for its head, or by the listener, which knows only the sender's peer.
     func refused(_ refusal: Refused, _ sender: Sender?, from peer: Peer)
-    /// Answers a request that was read whole, and logs it.
+    /// Answers a request that was read completely, and logs it.
     func respond(
         to head: RequestHead, body: [UInt8], arguments: [String], from peer: Peer, by route: Row,
         _ entry: RequestLog.Entry<Sender>,
@@ -40,19 +41,19 @@ extension RouterRules {
     package func refused(_ refusal: Refused, _ sender: Sender?, from peer: Peer) {}
 }
 
-/// From a request's head to the route that answers it.
+/// The path from a request's head to the route that answers it.
 ///
-/// Guaranteed here, before a byte of the body is read, in this order: the sender is known as far as the rules want it, the path
-/// exists and knows the method, the sender may use it, and the body has the route's form. Each request is logged and counted
-/// once, and a refusal becomes an answer in one place (``ServerRefusal/answer(as:)``).
+/// Guarantees, before a byte of the body is read and in this order: the sender is identified as far as the rules require, the
+/// path exists and supports the method, the sender may use it, and the body has the route's form. Each request is logged and
+/// counted once. A refusal becomes an answer in one place (``ServerRefusal/answer(as:)``).
 package struct Router<Rules: RouterRules>: Sendable {
     package typealias Row = Route<Rules.Access, Rules.Request, Rules.Refused>
 
     package let routes: [Row]
     package let rules: Rules
     package let log: RequestLog
-    /// The routes of each path that has no braces. Such a path goes before those with braces, which are searched for other
-    /// paths alone.
+    /// The routes of each path without braces. These paths are matched first; only other paths are compared with the routes
+    /// that have braces.
     private let atLiteralPath: [String: [Row]]
     private let withBraces: [Row]
 
@@ -100,14 +101,14 @@ package struct Router<Rules: RouterRules>: Sendable {
             rules.refused(error, entry.sender, from: peer)
             var answer = error.answer(as: here.first?.form ?? .json)
             if answer.status == 405 {
-                // RFC 9110 §15.5.6: a 405 names the methods.
+                // RFC 9110 §15.5.6: a 405 lists the methods.
                 answer.headers.append(HTTPAnswer.Header(name: "Allow", value: Self.methods(here)))
             }
             return .refuse(answer)
         }
     }
 
-    /// The answer to what the listener itself refuses.
+    /// The answer to input that the listener itself refuses.
     package func answer(to condition: HTTPCondition, from peer: Rules.Peer) -> HTTPAnswer {
         let refusal = Rules.Refused(Refusal(condition))
         log.count(refusal, of: "listener")

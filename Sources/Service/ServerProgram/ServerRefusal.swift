@@ -2,9 +2,9 @@ package import DaemonAPI
 package import HTTPListener
 package import Refusals
 
-/// A refusal on its way to the caller: paytokend's ``Refusal``, or another program's own with further codes.
+/// A refusal for the caller: paytokend's ``Refusal``, or another program's type with further codes.
 package protocol ServerRefusal: Error, Sendable {
-    /// The `code` member of the answer, and the `outcome` of metrics and logs: public contract.
+    /// The `code` member of the answer, and the `outcome` in metrics and logs. It is part of the public contract.
     var outcome: String { get }
     /// One sentence for a person.
     var message: String { get }
@@ -12,10 +12,10 @@ package protocol ServerRefusal: Error, Sendable {
     /// Returns true for a defect of this program, which is logged as an error.
     var isDefect: Bool { get }
 
-    /// One with a code that all programs have.
+    /// Creates a refusal with a code that all programs have.
     init(_ refusal: Refusal)
 
-    /// The one place where the program's refusals become answers.
+    /// The only place that turns the program's refusals into answers.
     func answer(as form: DocumentForm) -> HTTPAnswer
 }
 
@@ -24,7 +24,7 @@ package enum DocumentForm: Sendable {
     case json
     case xml
 
-    /// Media types of a body.
+    /// The media types of a body in this form.
     var mediaTypes: [String] {
         switch self {
         case .json: ["application/json"]
@@ -46,7 +46,7 @@ extension Refusal: ServerRefusal {
 
     package init(_ refusal: Refusal) { self = refusal }
 
-    /// The code of what the listener itself refuses.
+    /// Creates the refusal of a condition that the listener itself detects.
     package init(_ condition: HTTPCondition) {
         let code: RefusalCode =
             switch condition.kind {
@@ -62,9 +62,9 @@ extension Refusal: ServerRefusal {
 }
 
 extension HTTPAnswer {
-    /// paytokend's answer.
+    /// Creates paytokend's answer.
     ///
-    /// - Parameter audit: the refusal's own record, where it was recorded.
+    /// - Parameter audit: the refusal's audit record; nil if it was not recorded.
     package init(refusal: Refusal, audit: AuditReference? = nil) {
         let row = ErrorTable.row(for: refusal.code)
         self.init(
@@ -73,13 +73,13 @@ extension HTTPAnswer {
             retryAfter: refusal.retryAfter ?? row.retryAfter)
     }
 
-    /// The answer of any refusal.
+    /// Creates the answer of any refusal.
     ///
     /// - Parameter retryAfter: seconds for the Retry-After header.
     package init(refusing body: [UInt8], status: Int, headers: [Header], retryAfter: Int?) {
         let again = retryAfter.map { [Header(name: "Retry-After", value: String($0))] } ?? []
-        // After 408 and 413 the rest of the request may still be on its way, and would be read as the next one. An unknown
-        // caller keeps no connection.
+        // After 408 and 413 the rest of the request may still arrive, and would be read as the next one. An unknown caller
+        // (401) keeps no connection.
         self.init(status: status, headers: headers + again, body: body, closes: [401, 408, 413].contains(status))
     }
 }

@@ -1,10 +1,10 @@
-// The frame of a program that serves HTTP, `paytokend` and `paytoken-gateway` alike:
-//     ServingProgram.swift         here: its life, from the configuration file to the exit status
+// The frame of a program that serves HTTP, shared by `paytokend` and `paytoken-gateway`:
+//     ServingProgram.swift         the program's life, from the configuration file to the exit status
 //     LiveConfiguration.swift      the configuration in force, and SIGHUP
 //     Router.swift                 from a request's head to the route that answers it (Route.swift)
 //     RequestLog.swift             one line and one count for each request
-//     ServerRefusal.swift          refusals, and the answers that they become
-// A program adds what it opens, its routes, who may use them, and what a reload replaces.
+//     ServerRefusal.swift          refusals, and their answers
+// A program adds the parts that it opens, its routes, the rights that they need, and the parts that a reload replaces.
 
 package import DaemonAPI
 import Foundation
@@ -18,29 +18,29 @@ import UnixSignals
 /// A program that serves until a signal ends it.
 package protocol ServingProgram: Sendable {
     associatedtype Parts: ReloadableParts
-    /// For messages and the log.
+    /// The program's name, in messages and the log.
     static var name: String { get }
     /// The names that the service manager gives the program's sockets (FileDescriptorName=).
     static var socketNames: [String] { get }
-    /// The first `STATUS=`, until something is known.
+    /// The first `STATUS=`, until more is known.
     static var firstStatus: String { get }
 
     var parts: Parts { get }
     var listener: Listener { get }
-    /// Waits for a reason to end that is no signal; nil where there will be none.
+    /// Waits for a reason to stop other than a signal; nil if there will be none.
     func failure() async -> StartFailure?
-    /// Takes no new connections, finishes what is under way, and closes everything.
+    /// Accepts no more connections, finishes the requests under way, and closes everything.
     ///
-    /// - Parameter failure: the reason to end; nil for a signal.
+    /// - Parameter failure: the reason to stop; nil for a signal.
     func stop(after failure: StartFailure?) async
 }
 
-/// The things besides the configuration from which a program's parts are made.
+/// The inputs, in addition to the configuration, from which a program's parts are made.
 package struct ProgramStart: Sendable {
     package let inherited: InheritedSockets
     package let logger: Logger
 
-    /// Opens the sockets in their order, on the event loops that all of the program shares.
+    /// Opens the sockets in their order, on the event loops that the whole program shares.
     package func listen(
         on sockets: () throws(ListenerError) -> [ListeningSocket]
     ) async throws(StartFailure) -> Listener {
@@ -70,7 +70,7 @@ extension ServingProgram {
 
     /// Serves until SIGTERM or SIGINT.
     ///
-    /// - Parameter start: opens what the program needs, the sockets last.
+    /// - Parameter start: opens the parts that the program needs, the sockets last.
     package static func run(
         configurationFile: String, start: (Parts.Configuration, ProgramStart) async throws(StartFailure) -> Self
     ) async -> ExitStatus {
@@ -90,11 +90,11 @@ extension ServingProgram {
     private static func serve(
         _ file: String, _ start: (Parts.Configuration, ProgramStart) async throws(StartFailure) -> Self
     ) async throws(StartFailure) {
-        // With secrets in its memory.
+        // The program's memory holds secrets.
         guard HardenedProcess.harden() else {
             throw StartFailure(.defect, "\(name): the process cannot be hardened (prctl).")
         }
-        // Before anything else: a signal that comes early, such as a reload right after the start, must not end the process.
+        // This comes first, so that an early signal, such as a reload right after the start, does not end the process.
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let inherited: InheritedSockets
         do throws(ListenerError) {
@@ -160,7 +160,7 @@ private enum ProgramEvent: Sendable {
     case failure(StartFailure)
 }
 
-/// Why a program did not start: the sentence for standard error, and the status it exits with.
+/// The reason why a program did not start: the sentence for standard error, and the exit status.
 package struct StartFailure: Error, Sendable, Equatable {
     package let exitStatus: ExitStatus
     package let message: String
