@@ -1,7 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// A connection for one request after another.
+/// A connection for several requests, one after another.
 package final class HTTPConnection: Sendable {
     private let exchange: NIOLoopBound<HTTPExchange>
     private let channel: any Channel
@@ -13,9 +13,9 @@ package final class HTTPConnection: Sendable {
         self.channel = channel
     }
 
-    /// Sends a request, once. The one before must have been answered. After a failure the connection is closed.
+    /// Sends a request, once. The previous one must have been answered. After a failure the connection is closed.
     ///
-    /// - Parameter deadline: nothing is sent after it.
+    /// - Parameter deadline: the time after which nothing is sent.
     package func send(
         _ request: HTTPRequest, before deadline: ContinuousClock.Instant
     ) async throws(HTTPFault) -> HTTPResponse {
@@ -29,26 +29,26 @@ package final class HTTPConnection: Sendable {
         return whole
     }
 
-    /// On the connection's event loop.
+    /// Sends a request. Call on the connection's event loop.
     func ask(
         _ request: HTTPRequest, before deadline: ContinuousClock.Instant, _ answer: EventLoopPromise<HTTPResponse>
     ) {
         exchange.value.ask(request, before: deadline, answer)
     }
 
-    /// The moment of the last answer.
+    /// The time of the last answer.
     package var lastUse: ContinuousClock.Instant { used.withLock { $0.last } }
 
-    /// Answers that came.
+    /// The number of answers received.
     package var answers: Int { used.withLock { $0.answers } }
 
-    /// Returns true while the other side's end has not been noticed.
+    /// Returns true until the end of the connection has been noticed.
     package var isOpen: Bool { channel.isActive }
 
     /// Returns true if the other side has kept the connection open, as far as this host can know.
     package func isAlive() async -> Bool {
-        // The event loop examines its sockets, then runs the tasks that wait. The first task has it examine them; when the second one
-        // has run, an end that had arrived before is known, unless other tasks kept the loop busy all the time.
+        // The event loop polls its sockets, then runs the tasks that wait. The first task makes it poll. When the second task
+        // has run, an end that had already arrived is known, unless other tasks kept the loop busy all the time.
         for _ in 0..<2 {
             guard (try? await channel.eventLoop.submit {}.get()) != nil else { return false }
         }
@@ -57,6 +57,6 @@ package final class HTTPConnection: Sendable {
 
     package func close() { channel.close(promise: nil) }
 
-    /// Runs when the connection has ended.
+    /// Calls `body` when the connection has ended.
     package func whenClosed(_ body: @escaping @Sendable () -> Void) { channel.closeFuture.whenComplete { _ in body() } }
 }

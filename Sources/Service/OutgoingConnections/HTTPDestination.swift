@@ -1,10 +1,10 @@
 package import NIOCore
 import NIOPosix
 
-/// A server that this program asks by HTTP/1.1, and what is between the connection and HTTP.
+/// A server to which this program sends HTTP/1.1 requests, and the layers between the connection and HTTP.
 ///
-/// Nothing here repeats a request, keeps a connection for other requests, or follows a redirect. A caller that may ask again does
-/// so itself: ``HTTPFault/phase`` says whether a byte of the request can have left.
+/// It never repeats a request, never keeps a connection for other requests, and follows no redirects. A caller that may
+/// repeat a request does so itself: ``HTTPFault/phase`` tells if any byte of the request can have left.
 package struct HTTPDestination: Sendable {
     package enum Place: Sendable {
         case host(String, port: Int)
@@ -14,14 +14,14 @@ package struct HTTPDestination: Sendable {
     }
 
     package let place: Place
-    /// The largest body of an answer that is gathered.
+    /// The maximum size of a body that is gathered.
     package let mostBodyBytes: Int
     /// Resolves the host's name.
     package var names = HostNames.shared
-    /// Runs on the event loop as soon as there is a connection, and before anything else is sent: has a proxy make a tunnel, or checks
-    /// the peer. What it fails with ends the connection.
+    /// Runs on the event loop as soon as there is a connection, and before anything else is sent: makes a tunnel through a
+    /// proxy, or checks the peer. An error ends the connection.
     package var prepare: @Sendable (any Channel) -> EventLoopFuture<Void> = { $0.eventLoop.makeSucceededVoidFuture() }
-    /// The handlers of TLS for one connection; nil for a connection without TLS.
+    /// Returns the TLS handlers for one connection; nil for a connection without TLS.
     package var tls: (@Sendable () throws -> [any ChannelHandler])?
 
     package init(_ place: Place, mostBodyBytes: Int) {
@@ -31,7 +31,7 @@ package struct HTTPDestination: Sendable {
 
     /// Sends a request on a new connection, which ends with the answer.
     ///
-    /// - Parameter deadline: nothing is sent after it.
+    /// - Parameter deadline: the time after which nothing is sent.
     package func send(
         _ request: HTTPRequest, before deadline: ContinuousClock.Instant
     ) async throws(HTTPFault) -> HTTPResponse {
@@ -70,7 +70,7 @@ package struct HTTPDestination: Sendable {
             case .unix(let path): bootstrap.connect(unixDomainSocketPath: path)
             }
         connected.flatMapThrowing { channel in
-            // A name with several addresses is tried on several connections, of which more than one may succeed. This one is used.
+            // A name with several addresses is tried on several connections, and more than one may succeed. This one is used.
             try channel.pipeline.syncOperations.handler(type: HTTPExchange.self).open(before: deadline, ready)
         }.whenFailure { ready.fail(HTTPFault($0)) }
         return ready.futureResult

@@ -3,8 +3,8 @@ import NIOHTTP1
 import NIOPosix
 import NIOTLS
 
-/// The end of a connection's pipeline: adds what is in front of it when the connection is chosen, then sends one request after
-/// another and delivers each answer within its bounds. Whatever is unexpected closes the connection.
+/// The end of a connection's pipeline. It adds the earlier handlers when the connection is chosen, then sends one request
+/// after another and delivers each answer within its bounds. Anything unexpected closes the connection.
 final class HTTPExchange: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
 
@@ -14,7 +14,7 @@ final class HTTPExchange: ChannelInboundHandler {
     }
 
     private enum State {
-        /// Without a promise until the connection is chosen.
+        /// The promise is nil until the connection is chosen.
         case opening(EventLoopPromise<HTTPConnection>?)
         case idle
         case asked(Query)
@@ -26,14 +26,14 @@ final class HTTPExchange: ChannelInboundHandler {
     private let destination: HTTPDestination
     private var state = State.opening(nil)
     private var phase = HTTPFault.Phase.connecting
-    /// While the connection lives.
+    /// Set while the connection is open.
     private var context: ChannelHandlerContext?
     private var isActive = false
-    /// In front of TLS, and in front of the HTTP decoder.
+    /// The counts before TLS and before the HTTP decoder.
     private var counts: [AnswerByteCount] = []
     private var body: [UInt8] = []
     private var wantsMore = true
-    /// The first fault; what comes after it is its consequence.
+    /// The first fault; later ones are its consequences.
     private var first: HTTPFault.Cause?
     private var alarm: Scheduled<Void>?
 
@@ -48,7 +48,7 @@ final class HTTPExchange: ChannelInboundHandler {
 
     // MARK: Opening
 
-    /// Has this connection used.
+    /// Chooses this connection for use.
     func open(before deadline: ContinuousClock.Instant, _ ready: EventLoopPromise<HTTPConnection>) {
         guard case .opening = state else { return ready.fail(HTTPFault(phase, first ?? .ended)) }
         state = .opening(ready)
@@ -119,7 +119,7 @@ final class HTTPExchange: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // Bytes on a connection that was not chosen.
+        // The bytes came on a connection that was not chosen.
         if case .opening = state { return }
         switch (unwrapInboundIn(data), state) {
         case (.head(let head), .asked(let query)): begin(head, of: query, context)
@@ -140,7 +140,7 @@ final class HTTPExchange: ChannelInboundHandler {
     }
 
     private func begin(_ head: HTTPResponseHead, of query: Query, _ context: ChannelHandlerContext) {
-        // The decoder drops interim answers but 101, which was not asked for.
+        // The decoder drops interim answers except 101, which was not requested.
         guard head.status.code >= 200 else { return fail(.notHTTP) }
         phase = .answering
         guard case .streamed(let idle) = query.request.delivery, head.isFramed, (200..<300).contains(head.status.code)
@@ -152,7 +152,7 @@ final class HTTPExchange: ChannelInboundHandler {
         }
         for count in counts { count.stop() }
         alarm?.cancel()
-        // From here on the body's reader has the socket read.
+        // From here on the body's reader triggers the reads of the socket.
         _ = try? context.channel.syncOptions?.setOption(.autoRead, value: false)
         let pieces = HTTPBody.Pieces.makeSequence(
             backPressureStrategy: .init(lowWatermark: 2, highWatermark: 8), finishOnDeinit: true,
@@ -197,7 +197,8 @@ final class HTTPExchange: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
-        // An early refusal may break this side's sending, and is in the socket all the same. The end of the connection follows.
+        // After an early refusal, sending may fail here. The refusal is in the socket all the same, and the end of the
+        // connection follows.
         case is IOError, is ChannelError: break
         case is AnswerByteCount.Exceeded, HTTPParserError.headerOverflow: fail(.tooLarge)
         case HTTPParserError.invalidEOFState:
@@ -208,7 +209,7 @@ final class HTTPExchange: ChannelInboundHandler {
         }
     }
 
-    /// Ends the connection, and with it what is under way.
+    /// Ends the connection and the exchange under way.
     private func fail(_ cause: HTTPFault.Cause) {
         first = first ?? cause
         let fault = HTTPFault(phase, cause)
@@ -228,7 +229,7 @@ final class HTTPExchange: ChannelInboundHandler {
         context?.close(promise: nil)
     }
 
-    /// Ends the connection after this time, unless another alarm replaces this one.
+    /// Ends the connection after this time, unless a later call replaces the timer.
     private func watch(_ time: Duration, _ cause: HTTPFault.Cause) {
         guard time > .zero else { return fail(cause) }
         schedule(time) { $0.fail(cause) }
@@ -240,7 +241,7 @@ final class HTTPExchange: ChannelInboundHandler {
     }
 }
 
-/// Has the socket read when the body's reader wants more, and closes the connection when there is no reader any more.
+/// Reads the socket when the body's reader wants more, and closes the connection when there is no reader any more.
 package struct HTTPBodyReader: NIOAsyncSequenceProducerDelegate {
     fileprivate let exchange: NIOLoopBound<HTTPExchange>
     fileprivate let eventLoop: any EventLoop

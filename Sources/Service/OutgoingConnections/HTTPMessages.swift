@@ -1,25 +1,25 @@
 package import NIOCore
 package import NIOHTTP1
 
-/// A request, with what its caller wants of the answer.
+/// A request, with the way in which its answer is delivered.
 package struct HTTPRequest: Sendable {
-    /// How the body of a success is wanted. A refusal's is always gathered: it is short.
+    /// The delivery of a success's body. A refusal's body is always gathered: it is short.
     package enum Delivery: Sendable {
-        /// Gathered; the deadline counts until the last byte.
+        /// The body is gathered; the deadline applies until the last byte.
         case gathered
-        /// In pieces as they are asked for, in as much memory as a few reads of the socket take. The deadline counts until
-        /// the answer's head; then nothing may come for `idle` while more is waited for, nil for ever.
+        /// The body is delivered in pieces on demand, with a few socket reads in memory. The deadline applies until the
+        /// answer's head. After it, `idle` is the maximum time to wait for more bytes; nil waits for ever.
         case streamed(idle: Duration?)
     }
 
     package var head: HTTPRequestHead
-    /// Sent with its length; nil for none.
+    /// The body, which is sent with its length; nil for none.
     package var body: ByteBuffer?
     package var delivery = Delivery.gathered
-    /// Runs once on the event loop when the request was sent and the deadline comes before the answer. Returns how long the answer may
-    /// still come; zero ends the wait.
+    /// Runs once on the event loop if the request was sent and the deadline passes before the answer. Returns the additional
+    /// time for the answer; zero ends the wait.
     package var atDeadline: @Sendable () -> Duration = { .zero }
-    /// True ends the connection when the task that waits for the answer is cancelled.
+    /// True ends the connection if the task that waits for the answer is cancelled.
     package var endsWithTask = false
 
     package init(_ method: HTTPMethod, _ target: String, _ headers: HTTPHeaders, body: ByteBuffer? = nil) {
@@ -28,7 +28,7 @@ package struct HTTPRequest: Sendable {
         if let body { head.headers.replaceOrAdd(name: "Content-Length", value: String(body.readableBytes)) }
     }
 
-    /// Waits for the answer that `ask` has come.
+    /// Waits for the answer to the request that `ask` sends.
     func answer(
         on eventLoop: any EventLoop, _ ask: (EventLoopPromise<HTTPResponse>) -> Void,
         onCancel close: @escaping @Sendable () -> Void
@@ -47,11 +47,11 @@ package struct HTTPRequest: Sendable {
     }
 }
 
-/// An answer, or its head and the pieces that follow.
+/// An answer with its body, or its head and a stream of the body's pieces.
 package struct HTTPResponse: Sendable {
     package let head: HTTPResponseHead
     package let body: HTTPBody
-    /// False for a body without a length, which was not read to its end: one that was cut short would look whole.
+    /// False for a body without a length that was not read to its end: a truncated one would look complete.
     package let isFramed: Bool
     /// True if the connection may serve another request.
     package let isReusable: Bool
@@ -66,18 +66,19 @@ package enum HTTPBody: Sendable {
     package typealias Pieces = NIOThrowingAsyncSequenceProducer<
         [UInt8], any Error, NIOAsyncSequenceProducerBackPressureStrategies.HighLowWatermark, HTTPBodyReader
     >
-    /// Within ``HTTPDestination/mostBodyBytes``.
+    /// The gathered body, within ``HTTPDestination/mostBodyBytes``.
     case whole([UInt8])
-    /// Ends when the other side has ended the body, and throws ``HTTPFault`` when the connection ended first.
+    /// Ends when the other side has ended the body, and throws ``HTTPFault`` if the connection ends first.
     case pieces(Pieces)
 }
 
 /// The reason why there is no answer.
 package struct HTTPFault: Error, Sendable {
-    /// The stage that the connection had reached. Before ``asked`` no byte of the request was written; from then on it may have arrived.
+    /// The stage that the connection had reached. Before ``asked`` no byte of the request was written; from then on it may
+    /// have arrived.
     package enum Phase: Int, Comparable, Sendable {
         case connecting, securing, idle
-        /// The request was written, and nothing of an answer has come.
+        /// The request was written, and no byte of an answer has arrived.
         case asked
         case answering
 
@@ -85,18 +86,18 @@ package struct HTTPFault: Error, Sendable {
     }
 
     package enum Cause: Sendable {
-        /// At the deadline.
+        /// The deadline passed.
         case late
-        /// Nothing of a streamed body came for this time.
+        /// No byte of a streamed body arrived for this time.
         case silent(Duration)
         case nameNotResolved
         /// The connection ended.
         case ended
-        /// Head or body exceed their bounds, or what comes in no answer.
+        /// The head, the body, or bytes outside any answer exceed their bounds.
         case tooLarge
-        /// The other side does not speak HTTP/1.1, or sent more than was asked for.
+        /// The other side does not speak HTTP/1.1, or sent bytes that were not requested.
         case notHTTP
-        /// The error of connecting, of ``HTTPDestination/prepare``, or of TLS.
+        /// An error of connecting, of ``HTTPDestination/prepare``, or of TLS.
         case error(any Error)
     }
 
@@ -108,7 +109,7 @@ package struct HTTPFault: Error, Sendable {
         self.cause = cause
     }
 
-    /// An error of a connection that was not made.
+    /// Creates the fault of a connection that was not established.
     init(_ error: any Error) {
         switch error {
         case let fault as HTTPFault: self = fault

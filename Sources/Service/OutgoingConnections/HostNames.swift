@@ -5,32 +5,32 @@ import Synchronization
 
 /// The addresses of the hosts that this process connects to.
 ///
-/// NIO's own resolver calls getaddrinfo(3) on one serial queue per event loop: a name server that does not answer for one host
-/// holds up the connections to all others. Here each name has at most one look-up at a time, on a thread of its own. Found
-/// addresses are kept for a while, so that most connections need no look-up.
+/// NIO's own resolver calls getaddrinfo(3) on one serial queue per event loop. If a name server does not answer for one host,
+/// the connections to all others wait. Here each name has at most one look-up at a time, on its own thread. Found addresses
+/// are cached, so that most connections need no look-up.
 ///
-/// No name comes from a request: those of Apple, of the proxy and of the processors are configuration. Literal addresses are
-/// never looked up.
+/// No name comes from a request: those of Apple, the proxy and the processors are configuration. Literal addresses are never
+/// looked up.
 package final class HostNames: Sendable {
     package struct Limits: Sendable {
-        /// The age up to which found addresses need no new look-up. getaddrinfo gives no time to live.
+        /// The age up to which cached addresses need no new look-up. getaddrinfo returns no time to live.
         package var fresh = Duration.seconds(30)
-        /// The age up to which they are used while a new look-up does not end, or fails.
+        /// The age up to which cached addresses are used while a new look-up is not finished, or fails.
         package var stale = Duration.seconds(600)
-        /// The time that a connection gives a new look-up before it uses older addresses.
+        /// The time that a connection waits for a new look-up before it uses older addresses.
         package var patience = Duration.milliseconds(250)
-        /// Look-ups at a time, each with a thread of its own.
+        /// The maximum number of concurrent look-ups, each on its own thread.
         package var lookUps = 64
 
         package init() {}
     }
 
-    /// Why a name has no addresses.
+    /// The reason why a name has no addresses.
     package enum Failure: Error, Equatable {
         /// getaddrinfo's code.
         case notFound(Int32)
         case tooManyLookUps
-        /// The connection is no longer wanted.
+        /// The connection is no longer needed.
         case cancelled
     }
 
@@ -50,14 +50,14 @@ package final class HostNames: Sendable {
         var lastNumber = 0
     }
 
-    /// This process's own.
+    /// The instance that this process shares.
     package static let shared = HostNames()
 
     private let limits: Limits
     private let lookUp: @Sendable (String) throws -> [SocketAddress]
     private let state = Mutex(State())
 
-    /// - Parameter lookUp: blocks until it has a name's addresses, whose port does not matter.
+    /// - Parameter lookUp: blocks until it has a name's addresses; their port does not matter.
     package init(
         _ limits: Limits = Limits(),
         lookUp: @escaping @Sendable (String) throws -> [SocketAddress] = HostNames.addresses(of:)
@@ -66,12 +66,12 @@ package final class HostNames: Sendable {
         self.lookUp = lookUp
     }
 
-    /// The resolver of one connection on this event loop.
+    /// Returns the resolver of one connection on this event loop.
     package func resolver(on eventLoop: any EventLoop) -> any Resolver & Sendable {
         ConnectionResolver(names: self, eventLoop: eventLoop)
     }
 
-    /// - Returns: the addresses, and what ends the wait for them.
+    /// - Returns: the addresses, and a function that cancels the wait for them.
     fileprivate func ask(
         _ host: String, on eventLoop: any EventLoop
     ) -> (addresses: EventLoopFuture<[SocketAddress]>, cancel: @Sendable () -> Void) {
@@ -101,7 +101,7 @@ package final class HostNames: Sendable {
             number = state.lastNumber
             state.running[name]?.waiting[state.lastNumber] = answer
             if let usable {
-                // A promise that is fulfilled already stays as it is.
+                // A promise that is already fulfilled stays as it is.
                 eventLoop.scheduleTask(in: TimeAmount(limits.patience)) { answer.succeed(usable) }
             }
             return nil
@@ -145,7 +145,7 @@ package final class HostNames: Sendable {
         for promise in waiting.values { promise.completeWith(answer) }
     }
 
-    /// Asks getaddrinfo(3), in whose order the addresses are (RFC 6724 §6). Blocks for as long as that takes.
+    /// Calls getaddrinfo(3), which sorts the addresses (RFC 6724 §6). Blocks until it returns.
     package static func addresses(of name: String) throws -> [SocketAddress] {
         var hints = unsafe addrinfo()
         unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -170,7 +170,7 @@ package final class HostNames: Sendable {
     }
 }
 
-/// One connection's questions.
+/// The look-ups of one connection.
 private final class ConnectionResolver: Resolver, Sendable {
     private let names: HostNames
     private let eventLoop: any EventLoop
