@@ -1,28 +1,28 @@
 import NIOCore
 import NIOHTTP1
 
-/// A body that is made while it is sent, no faster than the peer takes it.
+/// A body that is produced while it is sent, no faster than the peer reads it.
 package struct BodyStream: Sendable {
-    /// How a stream ended.
+    /// The way in which a stream ended.
     package enum End: Sendable {
         case whole
-        /// Never begun.
+        /// The stream was never started.
         case abandoned
         case broken(any Error)
     }
 
-    /// How many bytes there are; nil when that is not known before, so that the body is sent in chunks (RFC 9112 §7.1).
+    /// The number of bytes; nil if it is not known in advance, so that the body is sent in chunks (RFC 9112 §7.1).
     ///
-    /// HTTP/1.0 has no chunks: without a length the body ends where the connection does, and the peer cannot tell one that
-    /// was broken off from a whole one.
+    /// HTTP/1.0 has no chunks. Without a length the body then ends with the connection, and the peer cannot tell a truncated
+    /// body from a complete one.
     package let length: Int?
-    /// The body has no end of its own. A stopping daemon cancels the task that runs `produce`, and what was written by
-    /// then counts as the whole.
+    /// True for a body that has no end of its own. When the daemon stops, it cancels the task that runs `produce`, and the
+    /// bytes written until then count as the complete body.
     package let isEndless: Bool
-    /// Makes the body. When it throws, or has written another number of bytes than `length`, the connection is broken
-    /// off, so that the peer sees that something is missing. Its task is cancelled when the connection ends.
+    /// Produces the body. If it throws, or has written another number of bytes than `length`, the connection is aborted, so
+    /// that the peer sees that the body is incomplete. The task is cancelled when the connection ends.
     package var produce: @Sendable (BodyWriter) async throws -> Void
-    /// Called once, when nothing more will be written.
+    /// Called once, when no more bytes will be written.
     package var ended: @Sendable (End) -> Void
 
     package init(
@@ -35,7 +35,7 @@ package struct BodyStream: Sendable {
         self.ended = ended
     }
 
-    /// - Returns: whether it is whole.
+    /// - Returns: true if the body is complete.
     package func run(into writer: BodyWriter) async -> Bool {
         do {
             try await produce(writer)
@@ -51,28 +51,28 @@ package struct BodyStream: Sendable {
     }
 }
 
-/// Takes the pieces of a streamed body.
+/// Writes the pieces of a streamed body.
 package struct BodyWriter: Sendable {
     package enum Failure: Error, Equatable {
-        /// The peer has left, or takes nothing any more.
+        /// The peer has closed the connection, or no longer reads.
         case connectionEnded
-        /// More bytes than the stream's length.
+        /// The body has more bytes than the stream's length.
         case tooLong
-        /// The reader has lost the right to read.
+        /// The reader has lost the permission to read.
         case revoked
     }
 
     private let send: @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void
 
-    /// A reader is closed as idle when it takes none for the idle time-out: so a piece is small enough for a slow one.
+    /// A reader that accepts no piece within the idle time-out is closed. So a piece is small enough for a slow reader.
     private static let pieceBytes = 64 * 1024
 
-    /// - Parameter send: returns when the peer's side has taken the bytes.
+    /// - Parameter send: returns when the bytes have been accepted for the peer.
     package init(send: @escaping @Sendable (ArraySlice<UInt8>) async throws(Failure) -> Void) {
         self.send = send
     }
 
-    /// Waits until the kernel has taken these bytes, so that the daemon never holds more than one piece.
+    /// Waits until the kernel has accepted these bytes, so that the daemon never holds more than one piece.
     package func write(_ bytes: [UInt8]) async throws(Failure) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -81,7 +81,7 @@ package struct BodyWriter: Sendable {
         }
     }
 
-    /// Asks before each piece whether it may still be written.
+    /// Returns a writer that calls `mayWrite` before each piece, and stops when it returns false.
     package func permitted(by mayWrite: @escaping @Sendable () -> Bool) -> BodyWriter {
         BodyWriter { [send] piece throws(Failure) in
             guard mayWrite() else { throw .revoked }
@@ -90,14 +90,14 @@ package struct BodyWriter: Sendable {
     }
 }
 
-/// A streamed body under way on one connection. All but the producer itself runs on the channel's event loop.
+/// A streamed body that is being sent on one connection. Everything except the producer runs on the channel's event loop.
 final class OutgoingStream {
     private let body: BodyStream
     private var transfer: BodyTransfer
     private let channel: any Channel
     private var producer: Task<Void, Never>?
-    /// Since when the kernel has not taken the last piece, because the peer does not read; nil while the producer makes the
-    /// next one.
+    /// The time since which the kernel has not accepted the last piece, because the peer does not read; nil while the
+    /// producer makes the next one.
     private(set) var owedSince: NIODeadline?
 
     init(_ body: BodyStream, transfer: BodyTransfer, channel: any Channel) {
@@ -106,7 +106,7 @@ final class OutgoingStream {
         self.channel = channel
     }
 
-    /// - Parameter whenEnded: on the event loop, with whether the body is whole.
+    /// - Parameter whenEnded: called on the event loop; its argument is true if the body is complete.
     func start(whenEnded: @escaping (_ isWhole: Bool) -> Void) {
         let eventLoop = channel.eventLoop
         let bound = NIOLoopBound((self, whenEnded), eventLoop: eventLoop)
@@ -126,12 +126,12 @@ final class OutgoingStream {
         }
     }
 
-    /// The daemon stops: what has no end of its own gets one.
+    /// Ends a body that has no end of its own, since the daemon stops.
     func drain() {
         if body.isEndless { producer?.cancel() }
     }
 
-    /// The connection has ended.
+    /// Stops the producer, since the connection has ended.
     func cancel() {
         producer?.cancel()
     }
@@ -149,19 +149,19 @@ final class OutgoingStream {
     }
 }
 
-/// How the peer learns where a streamed body ends.
+/// The way in which the peer recognises the end of a streamed body.
 enum BodyTransfer: Equatable {
     case chunked
-    /// By its length; so many bytes are still to come.
+    /// By its length; this many bytes are still to be sent.
     case counted(left: Int)
-    /// HTTP/1.0: with the connection.
+    /// With the connection (HTTP/1.0).
     case untilClose
 
     init(of body: BodyStream, isHTTP10: Bool) {
         self = body.length.map { .counted(left: $0) } ?? (isHTTP10 ? .untilClose : .chunked)
     }
 
-    /// The header that says so; nil where there is none. NIOHTTP1's encoder frames the chunks by it.
+    /// The header for this transfer; nil if it needs none. NIOHTTP1's encoder frames the chunks according to it.
     var header: (name: String, value: String)? {
         switch self {
         case .chunked: ("Transfer-Encoding", "chunked")
@@ -170,14 +170,14 @@ enum BodyTransfer: Equatable {
         }
     }
 
-    /// Counts the bytes of a piece; false when they are more than were announced.
+    /// Counts the bytes of a piece. Returns false if they exceed the announced length.
     mutating func takes(_ count: Int) -> Bool {
         guard case .counted(let left) = self else { return true }
         self = .counted(left: left - count)
         return count <= left
     }
 
-    /// Whether no announced byte is missing.
+    /// Returns true if no announced byte is missing.
     var isWhole: Bool {
         if case .counted(let left) = self { left == 0 } else { true }
     }

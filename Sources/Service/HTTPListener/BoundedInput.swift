@@ -1,54 +1,55 @@
 import Encodings
 import NIOCore
 
-/// Keeps the bytes that come in until the connection asks for them, and counts those that it passes on to the HTTP decoder,
-/// so that a request's size and time are bounded before the decoder has made a request of them. Once the last answer is
-/// written it throws the rest away.
+/// Keeps received bytes until the connection asks for them, and counts those that it passes on to the HTTP decoder. So a
+/// request's size and time are bounded before the decoder has made a request of its bytes. After the last answer it discards
+/// all further bytes.
 ///
-/// One read can bring hundreds of requests. Decoded, each takes many times its bytes, so they stay bytes until their
-/// turn: the decoder gets at most one end of a head or a message at a time. What is counted after an end then belongs to
-/// the next request, and the time limit of that request can begin.
+/// One read can return hundreds of requests. Decoded, each takes many times its size, so they stay bytes until their turn.
+/// The decoder receives at most one end of a head or a message at a time. Bytes counted after such an end belong to the next
+/// request, whose time limit can then begin.
 final class BoundedInput: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
-    /// Chunks of one body. Each costs the decoder as much as a kilobyte, and a peer that writes its JSON piece by piece needs a
-    /// few hundred.
+    /// The maximum number of chunks of one body. Each costs the decoder as much as a kilobyte. A peer that writes its JSON
+    /// piece by piece needs a few hundred.
     static let mostChunks = 1024
-    /// Chunks that are passed on at once. The decoder makes a part of each: so many take it about as long as one signature takes.
+    /// The number of chunks that are passed on at once. The decoder makes a part of each, and this many take about as long as
+    /// one signature.
     static let chunksAtOnce = 32
 
     private static let lineFeed = UInt8(ascii: "\n")
     private static let carriageReturn = UInt8(ascii: "\r")
 
-    /// Bytes given to the decoder since it last completed a head or a message.
+    /// The number of bytes given to the decoder since it last completed a head or a message.
     private(set) var bytesSinceBoundary = 0
-    /// Bytes that were read and not yet passed on: what one read brought.
+    /// Bytes that were read and not yet passed on: those of one read.
     private var kept = CircularBuffer<ByteBuffer>(initialCapacity: 1)
     /// The peer has sent its last byte.
     private var hasSeenEnd = false
-    /// The decoder does not know that yet: it learns it after the bytes that are kept.
+    /// True while the decoder has not been informed of the end; it is informed after the kept bytes.
     private var owesEnd = false
     private var context: ChannelHandlerContext?
-    /// Chunks that the present body has had so far.
+    /// The number of chunks of the current body so far.
     private(set) var chunkCount = 0
-    /// Sum of the sizes of these chunks. Only the last one's bytes can be still to come.
+    /// The sum of these chunks' sizes. Only bytes of the last chunk can be still to come.
     private(set) var announcedBytes = 0
-    /// The bytes that were passed on last were cut for the work that they make: those after them are for another turn.
+    /// True if the last bytes passed on were cut to limit the work. The bytes after them wait for another turn.
     private(set) var endsTurn = false
-    /// While lingering: how many more bytes are read and thrown away; nil before.
+    /// While lingering, the number of bytes that are still read and discarded; nil before.
     private(set) var discardAllowance: Int?
 
-    /// The place in a chunked body of the next byte (RFC 9112 §7.1). Its data must be passed on whole: cut at each line feed
-    /// in it, a body of line feeds would cost the event loop one call of the decoder for each byte.
+    /// The position of the next byte in a chunked body (RFC 9112 §7.1). A chunk's data must be passed on whole. If it were
+    /// cut at each line feed, a body of line feeds would cost the event loop one decoder call per byte.
     private enum Chunk {
-        /// In the line with the size; what follows the digits is the extension.
+        /// In the line with the size; the text after the digits is the extension.
         case size(Int, digits: Int, isExtended: Bool)
         case data(left: Int)
 
         static let begin = Chunk.size(0, digits: 0, isExtended: false)
 
-        /// - Returns: nil after the last chunk's line: trailers follow, or the empty line.
+        /// - Returns: nil after the last chunk's line: trailers or the empty line follow.
         func after(_ byte: UInt8) -> Chunk? {
             switch self {
             case .data(let left): return left > 1 ? .data(left: left - 1) : .begin
@@ -61,7 +62,7 @@ final class BoundedInput: ChannelInboundHandler {
                 guard !isExtended, let digit = Hexadecimal.value(of: byte) else {
                     return .size(size, digits: digits, isExtended: isExtended || byte != BoundedInput.carriageReturn)
                 }
-                // A size that this cuts exceeds every body limit, so the request is refused by then.
+                // A size that is capped here exceeds every body limit, so the request has been refused by then.
                 return .size(min(size, Int.max >> 8) << 4 | Int(digit), digits: digits + 1, isExtended: false)
             }
         }
@@ -69,13 +70,15 @@ final class BoundedInput: ChannelInboundHandler {
 
     /// nil outside a chunked body, and in its trailers.
     private var chunk: Chunk?
-    /// How many bytes are still to come of a body whose length the head declared.
+    /// The number of bytes that are still to come of a body whose length the head declared.
     private var bodyLeft = 0
     private var isBetweenMessages = true
-    /// Whether the bytes since the last line feed are none or carriage returns.
+    /// True if the bytes since the last line feed are only carriage returns, or none.
     private var lineIsEmpty = false
 
-    /// The decoder has completed a head. - Parameter bodyLength: as the head declares it; 0 when it is chunked.
+    /// Called when the decoder has completed a head.
+    ///
+    /// - Parameter bodyLength: the length that the head declares; 0 if the body is chunked.
     func headEnded(bodyLength: Int, isChunked: Bool) {
         bytesSinceBoundary = 0
         bodyLeft = max(bodyLength, 0)
@@ -85,7 +88,7 @@ final class BoundedInput: ChannelInboundHandler {
         lineIsEmpty = false
     }
 
-    /// The decoder has completed a message.
+    /// Called when the decoder has completed a message.
     func messageEnded() {
         bytesSinceBoundary = 0
         bodyLeft = 0
@@ -94,21 +97,21 @@ final class BoundedInput: ChannelInboundHandler {
         lineIsEmpty = false
     }
 
-    /// From now on nothing passes.
+    /// Discards the kept bytes and all later ones.
     func discard(atMost allowance: Int) {
         discardAllowance = kept.reduce(allowance) { $0 - $1.readableBytes }
         kept.removeAll()
     }
 
-    /// Returns true while bytes wait to be passed on.
+    /// Returns true while there are bytes to pass on.
     var holdsBytes: Bool { !kept.isEmpty }
 
-    /// Returns true once the peer has sent its last byte and it was passed on.
+    /// Returns true once the peer has sent its last byte and it has been passed on.
     var isExhausted: Bool { hasSeenEnd && kept.isEmpty }
 
-    /// Passes the next bytes to the decoder: up to where a head or a message can end.
+    /// Passes the next bytes to the decoder, at most up to the next possible end of a head or a message.
     ///
-    /// - Returns: false when there are none.
+    /// - Returns: false if there are none.
     func passOn() -> Bool {
         guard let context else { return false }
         endsTurn = false
@@ -151,10 +154,11 @@ final class BoundedInput: ChannelInboundHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
-    /// The next bytes for the decoder: up to where a head or a message can end, or all; nil when nothing is left.
+    /// Returns the next bytes for the decoder, at most up to the next possible end of a head or a message; nil if there are
+    /// none.
     private func nextPiece(of bytes: inout ByteBuffer) -> ByteBuffer? {
         if isBetweenMessages, bytesSinceBoundary == 0 {
-            // RFC 9112 §2.2: empty lines before a request line are ignored, so they begin no request either.
+            // RFC 9112 §2.2: empty lines before a request line are ignored, so they do not begin a request either.
             let empty = bytes.readableBytesView.prefix { $0 == Self.lineFeed || $0 == Self.carriageReturn }
             bytes.moveReaderIndex(forwardBy: empty.count)
         }
@@ -164,7 +168,7 @@ final class BoundedInput: ChannelInboundHandler {
             bodyLeft -= length
             return bytes.readSlice(length: length)
         }
-        // A head ends with an empty line, and so does a chunked body with its trailers (RFC 9112 §2.1, §7.1).
+        // An empty line ends a head, and a chunked body with its trailers (RFC 9112 §2.1, §7.1).
         var length = 0
         for byte in bytes.readableBytesView {
             length += 1
@@ -192,7 +196,7 @@ final class BoundedInput: ChannelInboundHandler {
     }
 }
 
-/// The time that a connection has: for a request, and without one.
+/// The time limits of a connection, for a request and between requests.
 extension ConnectionHandler {
     func armRequestDeadline(_ context: ChannelHandlerContext) {
         guard requestDeadline == nil else { return }
@@ -215,7 +219,7 @@ extension ConnectionHandler {
         requestDeadline = nil
     }
 
-    /// One timer that looks at the clock when it fires, rather than one more for each request.
+    /// Starts the one timer of the connection. It checks the clock when it fires; one more timer per request would cost more.
     func armIdleTimer(_ context: ChannelHandlerContext, in delay: TimeAmount) {
         idleTimer = context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.idleTimerFired(context) }
     }
@@ -224,7 +228,7 @@ extension ConnectionHandler {
         let since: NIODeadline?
         switch state {
         case .closed: return
-        // A peer that does not read its answer is idle too.
+        // A peer that does not read its answer is idle, too.
         case .idle where requestDeadline == nil, .writing: since = idleSince
         case .streaming(let stream): since = stream.owedSince
         default: since = nil
@@ -235,8 +239,8 @@ extension ConnectionHandler {
         if end <= now { close(context) } else { armIdleTimer(context, in: end - now) }
     }
 
-    /// A peer that connected just before the end does not know of it, and its request is on its way: it is answered if it comes
-    /// soon, instead of finding the connection closed.
+    /// Keeps the connection open for a short time while the program stops. A peer that connected just before does not know of
+    /// the stop, and its request is on its way. If it arrives soon it is answered, instead of finding the connection closed.
     func awaitFirstRequest(_ context: ChannelHandlerContext) {
         context.eventLoop.assumeIsolated().scheduleTask(in: limits.firstRequestWhileDraining) {
             if self.isBetweenRequests { self.close(context) }

@@ -2,16 +2,16 @@ package import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// Tells who has connected, and has that peer's requests answered.
+/// Identifies each peer that connects, and provides the handler of its requests.
 package protocol ConnectionService: Sendable {
-    /// Called once for each connection, on the thread that accepts, before a channel is made of it. When it throws the connection is
+    /// Called once for each connection, on the accepting thread, before a channel is made. If it throws, the connection is
     /// closed.
     ///
     /// - Parameter connection: the connected socket.
     func accept(_ connection: CInt, from peer: ArrivingPeer) throws -> AcceptedConnection
-    /// By one: after each connection that was set up, and after its end.
+    /// Called with 1 for each connection that was set up, and with -1 after its end.
     func connectionsChanged(by difference: Int)
-    /// There were too many connections for one more, or one gave way to another.
+    /// Called when a connection was refused because there were too many, or closed to make room for another one.
     func connectionRefused()
 }
 
@@ -19,23 +19,24 @@ extension ConnectionService {
     package func connectionRefused() {}
 }
 
-/// A connection of which is known where it comes from.
+/// An accepted connection whose source is known.
 package struct AcceptedConnection: Sendable {
-    /// What it is counted by.
+    /// The source that the connection counts for.
     package var source: ConnectionSource
     /// The larger sources that `source` is a part of, the nearest first.
     package var wider: [ConnectionBound]
-    /// The turns on an event loop that its work takes, asked for each time: they may be known better later.
+    /// Returns the source whose turns on an event loop the connection's work takes. Called each time, since the source may be
+    /// known better later.
     package var share: @Sendable () -> TurnShare
-    /// Makes the handler that answers its requests. On the connection's event loop.
+    /// Makes the handler that answers the connection's requests. Called on the connection's event loop.
     package var handler: @Sendable (any Channel) -> any RequestHandler
-    /// Whether an answer costs more than serving does, as with TLS, whose handshake comes before it. Such a connection is
-    /// closed without one where there are too many.
+    /// True if an answer costs more than serving, as with TLS, whose handshake precedes it. If there are too many
+    /// connections, such a connection is closed without an answer.
     package var isCostly: Bool
-    /// Adds what is between the socket and HTTP, TLS for one; nil for nothing. On the connection's event loop.
+    /// Adds the handlers between the socket and HTTP, such as TLS; nil for none. Called on the connection's event loop.
     package var addTransport: (@Sendable (ChannelPipeline.SynchronousOperations) throws -> Void)?
 
-    /// - Parameter share: nil for turns of `source`.
+    /// - Parameter share: nil for the turns of `source`.
     package init(
         source: ConnectionSource, within wider: [ConnectionBound] = [], share: (@Sendable () -> TurnShare)? = nil,
         isCostly: Bool = false, addTransport: (@Sendable (ChannelPipeline.SynchronousOperations) throws -> Void)? = nil,
@@ -60,7 +61,7 @@ struct ConnectionAcceptor: Sendable {
 
     private static let readBytes = 16 * 1024
 
-    /// Makes a channel of an accepted connection, which belongs to it from now on. On the event loop.
+    /// Makes a channel of an accepted connection, and takes ownership of the connection. Call on the event loop.
     func setUp(
         _ connection: CInt, as accepted: AcceptedConnection, on eventLoop: any EventLoop
     ) -> EventLoopFuture<any Channel> {
@@ -68,7 +69,7 @@ struct ConnectionAcceptor: Sendable {
             .channelOption(.autoRead, value: false)
             .channelOption(.maxMessagesPerRead, value: 1)
             .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readBytes))
-            // A client may say that it has sent all, and still wait for the answer.
+            // A client may close its sending side and still wait for the answer.
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try setUp(channel, as: accepted) }
@@ -101,7 +102,7 @@ struct ConnectionAcceptor: Sendable {
                     handler: handler, limits: limits, input: input, executor: executor,
                     share: connection.share, turns: turns),
             ])
-            // Accepted before, and counted after the program began to end.
+            // The connection was accepted before the program began to stop, and counted after it.
             if connectionLimits.isDraining { channel.pipeline.fireUserInboundEventTriggered(ConnectionHandler.Drain()) }
         case .refuse where !connection.isCostly:
             let condition = HTTPCondition(
@@ -111,19 +112,21 @@ struct ConnectionAcceptor: Sendable {
                 Self.encoder, OverloadedConnection(answer: handler.answer(to: condition)),
             ])
         case .refuse, .close:
-            // Closes the channel, which is not registered yet.
+            // This closes the channel, which is not registered yet.
             throw ChannelError.eof
         }
     }
 
-    /// Leaves an answer's framing headers alone: by itself the encoder would chunk a body without a length for HTTP/1.0 too.
+    /// Leaves an answer's framing headers unchanged. By default the encoder would chunk a body without a length even for
+    /// HTTP/1.0.
     private static var encoder: HTTPResponseEncoder {
         var configuration = HTTPResponseEncoder.Configuration()
         configuration.automaticallySetFramingHeaders = false
         return HTTPResponseEncoder(configuration: configuration)
     }
 
-    /// As documented: 16 KiB, of which one field may have all, and 256 fields, each of which costs the decoder some time.
+    /// The documented limits: 16 KiB, all of which one field may use, and 256 fields, each of which costs the decoder some
+    /// time.
     private static var headLimits: NIOHTTPDecoderLimitConfiguration {
         var limits = NIOHTTPDecoderLimitConfiguration()
         limits.maxHeaderFieldSize = 16 * 1024
@@ -133,8 +136,8 @@ struct ConnectionAcceptor: Sendable {
     }
 }
 
-/// A connection beyond the limits. It is refused without being asked anything, and is closed when the peer closes
-/// or after a second.
+/// A connection beyond the limits. It is refused before any request is read, and is closed when the peer closes it or after a
+/// second.
 final class OverloadedConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = HTTPServerResponsePart
@@ -147,7 +150,7 @@ final class OverloadedConnection: ChannelInboundHandler {
     }
 
     func channelActive(context: ChannelHandlerContext) {
-        // Closing with unread bytes makes the kernel discard the answer, so the request is read, within bounds.
+        // Closing with unread bytes would make the kernel discard the answer, so the request is read, within bounds.
         for part in answer.parts(AnswerFraming(), allocator: context.channel.allocator) {
             context.write(wrapOutboundOut(part), promise: nil)
         }

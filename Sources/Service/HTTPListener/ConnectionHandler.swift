@@ -3,9 +3,9 @@ import NIOHTTP1
 
 /// One connection: reads a request, has it answered, and only then reads the next.
 ///
-/// Nothing is read while bytes of a former read wait to be decoded, and while a request is being answered at most one read
-/// takes place: so a connection holds at most one body, one answer and what two reads brought, as bytes. Each request is
-/// decoded and begun in a turn of its source (``LoopTurns``). All methods run on the channel's event loop.
+/// The socket is not read while bytes of an earlier read wait to be decoded, and at most once while a request is being
+/// answered. So a connection holds at most one body, one answer and the bytes of two reads. Each request is decoded and begun
+/// in a turn of its source (``LoopTurns``). All methods run on the channel's event loop.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
@@ -19,12 +19,12 @@ final class ConnectionHandler: ChannelInboundHandler {
         /// Between requests, or within a head.
         case idle
         case receiving(limit: Int, respond: Responder)
-        /// Answered after the head; the small rest of the body is thrown away.
+        /// The request was answered after its head; the small rest of the body is discarded.
         case discarding(left: Int)
         case responding
         case streaming(OutgoingStream)
         case writing
-        /// The last answer is written; the peer is given time to read it.
+        /// The last answer is written; the peer has time to read it.
         case lingering
         case closed
     }
@@ -37,21 +37,21 @@ final class ConnectionHandler: ChannelInboundHandler {
         case notHTTP
     }
 
-    /// Of the event loop's time.
+    /// The connection's turn on the event loop.
     private enum Turn { case none, awaited, begun }
 
     private let handler: any RequestHandler
     let limits: RequestLimits
     private let input: BoundedInput
-    /// Where requests are answered; nil for the concurrency runtime's threads.
+    /// The executor that answers requests; nil for the threads of the concurrency runtime.
     private let executor: EventLoopExecutor?
     private let share: @Sendable () -> TurnShare
     private let turns: LoopTurns
     private let origin: RequestOrigin
     var state = State.idle
-    /// What the decoder has made of the last piece that it was given.
+    /// The decoder's output for the last bytes that it received.
     private var queue = CircularBuffer<Incoming>(initialCapacity: 4)
-    /// What has come of the present request's.
+    /// The part of the current request's body that has arrived.
     private var body: ByteBuffer?
     private var framing = AnswerFraming()
     var idleSince = NIODeadline.now()
@@ -59,14 +59,14 @@ final class ConnectionHandler: ChannelInboundHandler {
     var idleTimer: Scheduled<Void>?
     private var isReading = false
     private var turn = Turn.none
-    /// The present turn has answered a request, or decoded as many chunks as a turn may; what follows waits for another.
+    /// The current turn has answered a request, or decoded as many chunks as a turn may; the rest waits for another turn.
     private var turnIsOver = false
     private var isDraining = false
     /// No request has begun yet.
     private var isFresh = true
     /// The peer has sent its last byte.
     private var inputClosed = false
-    /// An early refusal is on its way; the connection waits for its write as well as for the rest of the body.
+    /// An early refusal is being sent. The connection waits for its write and for the rest of the body.
     private var refusalInFlight = false
 
     init(
@@ -93,12 +93,12 @@ final class ConnectionHandler: ChannelInboundHandler {
         let part = unwrapInboundIn(data).trimmed
         switch part {
         case .head(let head):
-            // MessageFraming refuses an ambiguous length, so it does not matter how the input counts one.
+            // MessageFraming rejects an ambiguous length, so it does not matter which length the input counts.
             input.headEnded(
                 bodyLength: head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0,
                 isChunked: head.headers.contains(name: "transfer-encoding"))
         case .body(let bytes):
-            // Not queued: a part of a chunked body can be a single byte, and takes dozens.
+            // A body's part is not queued: in a chunked body it can be a single byte, and a queued part takes dozens.
             if queue.isEmpty { return receive(bytes) }
         case .end: input.messageEnded()
         }
@@ -112,7 +112,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let error = error as? HTTPParserError else { return close(context) }
-        // The decoder takes nothing any more; requests before the wrong bytes are still answered.
+        // The decoder accepts no more bytes. Requests before the invalid bytes are still answered.
         input.discard(atMost: 0)
         queue.append(error == .headerOverflow ? .headTooLarge : .notHTTP)
         advance(context)
@@ -141,7 +141,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: One request after the other
 
-    /// Takes what has come in as far as the state allows, in the source's turn; then asks for more if more is wanted.
+    /// Processes the received input in the source's turn as far as the state allows; then reads more if needed.
     private func advance(_ context: ChannelHandlerContext) {
         guard turn == .none else { return }
         guard takesInput, !queue.isEmpty || input.holdsBytes else { return wantMore(context) }
@@ -149,14 +149,14 @@ final class ConnectionHandler: ChannelInboundHandler {
         turns.take(of: share()) { self.takeTurn(context) }
     }
 
-    /// Goes on until a request is answered or under way, the turn has done its share, or nothing is left of what has come in.
+    /// Continues until a request is answered or being answered, the turn is used up, or no input is left.
     private func takeTurn(_ context: ChannelHandlerContext) {
         turn = .begun
         turnIsOver = false
         while !turnIsOver, let next = takeNext() {
             switch next {
             case .notHTTP:
-                // The peer broke off in a body that is thrown away: its request has been answered already.
+                // The peer stopped within a body that is discarded; its request has already been answered.
                 if case .discarding = state { close(context) } else { last(HTTPAnswer(status: 400), context) }
             case .headTooLarge:
                 refuse(.tooLarge, "The request's head is too large; send fewer or shorter headers.", context)
@@ -199,7 +199,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .idle, .receiving, .discarding:
             if case .receiving(let limit, _) = state {
                 if input.announcedBytes > limit { return refuseBody(over: limit, context) }
-                // Chunk sizes and extensions are not counted as body, and can be many times as large.
+                // Chunk sizes and extensions do not count as body, and can be many times as large.
                 if input.bytesSinceBoundary > 8 * limit + 65_536 {
                     return refuse(.tooLarge, "The body's chunks are too small for its length.", context)
                 }
@@ -232,8 +232,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         admitted.origin = origin
         switch handler.admit(admitted) {
         case .refuse(let answer):
-            // The rest of a small body is read and thrown away, so that a pool of connections survives its 403s.
-            // Otherwise nothing more is read: the peer may be sending gigabytes, or wait for “100 Continue”.
+            // The rest of a small body is read and discarded, so that a pool of connections survives its 403s. Otherwise no
+            // more is read: the peer may be sending gigabytes, or wait for “100 Continue”.
             guard let length, length <= limits.discardedBody, !message.expectsContinue else {
                 return last(answer, context)
             }
@@ -268,8 +268,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         switch state {
         case .receiving(_, let respond):
             state = .responding
-            // The kernel keeps watching the socket: not to read until the answer has left would take two calls of the
-            // system a request, one to stop watching and one to begin again.
+            // The kernel keeps watching the socket. Pausing the reads until the answer is sent would take two system calls
+            // per request, one to stop watching and one to start again.
             if !input.holdsBytes { read(context) }
             let bytes = body.map { Array(buffer: $0) } ?? []
             body = nil
@@ -302,7 +302,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         refuse(.tooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
     }
 
-    /// The last answer on this connection, while the peer may still be sending.
+    /// Sends the last answer on this connection, while the peer may still be sending.
     private func last(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
         disarmRequestDeadline()
         queue.removeAll()
@@ -341,7 +341,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         if isDraining { stream.drain() }
     }
 
-    /// In one write to the socket.
+    /// Writes the parts in one write to the socket.
     private func write(
         _ parts: [HTTPServerResponsePart], _ context: ChannelHandlerContext, promise: EventLoopPromise<Void>?
     ) {
@@ -349,7 +349,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         if let last = parts.last { context.writeAndFlush(wrapOutboundOut(last), promise: promise) }
     }
 
-    /// Sends what ends an answer.
+    /// Writes the parts that complete an answer.
     private func send(_ parts: [HTTPServerResponsePart], _ context: ChannelHandlerContext) {
         idleSince = .now()
         let written = context.eventLoop.makePromise(of: Void.self)

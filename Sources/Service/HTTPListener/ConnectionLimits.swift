@@ -4,7 +4,7 @@ package import Logging
 package import NIOCore
 import Synchronization
 
-/// The party that has connected, as far as connections are counted by it.
+/// The party that a connection counts for.
 package enum ConnectionSource: Sendable, Hashable {
     /// A process of this host, by its uid.
     case user(UInt32)
@@ -12,17 +12,17 @@ package enum ConnectionSource: Sendable, Hashable {
     case accounts(String)
     /// All accounts that no access rule names.
     case unnamedAccounts
-    /// A network address, or the part of it that one party can have many of.
+    /// A network address, or the network of which one party can have many addresses.
     case network(String)
     /// A client that has proved its identity.
     case client(String)
 
-    /// The sources that connections of an IP address are counted by. An IPv6 host has a network of 64 bits and can use any address
-    /// in it (RFC 4291 §2.5.4), so those count as one, and one party can have a network of 56 or 48 bits (RFC 6177 §2); but not
-    /// IPv4 addresses that are written as IPv6's (§2.5.5.2).
+    /// Returns the sources that connections of an IP address count for. An IPv6 host has a network of 64 bits and can use any
+    /// address in it (RFC 4291 §2.5.4), so these addresses count as one. One party can have a network of 56 or 48 bits (RFC
+    /// 6177 §2). IPv4 addresses in IPv6 notation (§2.5.5.2) are not combined.
     ///
-    /// - Parameter address: in network byte order, 4 or 16 bytes.
-    /// - Returns: the narrowest first.
+    /// - Parameter address: 4 or 16 bytes in network byte order.
+    /// - Returns: the sources, the narrowest first.
     package static func networks(of address: [UInt8]) -> [ConnectionSource] {
         let isMapped =
             address.count == 16 && address[..<10].allSatisfy { $0 == 0 } && address[10...11] == [0xFF, 0xFF]
@@ -31,7 +31,7 @@ package enum ConnectionSource: Sendable, Hashable {
     }
 }
 
-/// A source that a connection counts for, and how many connections that source may have.
+/// A source that a connection counts for, and the maximum number of that source's connections.
 package struct ConnectionBound: Sendable, Equatable {
     package let source: ConnectionSource
     package let most: Int
@@ -44,29 +44,29 @@ package struct ConnectionBound: Sendable, Equatable {
 
 /// Counts the connections of one listening socket, and decides which of them are served.
 package final class ConnectionLimits: Sendable {
-    /// What becomes of a new connection.
+    /// The decision on a new connection.
     package enum Decision: Sendable {
         case serve
-        /// Answered with `overloaded` and closed soon.
+        /// The connection is answered with `overloaded` and closed soon.
         case refuse
-        /// Closed without an answer: even those that are being answered `overloaded` are too many.
+        /// The connection is closed without an answer, since too many are already being answered `overloaded`.
         case close
     }
 
-    /// How many excess connections may hold a descriptor while they are answered `overloaded`.
+    /// The number of excess connections that may hold a descriptor while they are answered `overloaded`.
     package static let overloadedMargin = 32
 
-    /// How many connections are served at a time.
+    /// The maximum numbers of connections served at a time.
     package struct Maximum: Sendable, Equatable {
         package var total: Int
         package var perSource: Int
-        /// Kept free for root and the daemon's own user, beyond `total`: however many uids fill the socket, an administrator
-        /// still gets in.
+        /// Connections reserved for root and the daemon's own user, in addition to `total`. An administrator can still
+        /// connect, no matter how many uids fill the socket.
         package var reserved = 0
-        /// The part of `total` for connections whose client is not known yet; the rest is for known clients. In this part the
-        /// oldest connection of the largest source gives way to a new one: those that hold places and those that need one
-        /// cannot be told apart, and a connection that was closed can be opened again without harm. nil where sources are
-        /// known from the start: a connection too many is then refused.
+        /// The part of `total` for connections whose client is not known yet; the rest is for known clients. A new connection
+        /// beyond this part closes the oldest one of the largest source. Connections that only occupy places cannot be told
+        /// from those that need one, and a client can open a closed connection again without harm. nil if sources are known
+        /// from the start; an excess connection is then refused.
         package var unidentified: Int?
 
         package init(total: Int, perSource: Int, reserved: Int = 0, unidentified: Int? = nil) {
@@ -76,8 +76,8 @@ package final class ConnectionLimits: Sendable {
             self.unidentified = unidentified
         }
 
-        /// For a socket of administration, which needs few connections, and needs them when other sockets are flooded, or when
-        /// one account that may connect opens as many as it can.
+        /// The maximum for an administration socket. It needs few connections, but needs them even when other sockets are
+        /// flooded, or when one permitted account opens as many as it can.
         package static let administration = Maximum(total: 64, perSource: 16, reserved: 8)
     }
 
@@ -90,18 +90,19 @@ package final class ConnectionLimits: Sendable {
         self.ownUID = ownUID
     }
 
-    /// Returns false if one more connection of this source would be closed without an answer, after `arriving` ones that were not
-    /// admitted yet. Where the oldest connection gives way, those of a source that has as many arriving as may be served would be
-    /// closed by its own next ones.
+    /// Returns false if one more connection of this source would be closed without an answer, after `arriving` ones that were
+    /// not admitted yet. If old connections are closed for new ones, a source with as many arriving connections as may be
+    /// served would only close its own.
     func answers(_ source: ConnectionSource, after arriving: Int) -> Bool {
         guard maximum.unidentified == nil else { return arriving < maximum.perSource }
         let served = places.withLock { $0.count(of: source) }
         return served + arriving < maximum.perSource + Self.overloadedMargin
     }
 
-    /// Each `admit` is followed by one ``release(_:decision:)`` with its decision when the channel is closed.
+    /// Decides on a new connection. Each call is followed by one ``release(_:decision:)`` with its decision when the channel
+    /// is closed.
     ///
-    /// A connection that gives way to this one gets the event ``DismissalHandler/Dismissed``.
+    /// A connection that is closed to make room for this one receives the event ``DismissalHandler/Dismissed``.
     ///
     /// - Parameter wider: the larger sources that `source` is a part of, the nearest first.
     package func admit(
@@ -141,16 +142,17 @@ package final class ConnectionLimits: Sendable {
         }
     }
 
-    /// Counts a served connection by its client from now on, and no longer by where it comes from.
+    /// Counts a served connection for its client from now on, and no longer for its origin.
     ///
-    /// - Returns: false where so many of that client's are served already, or of all clients; then nothing changes.
+    /// - Returns: false if that client, or all clients together, already have the maximum; nothing changes then.
     package func recount(_ channel: any Channel, as source: ConnectionSource, atMost most: Int) -> Bool {
         let ofAll = maximum.unidentified.map { max(1, maximum.total - $0) } ?? Int.max
         return places.withLock { $0.identify(channel, as: source, atMost: most, ofAll: ofAll) }
     }
 
-    /// The program ends: it accepts no connections any more, and those that it had accepted get an answer to their first request.
-    /// - Returns: the connections that are served.
+    /// Marks the end of the program: it accepts no more connections, and those already accepted get an answer to their first
+    /// request.
+    /// - Returns: the connections being served.
     package func drain() -> [any Channel] {
         places.withLock { places in
             places.isDraining = true
@@ -160,20 +162,19 @@ package final class ConnectionLimits: Sendable {
 
     package var isDraining: Bool { places.withLock { $0.isDraining } }
 
-    /// The connections being served.
     package var served: [any Channel] { places.withLock { $0.channels } }
 }
 
 /// The process's limit of open descriptors (RLIMIT_NOFILE).
 package enum DescriptorLimit {
-    /// Descriptors that are not connections of the payments socket: listening sockets, event loops, workers, ledger,
-    /// logs, administration, and the excess connections that are answered `overloaded`. Without the connections that a program makes
-    /// itself.
+    /// Descriptors for other purposes than connections of the payments socket: listening sockets, event loops, workers,
+    /// ledger, logs, administration, and the excess connections that are answered `overloaded`. Connections that a program
+    /// makes itself are not included.
     package static let reserve = 256
-    /// No daemon needs more, and libraries that walk through all possible descriptors become slow.
+    /// No daemon needs more, and libraries that iterate over all possible descriptors become slow.
     private static let ceiling: rlim_t = 65_536
 
-    /// Raises the soft limit as far as the hard one allows, and returns it.
+    /// Raises the soft limit as far as the hard limit allows, and returns it.
     package static func raise() -> Int {
         var limit = rlimit()
         guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
@@ -187,21 +188,22 @@ package enum DescriptorLimit {
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// How many of the wanted connections fit under `limit`; at least 16.
+    /// Returns the number of the wanted connections that fit under `limit`; at least 16.
     ///
     /// - Parameters:
-    ///   - outgoing: connections that the program makes itself, at most.
-    ///   - ofRequests: those that it makes for requests under way, one for each; so at most half of what is left is for them.
+    ///   - outgoing: the maximum number of connections that the program makes itself.
+    ///   - ofRequests: the number that it makes for requests under way, one for each; at most half of the remaining
+    ///     descriptors are for them.
     package static func connections(wanted: Int, limit: Int, outgoing: Int = 0, ofRequests: Int = 0) -> Int {
         let free = limit - reserve - outgoing
         return min(wanted, max(16, free - ofRequests, free / 2))
     }
 
-    /// The same under the limit that this process can have. Warns of a setting that does not fit.
+    /// Returns the number that fits under the limit that this process can have. Warns of a setting that does not fit.
     ///
     /// - Parameters:
-    ///   - setting: its name in the configuration.
-    ///   - fitting: how many fit under a limit, where the program makes connections itself.
+    ///   - setting: the setting's name in the configuration.
+    ///   - fitting: returns the number that fits under a limit, if the program makes connections itself.
     package static func connections(
         _ setting: String, _ wanted: Int, _ logger: Logger, fitting: ((_ limit: Int) -> Int)? = nil
     ) -> Int {
@@ -216,18 +218,18 @@ package enum DescriptorLimit {
     }
 }
 
-/// Of one connection: its requests, and what is read beside them.
+/// The limits of one connection: for its requests, and for bytes that are read outside of them.
 package struct RequestLimits: Sendable {
     package var idle: TimeAmount
-    /// For a request's head and body together, from its first byte.
+    /// The time for a request's head and body together, from its first byte.
     package var request: TimeAmount = .seconds(10)
-    /// Of a body that is thrown away after an early refusal, so that the connection can stay.
+    /// The maximum size of a body that is discarded after an early refusal, so that the connection can stay open.
     package var discardedBody = 64 * 1024
-    /// What is read and thrown away of a peer that still sends after its last answer: closing with unread bytes would
-    /// make the kernel discard that answer.
+    /// The number of bytes that are read and discarded from a peer that still sends after its last answer. Closing with
+    /// unread bytes would make the kernel discard that answer.
     package var lingerBytes = 1024 * 1024
     package var linger: TimeAmount = .seconds(2)
-    /// How long a program that ends waits for the first request of a connection that it had accepted.
+    /// The time that a stopping program waits for the first request of a connection that it had accepted.
     package var firstRequestWhileDraining: TimeAmount = .seconds(1)
 
     package init(idle: TimeAmount, request: TimeAmount = .seconds(10)) {
@@ -236,7 +238,7 @@ package struct RequestLimits: Sendable {
     }
 }
 
-/// The served connections of one socket by their sources.
+/// The served connections of one socket, by source.
 struct ConnectionPlaces {
     /// A source and its number of connections. An object, so that a place reads the number without a look-up.
     final class Counted {
@@ -250,13 +252,13 @@ struct ConnectionPlaces {
         let channel: any Channel
         /// The narrowest first.
         var sources: [Counted]
-        /// Counted up with each connection that is served.
+        /// Incremented with each connection that is served.
         let number: Int
     }
 
-    /// Connections that are counted by where they come from.
+    /// Connections that count for their origin.
     private(set) var unidentified: [ObjectIdentifier: Place] = [:]
-    /// Those that are counted by their client.
+    /// Connections that count for their client.
     private var identified: [ObjectIdentifier: Place] = [:]
     private var counts: [ConnectionSource: Counted] = [:]
     private var admitted = 0
@@ -295,10 +297,11 @@ struct ConnectionPlaces {
         return true
     }
 
-    /// Frees the place of the oldest connection of the largest source: of the widest sources the one with the most connections,
-    /// in it the one with the most, and so on. Among equals the oldest.
+    /// Removes the oldest connection of the largest source, and returns its channel. The largest source is found from the
+    /// widest ones down: the one with the most connections, within it the one with the most, and so on. Among equals the
+    /// oldest connection is chosen.
     ///
-    /// - Parameter source: the only source in which one gives way; nil for all.
+    /// - Parameter source: the only source whose connections are considered; nil for all.
     mutating func dismissOldest(within source: ConnectionSource?) -> (any Channel)? {
         let only = source.flatMap { counts[$0] }
         var chosen: (identifier: ObjectIdentifier, place: Place)?
@@ -338,8 +341,8 @@ extension ConnectionPlaces.Place {
     }
 }
 
-/// Closes a connection that gives way to another at once. First in the pipeline, so that no transport says farewell before: TLS
-/// would keep the descriptor until the peer has answered.
+/// Closes at once a connection that must make room for another one. It is first in the pipeline, so that no transport closes
+/// gracefully: TLS would keep the descriptor until the peer has answered.
 final class DismissalHandler: ChannelInboundHandler, Sendable {
     typealias InboundIn = Any
 

@@ -12,10 +12,10 @@ package struct HTTPAnswer: Sendable {
     }
 
     package var status: Int
-    /// Names and values come from this program, never from a request: neither may contain CR or LF.
+    /// Names and values come from this program, never from a request. Neither may contain CR or LF.
     package var headers: [Header]
     package var body: Body
-    /// Whether the connection ends with this answer.
+    /// True closes the connection after this answer.
     package var closes: Bool
 
     package struct Header: Sendable, Equatable {
@@ -42,33 +42,33 @@ package struct HTTPAnswer: Sendable {
         closes = false
     }
 
-    /// An `application/json` answer.
+    /// Creates an `application/json` answer.
     package static func json(status: Int, _ body: [UInt8], headers: [Header] = [], closes: Bool = false) -> HTTPAnswer {
         HTTPAnswer(
             status: status, headers: [Header(name: "Content-Type", value: "application/json")] + headers, body: body,
             closes: closes)
     }
 
-    /// Ends a stream that will not be sent, because the peer has left or asked for the head alone.
+    /// Ends a stream that will not be sent, because the peer has left or requested only the head.
     package func abandon() {
         if case .stream(let stream) = body { stream.ended(.abandoned) }
     }
 }
 
-/// What the request says about its answer.
+/// The properties of a request that determine the framing of its answer.
 struct AnswerFraming: Sendable {
-    /// HEAD: the length is told, the body left out.
+    /// True for HEAD: the answer has the length but no body.
     var omitsBody = false
-    /// HTTP/1.0 must be told that the connection stays.
+    /// True for HTTP/1.0, which needs a header to keep the connection open.
     var isHTTP10 = false
     var closes = true
 }
 
 extension HTTPAnswer {
-    /// The answer for NIOHTTP1's encoder; of a streamed one the head.
+    /// Returns the answer for NIOHTTP1's encoder; for a streamed one only the head.
     func parts(_ framing: AnswerFraming, allocator: ByteBufferAllocator) -> [HTTPServerResponsePart] {
         let head = HTTPServerResponsePart.head(head(framing))
-        // To HEAD no end is written either: the encoder would make it the last chunk of a body that is left out.
+        // An answer to HEAD has no end part either: the encoder would send it as the last chunk of the omitted body.
         guard case .bytes(let bytes) = body, !framing.omitsBody else { return [head] }
         return [head, .body(.byteBuffer(allocator.buffer(bytes: bytes))), .end(nil)]
     }
@@ -91,7 +91,7 @@ extension HTTPAnswer {
         return HTTPResponseHead(version: .http1_1, status: Self.status(status), headers: fields)
     }
 
-    /// With the phrases of RFC 9110 §15.5.14 and §15.5.21 where NIOHTTP1 has older ones.
+    /// Uses the phrases of RFC 9110 §15.5.14 and §15.5.21, for which NIOHTTP1 has older ones.
     private static func status(_ code: Int) -> HTTPResponseStatus {
         switch code {
         case 413: .custom(code: 413, reasonPhrase: "Content Too Large")
@@ -101,7 +101,7 @@ extension HTTPAnswer {
     }
 }
 
-/// The Date header (RFC 9110 §5.6.7), made once a second.
+/// The Date header (RFC 9110 §5.6.7), formatted once a second.
 enum HTTPDate {
     private static let cached = Mutex<(second: Int, text: String)>((Int.min, ""))
 

@@ -4,7 +4,7 @@ import Glibc
 /// A listening stream socket that the service manager opened.
 package struct InheritedSocket: Sendable, Equatable {
     package enum Address: Sendable, Equatable {
-        /// Its file is the service manager's.
+        /// Its file belongs to the service manager.
         case unix(path: String)
         case network(NetworkAddress)
 
@@ -16,11 +16,11 @@ package struct InheritedSocket: Sendable, Equatable {
         }
     }
 
-    /// Close-on-exec.
+    /// The socket's descriptor, close-on-exec.
     package let descriptor: CInt
     package let address: Address
 
-    /// The address that a listening stream socket is bound to, as paytokend_listening_stream has it.
+    /// Returns the address that a listening stream socket is bound to, as paytokend_listening_stream reports it.
     static func place(of descriptor: CInt) -> (family: CInt, address: String, port: Int) {
         var port: UInt16 = 0
         var text = [CChar](repeating: 0, count: Int(PAYTOKEND_ADDRESS_SIZE))
@@ -30,23 +30,23 @@ package struct InheritedSocket: Sendable, Equatable {
     }
 }
 
-/// Listening sockets that the service manager opened, by the names it gave them (sd_listen_fds(3)).
+/// Listening sockets that the service manager opened, by the names that it gave them (sd_listen_fds(3)).
 package struct InheritedSockets: Sendable, Equatable {
     private let sockets: [String: InheritedSocket]
 
     /// The first inherited descriptor, by convention.
     private static let firstDescriptor: CInt = 3
 
-    /// Whether there is anything for ``takeFromEnvironment(named:)``.
+    /// True if there is anything for ``takeFromEnvironment(named:)``.
     package static var areInEnvironment: Bool { unsafe getenv("LISTEN_FDS") != nil }
 
-    /// Where a caller waits in a socket of the service manager's, its program is started again at once, without `RestartSec=`,
-    /// and the socket is closed after some starts (TriggerLimitBurst=5 in 10 s in the socket units). What passes, a server that is
-    /// away say, is therefore waited for before the program ends with status 75.
+    /// The pause before the program ends with status 75 after a temporary fault, such as an unavailable server. If a caller
+    /// waits in a socket of the service manager, the program is restarted at once, without `RestartSec=`, and after some
+    /// starts the service manager closes the socket (TriggerLimitBurst=5 in 10 s in the socket units).
     package static let pauseBeforeTryingAgain = Duration.seconds(3)
 
-    /// Reads LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES and clears them, so that no child believes they are meant for it.
-    /// Call once, before other threads use the environment.
+    /// Reads LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES and clears them, so that no child process takes them for its own. Call
+    /// once, before other threads use the environment.
     /// - Parameter known: the names that this program gives its sockets.
     package static func takeFromEnvironment(named known: [String]) throws(ListenerError) -> InheritedSockets {
         let variables = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"].map { name -> String? in
@@ -60,13 +60,13 @@ package struct InheritedSockets: Sendable, Equatable {
 
     package init() { sockets = [:] }
 
-    /// The same from the variables' values.
+    /// Reads the sockets from the variables' values.
     init(
         named known: [String], processID: String?, count: String?, names: String?, ownProcessID: pid_t,
         firstDescriptor: CInt
     ) throws(ListenerError) {
         var sockets: [String: InheritedSocket] = [:]
-        // Meant for another process: sd_listen_fds(3) says to ignore them.
+        // The variables are meant for another process; sd_listen_fds(3) says to ignore them.
         guard let processID, let count, pid_t(processID) == ownProcessID else {
             self.sockets = sockets
             return
@@ -104,7 +104,7 @@ package struct InheritedSockets: Sendable, Equatable {
         switch family {
         case AF_UNIX:
             guard address.hasPrefix("/") else {
-                // An abstract name begins with a zero byte, so nothing is left of it here.
+                // An abstract name begins with a zero byte, so it is empty here.
                 let what = address.isEmpty ? "without a path" : "with a relative path"
                 throw .unusable(
                     "the inherited descriptor \(descriptor) (\(name)) is a Unix socket \(what); use ListenStream= "

@@ -6,21 +6,21 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// A socket to listen on, and how its connections are served.
+/// A socket to listen on, and the way in which its connections are served.
 package struct ListeningSocket: Sendable {
     package enum Place: Sendable {
-        /// Bound and listening already; its file is its owner's.
+        /// Already bound and listening; its file belongs to its owner.
         case inherited(InheritedSocket)
         case path(String, mode: UInt32, group: Account?)
         case network(SocketAddress)
     }
 
-    /// In messages.
+    /// The socket's name in messages.
     package let name: String
     package let place: Place
     package let service: any ConnectionService
     package let connectionLimits: ConnectionLimits
-    /// Whether requests are answered on the thread of their connection. Not where an answer may take long.
+    /// True answers requests on their connection's thread. Not for answers that may take long.
     package let answersOnEventLoop: Bool
     package let limits: RequestLimits
 
@@ -37,20 +37,20 @@ package struct ListeningSocket: Sendable {
     }
 }
 
-/// Listening sockets, and the connections that came through them.
+/// Listening sockets, and the connections accepted from them.
 ///
-/// A program starts it last and shuts it down first. It reads HTTP/1.1 requests from peers that nobody has authenticated
-/// yet, and hands each, whole and bounded, to the ``RequestHandler`` that its ``ConnectionService`` gave for the peer.
-/// Guaranteed here: no connection takes more than its share (ConnectionLimits.swift), no request more memory or time than
-/// its limits (BoundedInput.swift, ConnectionHandler.swift), two readers cannot disagree about where a request ends
-/// (MessageFraming.swift), and at the end every request that was begun is answered or given up within the grace.
+/// A program starts it last and shuts it down first. It reads HTTP/1.1 requests from peers that are not authenticated yet,
+/// and passes each, complete and bounded, to the ``RequestHandler`` that its ``ConnectionService`` provided for the peer.
+/// Guarantees: no connection takes more than its share (ConnectionLimits.swift), and no request more memory or time than its
+/// limits (BoundedInput.swift, ConnectionHandler.swift). Two readers cannot disagree about the end of a request
+/// (MessageFraming.swift). At shutdown every request that was begun is answered or abandoned within the grace period.
 ///
-/// Start reading at RequestHandler.swift, what answers see; then ConnectionHandler.swift, one connection's life.
+/// Begin with RequestHandler.swift, the interface to the program; then ConnectionHandler.swift, the life of one connection.
 package final class Listener: Sendable {
     /// One listening socket while it is open.
     private struct Opening: Sendable {
         let acceptor: SocketAcceptor
-        /// nil where the file is the service manager's, and for a socket of the network.
+        /// nil if the file belongs to the service manager, and for a network socket.
         let file: SocketFile?
         let connectionLimits: ConnectionLimits
     }
@@ -60,18 +60,18 @@ package final class Listener: Sendable {
     private let turns: ListenerTurns
     private let logger: Logger
 
-    /// Where the sockets of the network listen, in the order in which they were opened: with the port that the system chose,
-    /// where port 0 was asked for.
+    /// The addresses of the network sockets, in the order in which they were opened. For port 0 they contain the port that
+    /// the system chose.
     package var networkAddresses: [NetworkAddress] {
         openings.compactMap { if case .network(let address) = $0.acceptor.address { address } else { nil } }
     }
 
-    /// The paths of the Unix sockets, inherited ones too, in the order in which they were opened.
+    /// The paths of the Unix sockets, including inherited ones, in the order in which they were opened.
     package var socketPaths: [String] {
         openings.compactMap { if case .unix(let path) = $0.acceptor.address { path } else { nil } }
     }
 
-    /// What a ``ServiceWatchdog`` asks: the first of the Unix sockets.
+    /// The socket that a ``ServiceWatchdog`` queries: the first of the Unix sockets.
     package var watchedSocket: WatchedSocket? {
         openings.lazy.compactMap { opening in
             guard case .unix(let path) = opening.acceptor.address else { return nil }
@@ -86,8 +86,8 @@ package final class Listener: Sendable {
         self.logger = logger
     }
 
-    /// Opens the sockets in this order, and serves until ``shutdown(grace:)``. When one cannot be opened the others are closed
-    /// again, and their files removed.
+    /// Opens the sockets in this order, and serves until ``shutdown(grace:)``. If one cannot be opened, the others are closed
+    /// again and their files removed.
     package static func start(
         _ sockets: [ListeningSocket], group: any EventLoopGroup, logger: Logger
     ) async throws(ListenerError) -> Listener {
@@ -142,8 +142,9 @@ package final class Listener: Sendable {
         }
     }
 
-    /// Stops accepting, closes idle connections, lets the others finish their request for at most `grace`, those that have just
-    /// been opened their first, closes what is left, and unlinks the socket files that are still ours. Returns when nothing is open any more.
+    /// Stops accepting, closes idle connections, and gives the others at most `grace` to finish their request. Connections
+    /// that were just opened may finish their first request. Then it closes the remaining ones and unlinks the socket files
+    /// that are still ours. Returns when everything is closed.
     package func shutdown(grace: Duration = .seconds(30)) async {
         let end = ContinuousClock.now + grace
         for opening in openings {
@@ -166,7 +167,7 @@ package final class Listener: Sendable {
             logger.warning(
                 "closing connections whose requests did not finish in time", metadata: ["connections": "\(left.count)"])
         }
-        // All at once: TLS waits for each peer's own end, for a second.
+        // All are closed concurrently: TLS waits up to a second for each peer's close.
         await withTaskGroup(of: Void.self) { group in
             for channel in left { group.addTask { try? await channel.close() } }
         }
@@ -174,11 +175,11 @@ package final class Listener: Sendable {
     }
 }
 
-/// Why a program cannot listen.
+/// The reason why a program cannot listen.
 package enum ListenerError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Another process answers on this socket; nothing was unlinked. Exit status 75.
+    /// Another process serves this socket; nothing was unlinked. Exit status 75.
     case alreadyServed(path: String)
-    /// Anything else: what failed, with what, and what to do.
+    /// Any other failure: what failed, on what, and what to do.
     case unusable(String)
 
     package var description: String {

@@ -4,7 +4,7 @@ import HostSystem
 package import NIOCore
 import NIOPosix
 
-/// The turns that some work takes: an owner's, which go round the names under it (``FairQueue``).
+/// The owner whose turns some work takes, and the name under it; the owner's turns rotate among its names (``FairQueue``).
 package struct TurnShare: Sendable, Equatable {
     package let owner: ConnectionSource
     package let name: String?
@@ -14,36 +14,37 @@ package struct TurnShare: Sendable, Equatable {
         self.name = name
     }
 
-    /// The same for work that the owner does for a client of its own. Turns that go round names already stay so.
+    /// Returns the share for work that the owner does for one of its clients. A share that already has a name keeps it.
     func named(_ client: String?) -> TurnShare { TurnShare(of: owner, named: name ?? client) }
 }
 
-/// One event loop's time, shared by the sources of its connections: each source in turn has one piece of work done, a
-/// request's head say, or the verification of a payment token.
+/// One event loop's time, shared by the sources of its connections. Each source in turn has one piece of work done, such as a
+/// request's head or the verification of a payment token.
 ///
-/// Without this, a source with many connections, or with many requests in one read, has all of them done before another
-/// source's bytes are even read: an event loop reads sockets only when it has no task left, and a task that gives itself
-/// another one never lets it. So after ``quantum`` of work a turn begins only when the sockets have been polled again.
+/// Without this, a source with many connections, or with many requests in one read, would have all of them processed before
+/// another source's bytes are even read. An event loop polls its sockets only when it has no task left, and a task that
+/// schedules another one prevents that. So after ``quantum`` of work a turn begins only when the sockets have been polled
+/// again.
 ///
-/// Work that finds the loop free begins at once, on the stack of its caller.
+/// If the loop is free, work begins at once, on its caller's stack.
 package final class LoopTurns: Sendable {
     private struct State {
         var waiting = FairQueue<ConnectionSource, () -> Void>()
         /// A turn has begun and not ended.
         var isTaken = false
         var began = NIODeadline.now()
-        /// How long turns took since the sockets were polled.
+        /// The time that turns took since the sockets were polled.
         var spent = TimeAmount.zero
-        /// The next turn is on its way: as a task, or with the next poll.
+        /// The next turn is scheduled: as a task, or after the next poll.
         var isServing = false
-        /// A task will run after what the loop does now.
+        /// A task is scheduled that runs after the loop's current work.
         var isMarked = false
         /// The end of a socket pair whose other end the loop reads; nil after ``stop()``.
         var poll: CInt?
     }
 
-    /// How much work is done before sockets are polled again. Every source waits for so much of others' work at each step of
-    /// its own; a poll costs a few microseconds.
+    /// The amount of work before sockets are polled again. A source waits for this much work of others at each of its steps. A
+    /// poll costs a few microseconds.
     static let quantum = TimeAmount.microseconds(200)
 
     package let eventLoop: any EventLoop
@@ -54,7 +55,7 @@ package final class LoopTurns: Sendable {
         state = .makeBoxSendingValue(State(poll: poll), eventLoop: eventLoop)
     }
 
-    /// - Throws: `SystemError` or NIO's errors, for want of descriptors.
+    /// - Throws: `SystemError` or NIO's errors if there are no descriptors left.
     static func start(on eventLoop: any EventLoop) async throws -> LoopTurns {
         var ends: [CInt] = [-1, -1]
         let type = CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
@@ -62,7 +63,7 @@ package final class LoopTurns: Sendable {
             throw SystemError(call: "socketpair", errno: errno)
         }
         let turns = LoopTurns(eventLoop: eventLoop, poll: ends[1])
-        // The channel is closed when the other end is.
+        // NIO closes the channel when the other end is closed.
         _ = try await ClientBootstrap(group: eventLoop)
             .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 16))
             .channelInitializer { channel in
@@ -74,7 +75,7 @@ package final class LoopTurns: Sendable {
         return turns
     }
 
-    /// What still waits is done; no poll is awaited any more.
+    /// Stops waiting for polls. Work that still waits is done.
     func stop() {
         eventLoop.execute {
             if let poll = self.state.withValue({ $0.poll.take() }) { close(poll) }
@@ -82,11 +83,11 @@ package final class LoopTurns: Sendable {
         }
     }
 
-    // All of the following on the event loop.
+    // All of the following runs on the event loop.
 
-    /// Has work done as soon as it is its owner's turn; when the loop is free, before this returns.
+    /// Runs work when it is its owner's turn; before this returns, if the loop is free.
     ///
-    /// - Parameter work: calls ``end()`` once, when it is done.
+    /// - Parameter work: must call ``end()`` once, when it is done.
     func take(of share: TurnShare, _ work: @escaping () -> Void) {
         if takeNow() { return work() }
         state.value.waiting.append(work, of: share.owner, named: share.name)
@@ -111,7 +112,7 @@ package final class LoopTurns: Sendable {
             defer { state.isMarked = true }
             return state.isMarked
         }
-        // Where nothing waits, the loop polls its sockets after this task.
+        // If no work waits, the loop polls its sockets after this task.
         if !isMarked { eventLoop.execute { self.reachedMark() } }
         serveNext()
     }
@@ -160,7 +161,7 @@ package final class LoopTurns: Sendable {
     }
 }
 
-/// Reads the byte that an event loop has sent itself: its sockets have been polled since.
+/// Reads the byte that an event loop has sent to itself; its sockets have been polled since.
 private final class PollReader: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -199,9 +200,9 @@ struct ListenerTurns: Sendable {
 
 /// Runs tasks on an event loop's own thread.
 ///
-/// A payment's request is read, decided and answered by one thread then: without this, a task that waits for the HSM and
-/// for the ledger goes from the connection's event loop to one of the concurrency runtime's threads and back, and every one
-/// of these steps wakes a thread that sleeps.
+/// A payment's request is then read, decided and answered by one thread. Otherwise, a task that waits for the HSM and the
+/// ledger moves from the connection's event loop to a thread of the concurrency runtime and back, and each of these steps
+/// wakes a sleeping thread.
 final class EventLoopExecutor: TaskExecutor {
     private let eventLoop: any EventLoop
 

@@ -2,20 +2,20 @@ import Encodings
 import NIOCore
 import NIOHTTP1
 
-/// What a request's head says about the message around it, or why that cannot be trusted.
+/// The framing that a request's head declares, or the reason why it cannot be trusted.
 ///
-/// The decoder has refused already what contradicts itself (RFC 9112 §6.3); what it lets pass and two readers could
-/// still understand differently is refused here.
+/// The decoder has already rejected contradictory heads (RFC 9112 §6.3). Heads that it accepts but two readers could
+/// understand differently are rejected here.
 struct MessageFraming {
     let head: RequestHead
-    /// Of the answer; `closes` is what the request asks for.
+    /// The framing of the answer; `closes` is what the request asks for.
     let answer: AnswerFraming
     let expectsContinue: Bool
 
     enum Flaw: Error {
-        /// The message's end is in doubt: bare 400 and close.
+        /// The end of the message is in doubt: the answer is a bare 400, and the connection is closed.
         case ambiguousLength
-        /// Refused with this message.
+        /// The request is refused with this message.
         case malformed(String)
     }
 
@@ -35,13 +35,13 @@ struct MessageFraming {
         guard let target = RequestTarget(head.uri) else {
             throw .malformed("The request's target is too long or not well encoded.")
         }
-        // A length beyond Int is beyond every limit as well.
+        // A length beyond Int is also beyond every limit.
         let length = lengths.first.map { Int($0) ?? Int.max } ?? (isChunked ? nil : 0)
         let contentType = head.headers.first(name: "content-type").map(Self.mediaType)
         self.head = RequestHead(
             method: head.method.rawValue, path: target.path, query: target.query, contentType: contentType,
             contentLength: length, fields: head.headers)
-        // After CONNECT or an upgrade the decoder reads nothing more: neither is served here, so the connection ends.
+        // After CONNECT or an upgrade the decoder reads no more. Neither is supported, so the connection ends.
         let leavesHTTP = head.method == .CONNECT || head.headers.contains(name: "upgrade")
         answer = AnswerFraming(
             omitsBody: head.method == .HEAD, isHTTP10: head.version == .http1_0,
@@ -53,7 +53,7 @@ struct MessageFraming {
 }
 
 extension MessageFraming {
-    /// Without parameters and the white space around it (RFC 9110 §8.3.1), in lower case.
+    /// Returns the media type in lower case, without its parameters and the white space around it (RFC 9110 §8.3.1).
     private static func mediaType(_ value: String) -> String {
         if value == "application/json" { return value }
         let type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
@@ -71,8 +71,8 @@ struct RequestTarget: Sendable, Equatable {
     static let maximumBytes = 4096
     private static let maximumQueryMembers = 32
 
-    /// Takes the origin form, the absolute form that proxies send, and the asterisk form.
-    /// nil: too long, not percent-encoded UTF-8, control characters, or a query name twice.
+    /// Accepts the origin form, the absolute form that proxies send, and the asterisk form. Returns nil if the target is too
+    /// long, is not percent-encoded UTF-8, contains control characters, or has a query name twice.
     init?(_ text: String) {
         guard text.utf8.count <= Self.maximumBytes else { return nil }
         if text.utf8.first == UInt8(ascii: "/"), text.utf8.allSatisfy(Self.isPlain) {
@@ -110,7 +110,8 @@ struct RequestTarget: Sendable, Equatable {
         self.query = query
     }
 
-    /// Decodes each segment by itself (RFC 3986 §2.4): an encoded slash parts no segments, so it stays encoded, and so does a percent sign.
+    /// Decodes each segment separately (RFC 3986 §2.4). An encoded slash does not separate segments, so it stays encoded, and
+    /// so does a percent sign.
     private static func path(of text: Substring) -> String? {
         var segments: [String] = []
         for segment in text.split(separator: "/", omittingEmptySubsequences: false) {
@@ -120,7 +121,7 @@ struct RequestTarget: Sendable, Equatable {
         return segments.joined(separator: "/")
     }
 
-    /// What stands for itself in a path, whatever stands beside it: a request of nothing else need not be taken apart.
+    /// Returns true for a byte that is always literal in a path. A path of only such bytes need not be decoded.
     private static func isPlain(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -146,7 +147,7 @@ struct RequestTarget: Sendable, Equatable {
 
 /// The host and the port that a request is for: the Host field's value and a part of an absolute target (RFC 9110 §7.2).
 ///
-/// No answer depends on them. A malformed one is refused since a proxy and this program could take it for different hosts.
+/// No answer depends on them. A malformed one is rejected because a proxy and this program could take it for different hosts.
 enum RequestAuthority {
     /// Returns true for a host (RFC 3986 §3.2.2) with or without a port. The host may be empty; user information is refused
     /// (RFC 9110 §4.2.4).
@@ -179,8 +180,8 @@ enum RequestAuthority {
 }
 
 extension HTTPServerRequestPart {
-    /// A head without the white space after its fields' values, which is no part of them (RFC 9112 §5.1) and which the decoder
-    /// keeps.
+    /// The part without the white space after its fields' values, which is no part of them (RFC 9112 §5.1) but which the
+    /// decoder keeps.
     var trimmed: HTTPServerRequestPart {
         let isSpace = { (byte: UInt8) in byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
         guard case .head(var head) = self, head.headers.contains(where: { $0.value.utf8.last.map(isSpace) == true })

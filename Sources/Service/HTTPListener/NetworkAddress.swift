@@ -2,7 +2,7 @@ import Glibc
 import HostSystem
 import NIOCore
 
-/// An IP address and a port; never a name, which somebody else could change.
+/// An IP address and a port. Names are not allowed, since another party could change their addresses.
 package struct NetworkAddress: Sendable, Equatable {
     package let ip: String
     package let port: Int
@@ -31,7 +31,7 @@ package struct NetworkAddress: Sendable, Equatable {
     /// 127.0.0.0/8 (RFC 1122 §3.2.1.3) or ::1 (RFC 4291 §2.5.3).
     package var isLoopback: Bool { isIPv6 ? ip == "::1" : ip.hasPrefix("127.") }
 
-    /// In network byte order: 4 bytes, or 16; nil for what is no address in text (RFC 4291 §2.2).
+    /// Returns the address in network byte order, 4 or 16 bytes; nil if the text is no address (RFC 4291 §2.2).
     package static func packed(_ ip: String) -> [UInt8]? {
         switch try? SocketAddress(ipAddress: ip, port: 0) {
         case .v4(let address): unsafe withUnsafeBytes(of: address.address.sin_addr) { unsafe Array($0) }
@@ -46,8 +46,9 @@ package struct NetworkAddress: Sendable, Equatable {
 extension NetworkAddress {
     /// Binds and listens.
     ///
-    /// - Parameter name: the socket's, for messages.
-    /// - Returns: the listening descriptor, close-on-exec, and the address with the port that the system chose where 0 was asked for.
+    /// - Parameter name: the socket's name, for messages.
+    /// - Returns: the listening descriptor, close-on-exec, and the address. For port 0 it contains the port that the system
+    ///   chose.
     static func listen(
         at address: SocketAddress, named name: String
     ) throws(ListenerError) -> (descriptor: CInt, served: NetworkAddress) {

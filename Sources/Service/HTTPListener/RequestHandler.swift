@@ -1,19 +1,19 @@
 package import NIOHTTP1
 import Synchronization
 
-/// What answers the requests of one connection, whose peer it knows. The listener knows nothing of paths, roles or payments;
-/// it hands over whole, bounded messages.
+/// Answers the requests of one connection, whose peer it knows. The listener has no notion of paths, roles or payments; it
+/// passes on complete, bounded messages.
 package protocol RequestHandler: Sendable {
-    /// After the head, before the body: gives the refusal, or what will answer the body. Runs on the event loop, so it
-    /// neither waits nor computes anything long.
+    /// Called after the head, before the body. Returns the refusal, or the handler of the body. It runs on the event loop, so
+    /// it must neither wait nor compute for long.
     func admit(_ head: RequestHead) -> Admission
 
-    /// The answer to what the listener itself does not have answered.
+    /// Returns the answer to a condition that the listener itself detects.
     func answer(to condition: HTTPCondition) -> HTTPAnswer
 }
 
-/// A request that the listener itself refuses, or a connection for which it has no room. Each program has its own code for
-/// that.
+/// A request that the listener itself refuses, or a connection for which it has no room. Each program maps it to its own
+/// code.
 package struct HTTPCondition: Sendable, Equatable {
     /// The raw values are statuses of RFC 9110 §15.
     package enum Kind: Int, Sendable {
@@ -24,33 +24,33 @@ package struct HTTPCondition: Sendable, Equatable {
     }
 
     package let kind: Kind
-    /// One sentence for a person, with nothing of the request.
+    /// One sentence for a person, without any part of the request.
     package let message: String
 }
 
-/// What a handler says to a request's head.
+/// A handler's decision on a request's head.
 package enum Admission: Sendable {
-    /// Answered at once, with a whole body; the request's is not waited for.
+    /// The answer is sent at once, with its whole body; the request's body is not awaited.
     case refuse(HTTPAnswer)
-    /// The body is read, up to `bodyLimit` bytes (more is ``HTTPCondition/Kind/tooLarge``), and given to `respond`, which runs off
-    /// the event loop. A request without a body gives an empty one.
+    /// The body is read, up to `bodyLimit` bytes (a larger one is ``HTTPCondition/Kind/tooLarge``), and passed to `respond`,
+    /// which runs off the event loop. A request without a body passes an empty one.
     case accept(bodyLimit: Int, respond: @Sendable (_ body: [UInt8]) async -> HTTPAnswer)
 }
 
 /// A request without its body, decoded and bounded.
 package struct RequestHead: Sendable {
-    /// As sent, upper case for the known ones: `GET`, `POST`.
+    /// As sent; the known methods in upper case: `GET`, `POST`.
     package let method: String
-    /// Valid UTF-8, always starting with `/` (or the lone `*` of OPTIONS). Percent-decoded but for `%2F` and `%25`, so that its slashes
-    /// are those between segments; a segment that is taken from it is to be decoded.
+    /// Valid UTF-8, always starting with `/` (or the lone `*` of OPTIONS). Percent-decoded except for `%2F` and `%25`, so
+    /// that its slashes are those between segments. A segment taken from it must be decoded.
     package let path: String
-    /// Percent-decoded; `+` is a space; each name once.
+    /// Percent-decoded; `+` means a space; each name occurs once.
     package var query: [String: String] = [:]
     /// The media type without its parameters, in lower case: `application/json`.
     package var contentType: String?
-    /// Declared length of the body in bytes; nil when chunked, 0 when there is none.
+    /// The declared length of the body in bytes; nil if chunked, 0 if there is none.
     package var contentLength: Int? = 0
-    /// nil where the request came by no connection.
+    /// nil if the request did not arrive on a connection.
     package var origin: RequestOrigin?
     private let fields: HTTPHeaders
 
@@ -67,14 +67,14 @@ package struct RequestHead: Sendable {
         self.fields = fields
     }
 
-    /// Every value of a header field, as sent; its name in either case.
+    /// Returns every value of a header field, as sent. The case of its name does not matter.
     package func values(of field: String) -> [String] { fields[field] }
 }
 
-/// The connection that a request came by, as the work for that request sees it.
+/// The connection on which a request arrived, for the work on that request.
 package final class RequestOrigin: Sendable {
     private let share: @Sendable () -> TurnShare
-    /// nil where requests are not answered on the connection's event loop.
+    /// nil if requests are not answered on the connection's event loop.
     private let turns: LoopTurns?
     private let left = Atomic(false)
 
@@ -83,18 +83,18 @@ package final class RequestOrigin: Sendable {
         self.turns = turns
     }
 
-    /// Returns true once the connection is closed: nothing can be answered any more.
+    /// Returns true once the connection is closed and cannot be answered any more.
     ///
     /// A peer that has only finished sending has not left.
     package var hasLeft: Bool { left.load(ordering: .relaxed) }
 
     func leave() { left.store(true, ordering: .relaxed) }
 
-    /// Waits until this peer may have computation done on its event loop, in turn with other sources. Returns at once where the
-    /// loop is free.
+    /// Waits until it is this peer's turn to compute on its event loop, in rotation with other sources. Returns at once if
+    /// the loop is free.
     ///
-    /// - Parameter client: whom the peer works for; its turns go round these names (``FairQueue``).
-    /// - Returns: the turn, which must be ended before anything else is waited for.
+    /// - Parameter client: the client for which the peer works; the peer's turns rotate among these names (``FairQueue``).
+    /// - Returns: the turn, which must be ended before the caller waits for anything else.
     package func turn(named client: String? = nil) async -> LoopTurn {
         guard let turns, turns.eventLoop.inEventLoop else { return LoopTurn(nil) }
         if !turns.takeNow() {
@@ -115,7 +115,7 @@ package final class LoopTurn: Sendable {
         self.turns = turns
     }
 
-    /// Lets the next source have its turn. A second call does nothing.
+    /// Ends the turn, so that the next source can have its own. A second call does nothing.
     package func end() {
         guard let turns, !hasEnded.exchange(true, ordering: .relaxed) else { return }
         if turns.eventLoop.inEventLoop { turns.end() } else { turns.eventLoop.execute { turns.end() } }

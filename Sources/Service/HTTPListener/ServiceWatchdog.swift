@@ -8,7 +8,7 @@ import Synchronization
 /// A Unix socket on which this program serves `GET /healthz` to its own user.
 package struct WatchedSocket: Sendable {
     package let path: String
-    /// Whether the service manager made it: then another start of this program does not bring a lost file back.
+    /// True if the service manager made the socket; a restart of this program then does not restore a lost file.
     package let isInherited: Bool
 
     package init(path: String, isInherited: Bool = false) {
@@ -17,15 +17,15 @@ package struct WatchedSocket: Sendable {
     }
 }
 
-/// Tells the service manager that this program answers, for as long as it does (`WatchdogSec=`, sd_notify(3)).
+/// Notifies the service manager while this program responds (`WatchdogSec=`, sd_notify(3)).
 ///
-/// Several times within the time that the service manager gives, a thread of its own asks the program's own socket for
-/// `/healthz`, as a caller would, and has a piece of work run by each of the program's event loops and by the threads that
-/// Swift's tasks share. The question alone would pass by what is blocked beside it: one connection belongs to one event loop,
-/// and may need no task. All of them have to answer. Nothing outside the program is asked, neither the HSM nor the ledger: what
-/// is away there does not come back because this program is started again.
+/// Several times within the watchdog time, a separate thread requests `/healthz` on the program's own socket, as a caller
+/// would. It also runs a piece of work on each of the program's event loops and on the threads that Swift's tasks share. The
+/// request alone would miss blocked threads: one connection belongs to one event loop, and may need no task. All of them must
+/// respond. Nothing outside the program is queried, neither the HSM nor the ledger: restarting this program does not make
+/// them available again.
 ///
-/// A connection that is closed without an answer counts as answered: the program refuses it, for want of room.
+/// A connection that is closed without an answer counts as answered: the program refuses it because it has no room.
 package final class ServiceWatchdog: Sendable {
     private let notification: ServiceNotification
     private let socket: WatchedSocket
@@ -34,16 +34,16 @@ package final class ServiceWatchdog: Sendable {
     private let stopping = Atomic(false)
 
     /// - Parameters:
-    ///   - socket: the program's own.
-    ///   - group: all event loops that the program's connections belong to.
-    /// - Returns: nil where the service manager does not ask for it.
+    ///   - socket: a socket of this program.
+    ///   - group: all event loops that serve the program's connections.
+    /// - Returns: nil if the service manager has no watchdog for this program.
     package static func start(
         _ notification: ServiceNotification, asking socket: WatchedSocket, group: any EventLoopGroup
     ) -> ServiceWatchdog? {
         start(notification, asking: socket, executors: [.tasks] + WatchedExecutor.eventLoops(of: group))
     }
 
-    /// The same with other executors than a program's.
+    /// Starts a watchdog with the given executors.
     package static func start(
         _ notification: ServiceNotification, asking socket: WatchedSocket, executors: [WatchedExecutor]
     ) -> ServiceWatchdog? {
@@ -60,12 +60,12 @@ package final class ServiceWatchdog: Sendable {
         self.notification = notification
         self.socket = socket
         rounds = executors.map(ExecutorRounds.init)
-        // One check that fails after twice this time, this time between, and one more check fit into the whole.
+        // The whole time is enough for one check that fails after two pauses, one pause, and another check.
         pause = time / 5
     }
 
-    /// From now on nothing is asked, since the program closes its sockets; that it stops in time is watched by the service
-    /// manager (TimeoutStopSec=).
+    /// Stops the checks, since the program closes its sockets. The service manager itself limits the time of the stop
+    /// (TimeoutStopSec=).
     package func stop() { stopping.store(true, ordering: .relaxed) }
 
     private func run() {
@@ -94,10 +94,10 @@ package final class ServiceWatchdog: Sendable {
 
     private enum Finding {
         case alive
-        /// The socket cannot be asked, for a reason that is not this program's; the rest of it lives.
+        /// The socket cannot be queried, for a reason outside this program; the rest of the program responds.
         case trusted(warning: String, SystemError)
         case silent(SystemError)
-        /// The executors that did not come to run anything.
+        /// The executors that did not run the work.
         case blocked([String])
     }
 
@@ -127,9 +127,9 @@ package final class ServiceWatchdog: Sendable {
     private enum Answer {
         case answered
         case silent(SystemError)
-        /// Somebody else made the socket, and lets this program's user not connect.
+        /// Another party made the socket, and does not let this program's user connect.
         case forbidden(SystemError)
-        /// The service manager made the socket, and its file is not there any more.
+        /// The service manager made the socket, and its file no longer exists.
         case lost(SystemError)
     }
 
@@ -157,7 +157,7 @@ package final class ServiceWatchdog: Sendable {
         case let error: return .silent(SystemError(call: "connect", errno: error))
         }
         let question = Array(Self.question.utf8)
-        // What fails because the program has closed the connection shows in recv as well.
+        // If sending fails because the program has closed the connection, recv reports it as well.
         _ = unsafe send(connection, question, question.count, CInt(MSG_NOSIGNAL))
         var first: UInt8 = 0
         guard unsafe recv(connection, &first, 1, 0) >= 0 || errno == ECONNRESET else {
@@ -167,7 +167,8 @@ package final class ServiceWatchdog: Sendable {
     }
 }
 
-/// Pieces of work for one executor, each begun when the one before it has run: a blocked executor does not collect them.
+/// Pieces of work for one executor, each started after the previous one has run, so that they do not pile up on a blocked
+/// executor.
 private final class ExecutorRounds: Sendable {
     private struct State {
         var isRunning = false
@@ -198,7 +199,7 @@ private final class ExecutorRounds: Sendable {
         }
     }
 
-    /// - Returns: whether the work that was begun last has run, which is waited for until `end`.
+    /// - Returns: true if the work that was started last has run, for which this waits until `end`.
     func ended(by end: DispatchTime) -> Bool {
         state.withLock { $0.hasEnded }.wait(timeout: end) == .success
     }

@@ -5,14 +5,14 @@ import HostSystem
 import NIOCore
 import Synchronization
 
-/// The origin of a connection that was just accepted, as the kernel says.
+/// The origin of a connection that was just accepted, as the kernel reports it.
 package enum ArrivingPeer: Sendable, Hashable {
-    /// Through a Unix socket: the peer's uid.
+    /// A Unix socket; the peer's uid.
     case user(UInt32)
-    /// Through a socket of the network: the peer's IP address in network byte order, 4 or 16 bytes.
+    /// A network socket; the peer's IP address in network byte order, 4 or 16 bytes.
     case address([UInt8])
 
-    /// The sources that its connections are counted by before their client is known, the narrowest first; at least one.
+    /// The sources that its connections count for until their client is known, the narrowest first; at least one.
     package var sources: [ConnectionSource] {
         switch self {
         case .user(let uid): [.user(uid)]
@@ -31,14 +31,16 @@ package enum ArrivingPeer: Sendable, Hashable {
     }
 }
 
-/// Accepts the connections of one listening socket, on a thread of its own.
+/// Accepts the connections of one listening socket, on a separate thread.
 ///
-/// A peer that connects and closes in a loop can do so tens of thousands of times a second. An event loop that accepts them
-/// all, and makes a channel of each, serves no request meanwhile; one that accepts slower lets the kernel's queue run full,
-/// and other callers' connects fail. This thread takes the connections as fast as the kernel makes them, drops those whose
-/// peer has left and those that would be closed for their number, and gives the rest to the event loops, where each is set
-/// up in a turn of its source (``LoopTurns``). So a connection takes a descriptor and memory here only while few others wait to
-/// be set up; all others wait in the kernel's queue.
+/// A peer that connects and closes in a loop can do so tens of thousands of times a second. An event loop that accepted all
+/// of them, and made a channel of each, would serve no request meanwhile. One that accepted more slowly would let the
+/// kernel's queue fill up, and other callers' connects would fail.
+///
+/// This thread accepts connections as fast as the kernel makes them. It drops those whose peer has left and those that exceed
+/// the limits. It gives the rest to the event loops, where each is set up in a turn of its source (``LoopTurns``). So a
+/// connection uses a descriptor and memory here only while few others wait to be set up; all others wait in the kernel's
+/// queue.
 final class SocketAcceptor: Sendable {
     private struct Arriving {
         /// Connections that were given to event loops and are not set up yet.
@@ -48,20 +50,20 @@ final class SocketAcceptor: Sendable {
         var hasStopped = false
     }
 
-    /// Beyond so many connections that are not set up yet, further ones wait in the kernel's queue.
+    /// The maximum number of connections that are not set up yet; further ones wait in the kernel's queue.
     static let mostArriving = 1024
-    /// How many connections are accepted before the thread looks whether it is to stop.
+    /// The number of connections accepted before the thread checks if it is to stop.
     private static let batch = 64
 
     let address: InheritedSocket.Address
     private let descriptor: CInt
     private let acceptor: ConnectionAcceptor
     private let eventLoops: any EventLoopGroup
-    /// ``stop()`` writes to the second one, which wakes the thread.
+    /// A socket pair. ``stop()`` closes the second end, which wakes the thread.
     private let wake: (CInt, CInt)
     private let arriving = Mutex(Arriving())
 
-    /// - Parameter descriptor: a listening socket, which belongs to this object from now on.
+    /// - Parameter descriptor: a listening socket, which this object then owns.
     /// - Throws: `SystemError`; the descriptor is closed then.
     static func start(
         _ descriptor: CInt, at address: InheritedSocket.Address, acceptor: ConnectionAcceptor,
@@ -93,7 +95,7 @@ final class SocketAcceptor: Sendable {
         self.wake = wake
     }
 
-    /// Ends the thread, which closes the socket. ``hasStopped`` tells when that has happened. A second call does nothing.
+    /// Ends the thread, which closes the socket. ``hasStopped`` is true once that has happened. A second call does nothing.
     func stop() {
         let isFirst = arriving.withLock { arriving in
             defer { arriving.isStopping = true }
@@ -102,7 +104,7 @@ final class SocketAcceptor: Sendable {
         if isFirst { close(wake.1) }
     }
 
-    /// Returns true when no connection is accepted any more, and each that was accepted is set up.
+    /// Returns true if no connection is accepted any more, and each accepted one is set up.
     var hasStopped: Bool { arriving.withLock { $0.hasStopped && $0.total == 0 } }
 
     private func run() {
@@ -121,10 +123,10 @@ final class SocketAcceptor: Sendable {
         arriving.withLock { $0.hasStopped = true }
     }
 
-    /// In microseconds: how long nothing is accepted where the process lacks descriptors or its event loops are behind.
+    /// The pause, in microseconds, if the process lacks descriptors or its event loops cannot keep up.
     private static let pause: UInt32 = 2000
 
-    /// - Returns: false when nothing can be accepted at present.
+    /// - Returns: false if nothing can be accepted at present.
     private func acceptBatch() -> Bool {
         for _ in 0..<Self.batch {
             guard arriving.withLock({ $0.total < Self.mostArriving }) else { return false }

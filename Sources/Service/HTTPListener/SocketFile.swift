@@ -2,26 +2,26 @@ import CLinux
 import Glibc
 package import HostSystem
 
-/// A socket file that this process bound, and may unlink again as long as it is still the same file.
+/// A socket file that this process bound, and may unlink again while it is still the same file.
 package struct SocketFile: Sendable, Equatable {
     package let path: String
     private let device: UInt64
     private let inode: UInt64
 
-    /// How many connections the kernel keeps waiting; net.core.somaxconn, by default as much, may make it fewer.
+    /// The length of the kernel's queue of connections. net.core.somaxconn, by default the same, may reduce it.
     package static let backlog: CInt = 4096
 
-    /// Binds and listens on `path`. Nobody can connect before mode and group are those asked for: the file is born
-    /// with no permission at all (the kernel takes a socket's own mode when it makes the file), whatever the umask.
+    /// Binds and listens on `path`. No peer can connect before mode and group are set: the file is created without any
+    /// permissions (the kernel uses the socket's own mode for the file), whatever the umask.
     ///
-    /// A socket file that nobody listens on any more is replaced; anything else at that path is left alone.
+    /// A socket file on which no process listens any more is replaced; anything else at that path is left alone.
     /// - Returns: the listening descriptor, close-on-exec.
     package static func listen(
         path: String, mode: UInt32, group: Account?
     ) throws(ListenerError) -> (descriptor: CInt, file: SocketFile) {
         let directory = try openDirectory(of: path)
-        // Two daemons that start together must not both take the other's new socket for a stale one. Another user
-        // who may read the directory could hold this lock, so it is not waited for long: it only breaks a tie.
+        // Two daemons that start together must not both take the other's new socket for a stale one. Another user who may
+        // read the directory could hold this lock, so the wait for it is short: it only breaks a tie.
         for _ in 0..<100 where flock(directory, LOCK_EX | LOCK_NB) != 0 { usleep(20_000) }
         defer { close(directory) }
         try removeStale(path)
@@ -42,14 +42,14 @@ package struct SocketFile: Sendable, Equatable {
         }
     }
 
-    /// Examines whether ``listen(path:mode:group:)`` can use `path`: its directory, and what is there. Changes nothing, and does not
-    /// ask whether another process serves the socket.
+    /// Checks that ``listen(path:mode:group:)`` can use `path`: its directory, and any file at the path. Changes nothing, and
+    /// does not check if another process serves the socket.
     package static func examine(path: String) throws(ListenerError) {
         close(try openDirectory(of: path))
         _ = try isSocket(path)
     }
 
-    /// Removes the file unless another has taken its place.
+    /// Removes the file unless another one has replaced it.
     package func unlinkIfOurs() {
         var status = stat()
         guard unsafe lstat(path, &status) == 0, UInt64(status.st_dev) == device, UInt64(status.st_ino) == inode
@@ -69,8 +69,8 @@ package struct SocketFile: Sendable, Equatable {
         return descriptor
     }
 
-    /// Returns false if nothing is at the path.
-    /// - Throws: where anything but a socket is.
+    /// Returns false if there is nothing at the path.
+    /// - Throws: if there is anything but a socket.
     private static func isSocket(_ path: String) throws(ListenerError) -> Bool {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else {
@@ -92,7 +92,7 @@ package struct SocketFile: Sendable, Equatable {
         case ECONNREFUSED:
             guard unsafe unlink(path) == 0 || errno == ENOENT else { throw failure("unlink", path) }
         case ENOENT: return
-        // EAGAIN: somebody listens, and has more connections waiting than it accepts.
+        // EAGAIN: another process listens, and more connections wait than it accepts.
         case 0, EAGAIN: throw .alreadyServed(path: path)
         case let error: throw failure("connect", path, errno: error)
         }
@@ -105,7 +105,7 @@ package struct SocketFile: Sendable, Equatable {
         return descriptor
     }
 
-    /// Gives the new file its group and mode through a descriptor, so that a symbolic link put in its place gets none.
+    /// Sets the new file's group and mode through a descriptor, so that a symbolic link put in its place gets none.
     private static func permit(
         _ path: String, mode: UInt32, group: Account?
     ) throws(ListenerError) -> SocketFile {

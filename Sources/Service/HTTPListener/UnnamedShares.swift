@@ -1,18 +1,18 @@
 package import AccessControl
 
-/// The part of a Unix socket's places for accounts that no rule names: one account can have thousands of uids in user namespaces, each
-/// with its own places. The rest is for the accounts that rules name.
+/// The limits on a Unix socket's connections from accounts that no rule names. One account can have thousands of uids in user
+/// namespaces, each with its own limit. The remaining connections are for the accounts that rules name.
 package struct UnnamedShares: Sendable {
-    /// All places of the socket.
+    /// The maximum number of the socket's connections.
     private let total: Int
 
     package init(total: Int) { self.total = total }
 
-    /// The places of all these accounts.
+    /// The maximum for all these accounts together.
     private var all: Int { share(3, of: 4) }
-    /// Those of one rule's accounts.
+    /// The maximum for the accounts of one rule.
     private var ofRule: Int { share(1, of: 2) }
-    /// Those of accounts that no rule admits, whose requests are refused.
+    /// The maximum for accounts that no rule admits, whose requests are refused.
     private var unmatched: Int { share(1, of: 4) }
 
     package func bounds(for accounts: UnnamedAccounts?) -> [ConnectionBound] {
@@ -25,16 +25,17 @@ package struct UnnamedShares: Sendable {
 
     private func share(_ part: Int, of parts: Int) -> Int { max(1, total * part / parts) }
 
-    /// A connection that is counted by its peer's uid, and by the rule that admits it if that names no user.
+    /// Accepts a connection that counts for its peer's uid. If the rule that admits the peer names no user, the connection
+    /// also counts for that rule.
     ///
     /// - Parameters:
-    ///   - accounts: those among which a peer is counted; nil for an account that a rule names.
-    ///   - handler: of the connection's requests.
+    ///   - accounts: returns the accounts with which a peer is counted; nil for an account that a rule names.
+    ///   - handler: returns the handler of the connection's requests.
     package func accept(
         _ connection: CInt, counting accounts: (PeerCredentials) -> UnnamedAccounts?,
         handler: @escaping @Sendable (PeerCredentials) -> any RequestHandler
     ) throws -> AcceptedConnection {
-        // The kernel recorded these when the peer connected and does not change them, so they are asked for once.
+        // The kernel recorded these when the peer connected and does not change them, so they are read only once.
         let peer = try PeerCredentials(connectedSocket: connection)
         let unnamed = accounts(peer)
         // One account can have thousands of uids in user namespaces, and would have as many turns.
@@ -45,7 +46,7 @@ package struct UnnamedShares: Sendable {
 }
 
 extension UnnamedAccounts {
-    /// The source that their connections are counted by, and whose turns their work takes.
+    /// The source that their connections count for, and whose turns their work takes.
     fileprivate var source: ConnectionSource {
         switch self {
         case .group(let group): .accounts("group \(group)")

@@ -1,10 +1,10 @@
 package import NIOCore
 
-/// Threads that run a program's work, and that some of that work can block.
+/// Threads that run a program's work, some of which can block them.
 package struct WatchedExecutor: Sendable {
-    /// In messages.
+    /// The name in messages.
     package let name: String
-    /// Has its argument run by these threads, after what waits for them already.
+    /// Runs its argument on these threads, after the work that already waits for them.
     package let execute: @Sendable (@escaping @Sendable () -> Void) -> Void
 
     package init(name: String, execute: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
@@ -12,13 +12,14 @@ package struct WatchedExecutor: Sendable {
         self.execute = execute
     }
 
-    /// The threads that all tasks without an executor of their own share, at the priority that requests have. There is one for
-    /// each CPU, so tasks that block each in a call leave none for the others.
+    /// The threads shared by all tasks without an executor, at the priority of requests. There is one for each CPU, so tasks
+    /// that block in a call can leave none for the others.
     package static let tasks = WatchedExecutor(name: "the threads of Swift's tasks") { work in
         Task.detached { work() }
     }
 
-    /// Each event loop of a group: one thread each, and every connection belongs to one of them for its life.
+    /// Returns the event loops of a group. Each has one thread, and every connection belongs to one of them for its whole
+    /// life.
     package static func eventLoops(of group: any EventLoopGroup) -> [WatchedExecutor] {
         group.makeIterator().enumerated().map { index, loop in
             WatchedExecutor(name: "event loop \(index)") { work in loop.execute(work) }
