@@ -152,9 +152,9 @@ final class OutgoingStream {
 /// The way in which the peer recognises the end of a streamed body.
 enum BodyTransfer: Equatable {
     case chunked
-    /// By its length; this many bytes are still to be sent.
+    /// The length; this many bytes are still to be sent.
     case counted(left: Int)
-    /// With the connection (HTTP/1.0).
+    /// The end of the connection (HTTP/1.0).
     case untilClose
 
     init(of body: BodyStream, isHTTP10: Bool) {

@@ -37,13 +37,13 @@ final class BoundedInput: ChannelInboundHandler {
     private(set) var announcedBytes = 0
     /// True if the last bytes passed on were cut to limit the work. The bytes after them wait for another turn.
     private(set) var endsTurn = false
-    /// While lingering, the number of bytes that are still read and discarded; nil before.
+    /// The number of bytes that are still read and discarded while lingering; nil before.
     private(set) var discardAllowance: Int?
 
     /// The position of the next byte in a chunked body (RFC 9112 §7.1). A chunk's data must be passed on whole. If it were
     /// cut at each line feed, a body of line feeds would cost the event loop one decoder call per byte.
     private enum Chunk {
-        /// In the line with the size; the text after the digits is the extension.
+        /// The line with the size; the text after the digits is the extension.
         case size(Int, digits: Int, isExtended: Bool)
         case data(left: Int)
 

@@ -39,7 +39,7 @@ package enum Admission: Sendable {
 
 /// A request without its body, decoded and bounded.
 package struct RequestHead: Sendable {
-    /// As sent; the known methods in upper case: `GET`, `POST`.
+    /// The method as sent; known ones in upper case: `GET`, `POST`.
     package let method: String
     /// Valid UTF-8, always starting with `/` (or the lone `*` of OPTIONS). Percent-decoded except for `%2F` and `%25`, so
     /// that its slashes are those between segments. A segment taken from it must be decoded.

@@ -6,7 +6,7 @@ public struct AcceptClockAnswer: Codable, Sendable, Equatable {
     public var status: String
     /// The daemon's clock, to be checked in a dry run before it is accepted.
     public var clock: Date
-    /// The time of the newest record, written while a clock was ahead; absent or null if the clock is not behind it.
+    /// The time of the newest record, written while a clock was ahead; absent or null if the clock is not earlier.
     public var newestRecord: Date?
     /// Payment tokens signed before this were refused until now; absent or null if none were.
     public var forgottenBefore: Date?

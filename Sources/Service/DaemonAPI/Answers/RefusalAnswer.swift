@@ -46,7 +46,7 @@ public struct RefusalAnswer: Codable, Sendable, Equatable {
 public struct AuditReference: Codable, Sendable, Equatable {
     /// The node whose chain contains it.
     public let node: String
-    /// From 1, without gaps.
+    /// The record's number, from 1 without gaps.
     public let sequence: Int
 
     public init(node: String, sequence: Int) {

@@ -189,7 +189,7 @@ public struct ClientRequest: Sendable, Equatable {
 /// The head of an answer, whole or streamed.
 public protocol AnswerHead: Sendable {
     var status: Int { get }
-    /// In the order and spelling in which they were received.
+    /// The header fields, in the order and spelling in which they were received.
     var headers: [(name: String, value: String)] { get }
 }
 

@@ -77,7 +77,7 @@ public struct KeyImportRequest: StrictRequest {
         enum CodingKeys: CodingKey, CaseIterable { case token, encapsulatedKey, sealedPrivateKey }
     }
 
-    /// If present, it must equal the certificate's.
+    /// The merchant identifier that the person names, which must equal the certificate's.
     public var merchantIdentifier: String?
     /// Base64 of the certificate's DER.
     public var certificate: String
