@@ -43,7 +43,7 @@ extension Processor {
 
     public func status(of payment: SubmittedPayment, before deadline: ContinuousClock.Instant) async -> ProcessorStatus
     {
-        .notAnswered("this processor tells nothing of a payment")
+        .notAnswered("this processor does not report the status of a payment")
     }
 }
 

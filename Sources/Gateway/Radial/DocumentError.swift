@@ -73,11 +73,11 @@ extension DocumentError.Reason: CustomStringConvertible {
         switch self {
         case .notXML(let reason): XMLReadError(reason).description
         case .otherRoot: "the document is not this element in the namespace \(radialNamespace)"
-        case .missing: "required, and not there"
-        case .blank: "empty or blank; leave it out if it is optional and there is nothing to say"
-        case .repeated: "there more than once"
-        case .unknownElement: "has an element that is not known there"
-        case .unknownAttribute: "has an attribute that is not known there"
+        case .missing: "is required but missing"
+        case .blank: "is empty or blank; leave it out if it is optional"
+        case .repeated: "occurs more than once"
+        case .unknownElement: "has an unknown element"
+        case .unknownAttribute: "has an unknown attribute"
         case .unexpectedText: "has text, but may have elements only"
         case .unexpectedElements: "has elements, but may have text only"
         case .length(let range): "must have \(range.lowerBound) to \(range.upperBound) characters"
@@ -88,7 +88,7 @@ extension DocumentError.Reason: CustomStringConvertible {
         case .notBase64OfBytes(let count): "must be base64 of \(count) bytes"
         case .notHexadecimal(let digits): "must be \(digits) hexadecimal digits"
         case .formatWithoutElements:
-            "must be EC_v1: a token of an RSA key has a wrappedKey, for which this document has no element"
+            "must be EC_v1: a payment token for an RSA key has a wrappedKey, for which this document has no element"
         case .unknownFormat: "must be EC_v1"
         case .notAnAmount: "must be a decimal with no more decimals than its currency has"
         case .notACurrency: "must be three capital letters of ISO 4217"

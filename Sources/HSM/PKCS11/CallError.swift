@@ -36,7 +36,7 @@ public struct CallError: Error, Sendable, Hashable, CustomStringConvertible {
         switch cause {
         case .returned(let value): "\(call): \(value)"
         case .missing: "\(call): the library does not have this function"
-        case .implausible(let what): "\(call): the library answered implausibly: \(what)"
+        case .implausible(let what): "\(call): the library returned an implausible result: \(what)"
         }
     }
 }

@@ -101,9 +101,9 @@ public enum TokenSelectionError: Error, Sendable, Equatable, CustomStringConvert
     public var description: String {
         switch self {
         case .notFound:
-            "the library shows no initialised token with that label and serial number"
+            "the library shows no initialised HSM token with that label and serial number"
         case .ambiguous(let serialNumbers):
-            "several tokens fit: add the serial number (serial=) to the token's URI, one of "
+            "several HSM tokens match: add the serial number (serial=) to the HSM token's URI, one of "
                 + serialNumbers.joined(separator: ", ")
         case .call(let error):
             "\(error)"

@@ -38,14 +38,14 @@ extension TLSInputError: CustomStringConvertible {
         case .malformed(let message): "the \(message) is malformed"
         case .outOfOrder(let expected, nil): "the handshake ends where a \(expected) is expected"
         case .outOfOrder(let expected, let found?):
-            "a message of type \(found) stands where a \(expected) is expected"
+            "a message of type \(found) was found where a \(expected) is expected"
         case .trailingBytes: "something follows the ClientKeyExchange"
         case .otherVersion: "the server did not choose TLS 1.2"
         case .renegotiation: "the handshake is a renegotiation"
         case .noServerName: "the ClientHello names no server"
         case .unsuitableServerName: "the ClientHello does not name exactly one server by a DNS name in lower case"
         case .noClientCertificate: "the client's Certificate message holds no certificate"
-        case .otherHost: "the server named is none of Apple's hosts for merchant sessions"
+        case .otherHost: "the named server is not one of Apple's hosts for merchant sessions"
         }
     }
 }

@@ -51,7 +51,7 @@ struct CertificateChoice {
             : KeyFileError(
                 .unsuitable, path: path,
                 "holds \(suitable.count) Apple Pay \(suitable[0].noun) Certificates: \(found). Import them one by one, "
-                    + "each from a file of its own.")
+                    + "each from its own file.")
     }
 
     /// The certificate that has the issuer's name and whose key verifies the signature. The check of the signature

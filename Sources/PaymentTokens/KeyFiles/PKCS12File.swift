@@ -132,10 +132,10 @@ extension PKCS12File {
                     + "shred -u temporary.pem."
             case CLIBCRYPTO_PKCS12_UNSUPPORTED:
                 "is protected with \(algorithm.isEmpty ? "an unknown algorithm" : algorithm), which this machine's "
-                    + "OpenSSL does not have. Export it anew with AES-256."
+                    + "OpenSSL does not have. Export it again with AES-256."
             case CLIBCRYPTO_PKCS12_EXCESSIVE:
                 "asks for more work than any real bundle does: more than \(KeyPassword.maximumIterations) iterations of its "
-                    + "password's derivation, or hundreds of parts. Export it anew."
+                    + "password's derivation, or hundreds of parts. Export it again."
             case CLIBCRYPTO_PKCS12_PUBLIC_KEY_MODE:
                 "is a PKCS#12 bundle signed or encrypted with public keys, which is not supported. Export it with a "
                     + "password."

@@ -122,7 +122,7 @@ public struct PrivateKeyFile: ~Copyable, Sendable {
             switch result {
             case CLIBCRYPTO_PRIVATE_KEY_NOT_OPENED:
                 "does not open with the password in \(passwordFile ?? "the password file"). If the password is right, "
-                    + "an old cipher protects the key: encrypt it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc."
+                    + "an old cipher protects the key: encrypt it again with openssl pkcs8 -topk8 -v2 aes-256-cbc."
             case CLIBCRYPTO_PRIVATE_KEY_EXCESSIVE:
                 "asks for more than \(KeyPassword.maximumIterations) iterations of its password's derivation. Encrypt it again "
                     + "where it is from: openssl pkcs8 -topk8 -v2 aes-256-cbc."

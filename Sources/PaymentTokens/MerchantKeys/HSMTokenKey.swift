@@ -33,11 +33,11 @@ struct HSMTokenKey: Sendable {
         if !key.isProtected {
             problem =
                 problem
-                ?? "The private key is not sensitive (CKA_SENSITIVE) or can be taken out of the token "
+                ?? "The private key is not sensitive (CKA_SENSITIVE) or can be taken out of the HSM token "
                 + "(CKA_EXTRACTABLE); make a new one."
         }
         if recomputed == nil {
-            problem = problem ?? "The token holds no public key beside the private one, so its hash cannot be checked."
+            problem = problem ?? "The HSM token holds no public key for the private one, so its hash cannot be checked."
         } else if key.identifier != hash.bytes {
             problem = problem ?? "The private key's CKA_ID is not the SHA-256 of its public key."
         }
@@ -49,14 +49,14 @@ struct HSMTokenKey: Sendable {
             do {
                 read.append(try MerchantCertificate(der: der))
             } catch {
-                problem = problem ?? "A certificate in the token is out of order: \(error.description)"
+                problem = problem ?? "A certificate in the HSM token is not usable: \(error.description)"
             }
         }
         if read.contains(where: { $0.publicKeyHash != hash }) {
             problem = problem ?? "A certificate with this key's CKA_ID is of another public key."
         }
         if let other = read.first(where: { $0.purpose.use == nil }) {
-            problem = problem ?? "The certificate in the token is \(other.purpose.noun)."
+            problem = problem ?? "The certificate in the HSM token is \(other.purpose.noun)."
         }
         // This holds even with one certificate of each kind: a key has one use for ever.
         if let other = read.first(where: { $0.purpose.use != nil && $0.purpose.use != key.use }) {
@@ -69,10 +69,10 @@ struct HSMTokenKey: Sendable {
     private static func otherUse(_ use: KeyUse, certificate: MerchantCertificate) -> String {
         switch use {
         case .processing:
-            "The certificate in the token is \(certificate.purpose.noun), and the private key's attributes permit "
+            "The certificate in the HSM token is \(certificate.purpose.noun), and the private key's attributes permit "
                 + "decryption: an identity key may only sign. Make a new identity key."
         case .identity:
-            "The certificate in the token is \(certificate.purpose.noun), and the private key's attributes permit "
+            "The certificate in the HSM token is \(certificate.purpose.noun), and the private key's attributes permit "
                 + "signatures only. Make a new key for processing."
         }
     }
@@ -83,7 +83,7 @@ struct HSMTokenKey: Sendable {
         if algorithm != keyRecord.algorithm { return "The key's algorithm is not the one that the ledger recorded." }
         if use != keyRecord.use {
             return
-                "The ledger recorded the key for \(keyRecord.use.name), and the private key's attributes in the token are "
+                "The ledger recorded the key for \(keyRecord.use.name), and the private key's attributes in the HSM token are "
                 + "those of a key for \(use.name)."
         }
         if !certificates.allSatisfy({ $0.names(keyRecord.merchantIdentifier) }) {

@@ -44,8 +44,8 @@ struct KeyIndexTable: Sendable {
                     hold(HeldKey(hsmToken: hsmToken, identifier: description.identifier, key: key))
                 } else {
                     unlisted[hsmToken]?.append(
-                        "Token \(hsmToken) holds a private key that cannot be listed: its CKA_ID has "
-                            + "\(description.identifier.count) bytes and there is no public key beside it.")
+                        "HSM token \(hsmToken) holds a private key that cannot be listed: its CKA_ID has "
+                            + "\(description.identifier.count) bytes, and it has no public key.")
                 }
             }
         }
@@ -138,9 +138,9 @@ extension KeyIndexTable {
             let most = 5
             let names = entries.prefix(most).map { String($0.publicKeyHash.hex.prefix(16)) }
             let more = entries.count > most ? " and \(entries.count - most) more" : ""
-            return "Only token \(hsmToken) shows the key\(entries.count == 1 ? "" : "s") "
+            return "Only HSM token \(hsmToken) shows the key\(entries.count == 1 ? "" : "s") "
                 + names.joined(separator: ", ") + more
-                + "; import what is to survive its loss into another token too."
+                + "; import into another HSM token what must survive its loss."
         }
     }
 }
@@ -169,8 +169,8 @@ extension KeyEntry {
         let serving = good.isEmpty ? compared : good
         let certificate = serving.flatMap { $0.1.certificates }.newestValid(at: now)
         var warnings =
-            good.isEmpty ? [] : compared.compactMap { hsmToken, _, why in why.map { "Token \(hsmToken): \($0)" } }
-        if certificate == nil { warnings.append("The token holds no certificate for this key.") }
+            good.isEmpty ? [] : compared.compactMap { hsmToken, _, why in why.map { "HSM token \(hsmToken): \($0)" } }
+        if certificate == nil { warnings.append("The HSM token holds no certificate for this key.") }
 
         publicKeyHash = hash
         merchantIdentifier = keyRecord?.merchantIdentifier ?? certificate?.merchantIdentifier ?? ""

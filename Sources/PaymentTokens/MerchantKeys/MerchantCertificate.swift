@@ -104,7 +104,7 @@ public enum MerchantCertificateError: Error, Sendable, Equatable, CustomStringCo
             "The certificate's extension 1.2.840.113635.100.6.32 is not a UTF8String of 64 hex characters."
         case .merchantIdentifierDisagrees:
             "The certificate disagrees with itself: extension 1.2.840.113635.100.6.32 is not the SHA-256 of the "
-                + "merchant identifier in its subject's UID. Fetch it anew from Apple's developer portal."
+                + "merchant identifier in its subject's UID. Download it again from Apple's developer portal."
         }
     }
 }
@@ -136,24 +136,24 @@ extension MerchantCertificate {
             throw Refusal(
                 .certificateUnsuitable,
                 "This Apple Pay Merchant Identity Certificate has an EC key; Apple issues them for RSA keys of 2048 bits, "
-                    + "and only those sign here.", details: "subject \(subject.prefix(300))")
+                    + "and paytokend supports only those.", details: "subject \(subject.prefix(300))")
         }
         guard now.addingTimeInterval(86_400) >= notBefore else {
             throw Refusal(
-                .certificateUnsuitable, "The certificate is not valid yet; look at this machine's clock.",
+                .certificateUnsuitable, "The certificate is not valid yet; check this machine's clock.",
                 details: "valid from \(notBefore.formatted(.iso8601))")
         }
         guard now <= notAfter || allowExpired && found == .processing else {
             throw Refusal(
                 .certificateUnsuitable,
                 found == .processing
-                    ? "The certificate has expired. Allow that (allowExpired) if payment tokens under it are still to be opened."
+                    ? "The certificate has expired. Allow it (allowExpired) if payment tokens under it are still to be opened."
                     : "The certificate has expired, and Apple's servers refuse it. Have a new one issued.",
                 details: "valid until \(notAfter.formatted(.iso8601))")
         }
         if let expected, !names(expected) {
             throw Refusal(
-                .certificateUnsuitable, "The certificate belongs to another merchant than the one named.",
+                .certificateUnsuitable, "The certificate belongs to another merchant than the named one.",
                 details: merchantIdentifier.map { "certificate: \($0)" })
         }
         guard let merchant = merchantIdentifier ?? expected else {

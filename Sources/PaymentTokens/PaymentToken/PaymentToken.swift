@@ -187,7 +187,7 @@ extension Refusal {
     fileprivate static func malformedToken(_ details: String) -> Refusal {
         Refusal(
             .malformedToken,
-            "What was sent does not have the shape of Apple's payment token; send it as it was received.",
+            "The payment token does not have the form that Apple specifies; send it as it was received.",
             details: details)
     }
 

@@ -151,7 +151,7 @@ package enum YAMLDocument {
             // An alias is a copy of its anchor's node here, and aliases of aliases grow exponentially. The tree is
             // therefore not traversed below an anchor.
             if let line = withExtendedLifetime(parser, { firstAnchor(in: root) }) {
-                reader.problem("", line: line, "anchors and aliases (& and *) are not taken; write the value out")
+                reader.problem("", line: line, "anchors and aliases (& and *) are not accepted; write the value out")
                 return nil
             }
             return root

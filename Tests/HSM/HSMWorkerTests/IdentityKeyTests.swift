@@ -185,7 +185,7 @@ import WorkerProtocol
             try await worker.call(.generateKey(generation)),
         ] {
             #expect(answer.failureKind == .importRefused)
-            #expect(answer.failureMessage.contains("other things than sign"), "\(answer)")
+            #expect(answer.failureMessage.contains("other uses of the identity key"), "\(answer)")
         }
         #expect(try await worker.keys().isEmpty)
     }
@@ -316,7 +316,7 @@ import WorkerProtocol
         #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash]?.use == .identity)
         try session.setAttributes([.sign(false)], of: object)
         let without = try listed(harness, merchant)
-        #expect(without.inconsistency?.contains("it has no use") == true, "\(without.inconsistency ?? "")")
+        #expect(without.inconsistency?.contains("it cannot be used") == true, "\(without.inconsistency ?? "")")
         #expect(harness.hsmToken.keys[merchant.merchant.publicKeyHash] == nil)
     }
 

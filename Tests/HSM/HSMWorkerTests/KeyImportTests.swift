@@ -219,7 +219,7 @@ import WorkerProtocol
         try await worker.open(hsmToken)
         let key = try #require(try await worker.keys().first)
         #expect(key.identifier == merchant.merchant.publicKeyHash)
-        #expect(key.inconsistency?.contains("do not fit") == true)
+        #expect(key.inconsistency?.contains("do not match") == true)
         let payment = try EncryptedPayment(ec: merchant.key.subjectPublicKeyInfo)
         #expect(try await worker.call(payment.request).failureKind == .keyNotFound)
     }

@@ -59,7 +59,7 @@ import WorkerProtocol
         #expect(description.tierECv1 == .a && description.tierRSAv1 == nil)
         try #require(description.shortcomings.count == 1)
         for word in [
-            "RSA_v1", "the token lacks", "CKM_RSA_PKCS_OAEP with SHA-256", "allow_extractable_secret is false",
+            "RSA_v1", "the HSM token lacks", "CKM_RSA_PKCS_OAEP with SHA-256", "allow_extractable_secret is false",
         ] {
             #expect(description.shortcomings[0].contains(word), "\(description.shortcomings)")
         }

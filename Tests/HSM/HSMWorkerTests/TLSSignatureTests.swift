@@ -209,7 +209,7 @@ import WorkerProtocol
         try hsmToken.play((1...4).map { "fault C_Sign nth=\($0) return=0x6" })
         let answer = try await worker.signTLS(key.identifier)
         #expect(answer.failureKind == .overloaded)
-        #expect(answer.failureMessage.contains("makes others"), "\(answer)")
+        #expect(answer.failureMessage.contains("signs with others"), "\(answer)")
         #expect(try await worker.signTLS(key.identifier).failureKind == nil)
     }
 

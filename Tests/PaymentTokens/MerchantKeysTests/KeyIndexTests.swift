@@ -201,7 +201,7 @@ struct KeyIndexTests {
         index.rebuild(hsmTokens: [("a", []), ("b", [key])], keyRecords: [record], now: now)
         #expect(index.warnings.count == 1)
         let remark = try #require(index.warnings.first)
-        #expect(remark.contains("Only token b"))
+        #expect(remark.contains("Only HSM token b"))
         #expect(remark.contains(record.publicKeyHash.hex.prefix(16)))
         record.state = .destroyed
         index.rebuild(hsmTokens: [], keyRecords: [record], now: now)

@@ -76,7 +76,7 @@ import TokenForge
         let harness = try await harness(merchants: [SharedForge.ecMerchant])
         let status = try await status(harness)
         #expect(status.hsmTokens.compactMap { $0["keys"]?.numberValue?.int } == [1, 1])
-        #expect(!status.warnings.contains { $0.contains("Only token") }, "\(status.warnings)")
+        #expect(!status.warnings.contains { $0.contains("Only HSM token") }, "\(status.warnings)")
         try await withThrowingTaskGroup(of: Void.self) { group in
             for caller in 0..<4 {
                 group.addTask {
@@ -137,7 +137,7 @@ import TokenForge
         #expect(try await harness.importMerchant(alone, ["--token", "second"]).status == 0)
         let before = try await status(harness)
         #expect(before.ready)
-        #expect(before.warnings.contains { $0.contains("Only token second") }, "\(before.warnings)")
+        #expect(before.warnings.contains { $0.contains("Only HSM token second") }, "\(before.warnings)")
         #expect(try await harness.decrypt(paymentToken(alone)).status == 200)
 
         try move("second", away: true, harness)
@@ -165,7 +165,7 @@ import TokenForge
         #expect(try await harness.decrypt(paymentToken(alone)).status == 200)
         // Repeating the ceremony with both completes it.
         #expect(try await harness.importMerchant(alone, Self.names.flatMap { ["--token", $0] }).status == 0)
-        #expect(try await status(harness).warnings.allSatisfy { !$0.contains("Only token") })
+        #expect(try await status(harness).warnings.allSatisfy { !$0.contains("Only HSM token") })
         #expect(try await harness.stop().status == 0)
     }
 

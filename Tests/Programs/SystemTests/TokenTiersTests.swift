@@ -115,7 +115,7 @@ import TokenForge
                 "Set allow_extractable_secret: true for this HSM token, or use another HSM token: EC_v1") == true,
             "\(reason)")
         for word in [
-            "EC_v1: the token lacks", "CKD_SHA256_KDF_SP800", "RSA_v1: the token lacks", "C_UnwrapKey",
+            "EC_v1: the HSM token lacks", "CKD_SHA256_KDF_SP800", "RSA_v1: the HSM token lacks", "C_UnwrapKey",
             "allow_extractable_secret is false",
         ] {
             #expect(reason.string("message")?.contains(word) == true, "\(reason)")

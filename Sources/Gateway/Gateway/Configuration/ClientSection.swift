@@ -35,7 +35,7 @@ extension GatewayClient {
                 section.problem("name", "another client has this name; each needs its own")
             }
             if !credentials.isDisjoint(with: client.credentials) {
-                section.problem("name", "another client proves itself by the same; give each its own")
+                section.problem("name", "another client has the same credential; give each its own")
             }
             credentials.formUnion(client.credentials)
             clients.append(client)
@@ -56,7 +56,8 @@ extension GatewayClient {
         if merchants.count > most || merchants.contains(where: { !(1...longest).contains($0.text.utf8.count) }) {
             section.problem(
                 "merchants",
-                "has more than \(most) patterns, or one not of 1 to \(longest) bytes; name several by one with *")
+                "has more than \(most) patterns, or one that is not 1 to \(longest) bytes long; combine several into one with *"
+            )
         }
         if section.node("merchants") == nil || merchants.isEmpty {
             section.problem(
@@ -65,12 +66,13 @@ extension GatewayClient {
         }
         let domains = section.domains()
         if operations.contains(.session), domains.isEmpty, section.node("domains") == nil {
-            section.problem("domains", "is missing; operation session needs the domains that show the payment button")
+            section.problem(
+                "domains", "is missing; the operation session needs the domains that show the payment button")
         }
         if operations.contains(.decrypt), credentials?.allSatisfy(\.usesCertificate) == false {
             section.problem(
                 "operations",
-                "has decrypt, which gives out card data, and the client has a bearer key; give it certificate_sha256 or certificate_san, or leave decrypt out"
+                "has decrypt, which returns card data, but the client has a bearer key; give it certificate_sha256 or certificate_san, or leave decrypt out"
             )
         }
         let expectations = section.requiredExpectations(paying: operations.contains(.pay))
@@ -102,7 +104,7 @@ extension ConfigurationSection {
             credentials += read
         }
         if Set(credentials).count < credentials.count {
-            problem("name", "the client has one credential twice; leave one out")
+            problem("name", "the client has the same credential twice; remove one")
         }
         return isComplete ? credentials : nil
     }
@@ -135,7 +137,7 @@ extension ConfigurationSection {
                 return fault("is a pattern, which no certificate matches; give the whole DNS name or URI, without *")
             }
             guard hasCertificateAuthorities else {
-                return fault("needs listener.tls.client_ca, which says whose certificates count")
+                return fault("needs listener.tls.client_ca, which lists the trusted issuers of client certificates")
             }
             let name = CertificateName(text)
             let (kind, longest) = if case .uri = name { ("URI", 2048) } else { ("DNS name", 253) }
@@ -159,7 +161,7 @@ extension ConfigurationSection {
             return nil
         }
         guard date <= Date() else {
-            problem("since", "is in the future; give the time from which the name is this client's")
+            problem("since", "is in the future; give the time from which the name belongs to this client")
             return nil
         }
         return date
@@ -174,7 +176,7 @@ extension ConfigurationSection {
         if node("operations") == nil || list("operations")?.isEmpty == true {
             problem(
                 "operations",
-                "is missing or empty, so nothing is allowed; give some of \(ClientOperation.allCases.map(\.rawValue).joined(separator: ", "))"
+                "is missing or empty, so nothing is allowed; give one or more of \(ClientOperation.allCases.map(\.rawValue).joined(separator: ", "))"
             )
         }
         return operations
@@ -188,7 +190,7 @@ extension ConfigurationSection {
         if !required.isSuperset(of: RequiredExpectation.standard), paying {
             warning(
                 .noExpectations, "require_expected",
-                "a payment of this client need not state what it should cost, so a wrong amount is not found here")
+                "payments of this client need not state the expected amount, so a wrong amount is not detected here")
         }
         return required
     }

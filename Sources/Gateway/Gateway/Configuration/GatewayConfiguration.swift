@@ -42,7 +42,8 @@ extension GatewayConfiguration: ServerConfiguration {
         if let listener, listener.tls == nil, let client = clients.first(where: \.usesCertificate) {
             root.problem(
                 "clients",
-                "\(client.name) proves itself by a certificate, which needs listener.tls; add it, or give a key_sha256")
+                "\(client.name) authenticates with a certificate, which needs listener.tls; add it, or give a key_sha256"
+            )
         }
         let configuration = listener.map { listener in
             GatewayConfiguration(
@@ -60,16 +61,17 @@ extension GatewayConfiguration: ServerConfiguration {
         {
             root.warning(
                 .clientConnections, "limits",
-                "max_connections leaves \(limits.maxConnectionsOfClients) connections for known clients, and max_connections_per_client allows \(limits.maxConnectionsPerClient) to each of \(clients.count), so that clients can take all connections; raise max_connections, or lower max_connections_per_client"
+                "max_connections leaves \(limits.maxConnectionsOfClients) connections for known clients, and max_connections_per_client allows \(limits.maxConnectionsPerClient) to each of \(clients.count), so a few clients can use all connections; raise max_connections, or lower max_connections_per_client"
             )
         }
         if root.node("processors") == nil, let client = clients.first(where: { $0.has(.pay) }) {
             root.problem(
-                "processors", "is missing, and \(client.name) has the operation pay; name where payments are submitted")
+                "processors", "is missing, but \(client.name) has the operation pay; name the processor of its payments"
+            )
         } else if root.node("processors") == nil, let client = clients.first(where: { $0.has(.decrypt) }) {
             root.problem(
                 "processors",
-                "is missing, and \(client.name) has the operation decrypt, which needs the store that comes with them: a token that was paid is not given out"
+                "is missing, but \(client.name) has the operation decrypt, which needs the store of payments: a payment token that was paid is not decrypted for a client; name a processor"
             )
         }
         if case .unix(let path, _, _)? = configuration?.listener.address, path == configuration?.admin.socket {

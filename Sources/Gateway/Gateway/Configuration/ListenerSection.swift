@@ -45,7 +45,8 @@ extension GatewayListenerSettings {
             guard section.node("tls") == nil else { break }
             guard Self.isLoopback(ip) else {
                 section.problem(
-                    "address", "needs listener.tls: without TLS only a loopback address or unix:PATH is listened on")
+                    "address",
+                    "needs listener.tls: without TLS the gateway listens only on a loopback address or unix:PATH")
                 return
             }
             section.warning(
@@ -53,7 +54,7 @@ extension GatewayListenerSettings {
                 "every program that can read this host's traffic can read requests and bearer keys; add tls")
         case .unix:
             if section.node("tls") != nil {
-                section.problem("tls", "is of no use on a Unix socket; leave it out, or give an address")
+                section.problem("tls", "has no effect on a Unix socket; leave it out, or give an address")
             }
         }
     }

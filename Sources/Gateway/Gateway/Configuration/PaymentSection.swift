@@ -84,14 +84,15 @@ extension PaymentSettings {
             case .radial:
                 section.warning(
                     .untriedProcessor, "kind",
-                    "is written by public documents and was never tried against Radial; try it with a test store first")
+                    "was written from public documents and never tested against Radial; test it with a test store first"
+                )
             }
             processors.append(processor)
             sections.append(section)
         }
         Self.checkSimulators(processors, sections)
         if deadline < RadialProcessor.leastTime * 2, processors.contains(where: { $0.kind == .radial }) {
-            root.problem("deadline", "is shorter than 6s, and with little time left nothing is sent to Radial")
+            root.problem("deadline", "is shorter than 6s; with little time left, nothing is sent to Radial")
         }
         self.processors = processors
         guard let place = Self.place(store) else { return nil }
@@ -101,7 +102,7 @@ extension PaymentSettings {
 
     /// The key's file, which is checked if it exists already.
     private static func accountNumberKey(_ section: ConfigurationSection, of store: Store) -> AccountNumberKeyFile? {
-        let (name, use) = ("account_number_key_file", "find account numbers by a copy of the store")
+        let (name, use) = ("account_number_key_file", "find account numbers with a copy of the store")
         var file: AccountNumberKeyFile?
         if section.node(name) != nil || section.isEmpty(name) {
             file = section.secretFile(name, use: use).map { AccountNumberKeyFile(path: $0, isMadeIfMissing: false) }
@@ -111,7 +112,7 @@ extension PaymentSettings {
         } else {
             section.warning(
                 .noAccountNumberKey, name,
-                "is not given, so an account number that a processor repeats is found by its check digit alone; give all gateways the same file"
+                "is missing, so an account number in a processor's answer is recognised only by its check digit; give all gateways the same file"
             )
         }
         guard let file, file.exists else { return file }
@@ -127,12 +128,12 @@ extension PaymentSettings {
             if processor.mayStandBesideReal {
                 section.warning(
                     .simulatorBesideReal, "beside_real",
-                    "a simulator is configured with a processor that moves money; payments that it takes are answered as paid, and are not"
+                    "a simulator is configured with a processor that moves money; it answers payments as paid, although no money moves"
                 )
             } else {
                 section.problem(
                     "kind",
-                    "is a simulator beside a processor that moves money; leave one out, or say beside_real: true")
+                    "is a simulator next to a processor that moves money; remove one, or set beside_real: true")
             }
         }
     }
@@ -143,7 +144,7 @@ extension PaymentSettings {
                 ? "sqlite:/var/lib/paytoken-gateway/payments.sqlite" : section.text("url")
         else { return nil }
         if ServerDatabase.isNamed(by: url) {
-            guard let database = ServerDatabase(url, section, use: "change what became of payments") else { return nil }
+            guard let database = ServerDatabase(url, section, use: "change the outcome of payments") else { return nil }
             if InsecureStoreSetting.ofURL(database.url).contains(.databaseTLS) {
                 section.warning(.databaseTLS, "url", InsecureStoreSetting.databaseTLS.description)
             }
@@ -186,12 +187,13 @@ extension ProcessorSettings {
             return nil
         }
         if kind == .simulator, case .https = endpoint.place {
-            section.problem("url", "must be unix:PATH or http:// with a loopback address: a simulator is on this host")
+            section.problem(
+                "url", "must be unix:PATH or http:// with a loopback address: a simulator runs on this host")
         }
         if kind == .radial, !endpoint.isEncrypted || endpoint.basePath.isEmpty {
             section.problem(
                 "url",
-                "must be https://HOST/v1.0/stores/STORE/payments: Radial is reached over TLS, and with nothing else")
+                "must be https://HOST/v1.0/stores/STORE/payments: Radial accepts payments only there, over TLS")
         }
         if kind.isReal, section.node("beside_real") != nil {
             section.problem("beside_real", "is for a simulator; leave it out here")
@@ -209,7 +211,7 @@ extension ProcessorSettings {
         // pending.
         if kind == .radial, headers.isEmpty {
             section.problem(
-                "headers_file", "is missing or empty; Radial knows a store by its key, in the line `apikey: KEY`")
+                "headers_file", "is missing or empty; Radial identifies a store by its key, in the line `apikey: KEY`")
         }
         var trust: [String] = []
         if endpoint.isEncrypted {
@@ -219,7 +221,8 @@ extension ProcessorSettings {
         }
         if !trust.isEmpty {
             section.warning(
-                .processorTrust, "trust", "the processor is believed on these roots instead of the system's public ones"
+                .processorTrust, "trust",
+                "the processor's certificate is verified with these roots instead of the system's"
             )
         }
         guard let name else { return nil }

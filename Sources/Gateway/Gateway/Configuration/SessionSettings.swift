@@ -43,7 +43,8 @@ struct SessionSettings: Sendable, Equatable {
         trust = section.roots("trust")
         if !trust.isEmpty {
             section.warning(
-                .sessionTrust, "trust", "Apple's gateway is believed on these roots instead of the system's public ones"
+                .sessionTrust, "trust",
+                "the certificate of Apple's gateway is verified with these roots instead of the system's"
             )
         }
         if let text = section.text("proxy"), !text.isEmpty {

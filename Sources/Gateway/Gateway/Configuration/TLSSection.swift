@@ -44,7 +44,7 @@ extension TLSFiles {
         section.warnOfEnd(notAfter, now: Date())
         // The server does the same at each start. Here it finds a key that does not belong to the certificate.
         guard (try? NIOSSLContext(configuration: serverConfiguration(requestsCertificates: false))) != nil else {
-            section.problem("private_key", "is not the key of the certificate; both must be a pair")
+            section.problem("private_key", "is not the key of the certificate; give the two that belong together")
             return nil
         }
     }
@@ -90,7 +90,7 @@ extension ConfigurationSection {
                 (try? certificate.toDERBytes()).flatMap { try? Certificate(derEncoded: $0) }.map { (certificate, $0) }
             }
             guard !read.isEmpty, read.count == found.count else {
-                problem(name, "\(path) has no certificates in PEM, or others than X.509's")
+                problem(name, "\(path) has no certificates in PEM, or one that is not X.509")
                 return nil
             }
             return read
@@ -109,7 +109,7 @@ extension ConfigurationSection {
         }
         guard
             let path = secretFile(
-                name, use: "can pretend to be this server", maximumBytes: TLSFiles.maximumKeyBytes, hasLines: true)
+                name, use: "can impersonate this server", maximumBytes: TLSFiles.maximumKeyBytes, hasLines: true)
         else { return nil }
         guard let key = try? NIOSSLPrivateKey(file: path, format: .pem) else {
             problem(name, "\(path) has no private key in PEM that is not encrypted")

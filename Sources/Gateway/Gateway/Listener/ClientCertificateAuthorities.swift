@@ -19,14 +19,14 @@ enum ClientChainFault: Error, Sendable, Equatable, CustomStringConvertible {
         switch self {
         case .noAuthorities: "listener.tls.client_ca is not configured"
         case .unreadable: "it, or an issuer that was sent with it, cannot be read"
-        case .repeatedSubject: "two of the certificates that were sent have one subject"
+        case .repeatedSubject: "two of the certificates that were sent have the same subject"
         case .notForClients: "its extendedKeyUsage, or an issuer's critical one, does not name clientAuth"
         case .criticalExtension(let identifier):
-            "it, or an issuer, has a critical extension that is not known here"
+            "it, or an issuer, has an unknown critical extension"
                 + (identifier.description.utf8.count <= 64 ? ", \(identifier)" : "")
         case .notValidNow: "it, or an issuer, is not valid now"
         case .noPath: "no path of issuers leads from it to listener.tls.client_ca"
-        case .resumed: "its issuers are not known any more in a resumed TLS session; connect again"
+        case .resumed: "its issuers are unknown in a resumed TLS session; connect again"
         case .brokenRule: "its path breaks a rule of RFC 5280, such as a name constraint or a path's length"
         }
     }

@@ -57,7 +57,7 @@ struct PresentedCertificate: Sendable {
         switch verification {
         case .success(generation): return "no client has its SHA-256 or one of its names"
         case .success: return "the configuration was reloaded; connect again"
-        case .failure(let fault): return "no client has its SHA-256, and its names do not count: \(fault)"
+        case .failure(let fault): return "no client has its SHA-256, and its names are not trusted: \(fault)"
         }
     }
 }

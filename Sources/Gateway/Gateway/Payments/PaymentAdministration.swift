@@ -36,8 +36,8 @@ struct PaymentAdministration: Sendable {
     private static func refuse(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {
         throw GatewayRefusal(
             .daemon(.notFound),
-            "This gateway keeps no payments, since its configuration names no processors. Name under processors where payments "
-                + "are submitted, and restart it.")
+            "This gateway keeps no payments, since its configuration names no processors. Name a processor under processors, "
+                + "and restart the gateway.")
     }
 
     private func list(_ request: AdminRequest) async throws(GatewayRefusal) -> EndpointAnswer {

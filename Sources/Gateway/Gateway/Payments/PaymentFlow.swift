@@ -62,7 +62,7 @@ struct PaymentFlow: Sendable {
             metrics.ended(GatewayCode.rateLimited.rawValue, after: .now - began)
             throw GatewayRefusal(
                 .rateLimited,
-                "This client has more payments under way than it may; nothing was sent. Wait for those under way.",
+                "This client has too many payments under way; nothing was sent. Wait until one of them is finished.",
                 details: "\(underWay.most) at once")
         }
         // Not a child of the request's task, which is cancelled when its time is over.
@@ -126,16 +126,16 @@ struct PaymentFlow: Sendable {
         case .usedDifferently:
             throw GatewayRefusal(
                 .payment(.usedDifferently),
-                "This token was brought before with another orderId or other expectations, or for something else, and that request may have submitted it. GET /payments/apple-pay/{transactionId} says what became of it: ask before the customer authorizes again.",
+                "This payment token was sent before with another orderId or other expectations, or for another operation, and that request may have submitted it. Check its outcome with GET /payments/apple-pay/{transactionId} before the customer authorizes again.",
                 details: Hexadecimal.encode(request.stated.transaction)
             )
         case .underWay:
             throw GatewayRefusal(
-                .payment(.underWay), "Another request has this token now; ask again to learn what became of it.")
+                .payment(.underWay), "Another request is processing this payment token; ask again for its outcome.")
         case .triedTooOften(let seconds):
             throw GatewayRefusal(
                 .rateLimited,
-                "This token was tried too often without being sent; have the customer authorize again, or try it later.",
+                "This payment token was tried too often without being submitted; ask the customer to authorize again, or try it later.",
                 details: "token", retryAfter: seconds)
         }
     }
@@ -151,7 +151,8 @@ struct PaymentFlow: Sendable {
     private func checkMismatches(of request: PaymentRequest, for client: GatewayClient) throws(GatewayRefusal) {
         guard let seconds = mismatches.secondsToWait(request.stated.transaction, of: client.name) else { return }
         throw GatewayRefusal(
-            .rateLimited, "What was expected of this token differed from it too often; paytokend was not asked.",
+            .rateLimited,
+            "The expectations for this payment token were wrong too often, so paytokend was not asked; correct them, and try again later.",
             details: "expected", retryAfter: seconds)
     }
 
@@ -273,13 +274,13 @@ struct PaymentFlow: Sendable {
             return .failure(
                 GatewayRefusal(
                     .payment(.noProcessor),
-                    "No processor is configured for this merchant: processors[].merchants has none.")
+                    "No processor is configured for this merchant: no entry of processors[].merchants matches it.")
             )
         }
         func unsupported(_ what: String) -> Result<PreparedSubmission, GatewayRefusal> {
             .failure(
                 GatewayRefusal(
-                    .payment(.dataUnsupported), "The token's payment data cannot be submitted to this processor.",
+                    .payment(.dataUnsupported), "The payment token's data cannot be submitted to this processor.",
                     details: what))
         }
         let takes = processor.processor.capabilities

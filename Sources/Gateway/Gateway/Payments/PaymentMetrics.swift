@@ -8,22 +8,22 @@ import Telemetry
 struct PaymentMetrics: Sendable {
     /// `outcome` is the payment's state, or a refusal's code.
     private let payments = Counter(
-        "paytoken_gateway_payments_total", help: "Payments asked for, by what became of them.", labels: ["outcome"])
+        "paytoken_gateway_payments_total", help: "Requested payments, by outcome.", labels: ["outcome"])
     private let paymentSeconds = Histogram(
-        "paytoken_gateway_payment_seconds", help: "From a payment's request to what became of it.",
+        "paytoken_gateway_payment_seconds", help: "Time from a payment's request to its outcome.",
         bounds: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60])
     /// `reason` is an ``ExchangeFault``, or `answered_pending`.
     private let inDoubt = Counter(
         "paytoken_gateway_submissions_in_doubt_total",
-        help: "Submissions after which the payment's fate was not known, by the reason.", labels: ["reason"])
+        help: "Submissions after which the payment's outcome was unknown, by reason.", labels: ["reason"])
     private let pending = Gauge(
-        "paytoken_gateway_pending_payments", help: "Payments whose fate is not known.")
+        "paytoken_gateway_pending_payments", help: "Payments with an unknown outcome.")
     private let oldest = Gauge(
         "paytoken_gateway_oldest_pending_payment_seconds",
-        help: "The age of the oldest payment whose fate is not known; 0 when there is none.")
+        help: "The age of the oldest payment with an unknown outcome; 0 if there is none.")
     private let unreadable = Gauge(
         "paytoken_gateway_unreadable_payments",
-        help: "Payments that the gateway skips because their rows hold what this version does not know.")
+        help: "Payments that the gateway skips because their rows have values that this version does not know.")
     /// `outcome` is the processor's answer, `no_trace`, or `not_answered`.
     private let questions = Counter(
         "paytoken_gateway_processor_questions_total", help: "Questions to processors about pending payments.",

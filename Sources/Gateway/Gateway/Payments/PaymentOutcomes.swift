@@ -10,7 +10,7 @@ extension PaymentFlow {
     ) {
         metrics.submittedInDoubt(metric)
         logger.log(
-            level: level, "a payment's fate is not known; it is not sent again",
+            level: level, "a payment's outcome is unknown; it is not sent again",
             metadata: [
                 "transaction.id": "\(transaction.name)", "processor": "\(transaction.processor ?? "")",
                 "reason": "\(reason)",
@@ -37,7 +37,7 @@ extension PaymentFlow {
             note(error)
             if !error.isOfPayment { unstored.add(payment, as: state, outcome) }
             logger.error(
-                "a payment's fate could not be stored; it counts as pending",
+                "a payment's outcome could not be stored; it counts as pending",
                 metadata: ["transaction.id": "\(payment.transaction?.name ?? "")", "state": "\(state.rawValue)"])
             var pending = payment
             pending.state = .pending

@@ -51,7 +51,7 @@ extension GatewayRefusal {
             self.init(.payment(.failed), "The processor did not process the payment.", details: reason)
         case .released:
             self.init(
-                .payment(.usedDifferently), "The token's data were given to the client, so that it is not paid here.")
+                .payment(.usedDifferently), "This payment token was decrypted for the client, so it is not paid here.")
         default: return nil
         }
     }
@@ -60,22 +60,23 @@ extension GatewayRefusal {
         switch error {
         case .superseded:
             self.init(
-                .payment(.underWay), "Another request has this token by now; ask again to learn what became of it.")
+                .payment(.underWay),
+                "Another request is processing this payment token by now; ask again for its outcome.")
         case .notFound: self.init(.daemon(.notFound), "There is no such payment.")
         case .unavailable, .overloaded, .inDoubt, .damaged:
             self.init(
                 .payment(.storeUnavailable),
-                "The store of payments cannot be used now; the same request, sent again later, gets what became of the payment."
+                "The store of payments is unavailable; send the same request again later for the payment's outcome."
             )
         }
     }
 
     static let merchantForbidden = GatewayRefusal(
-        .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not have it.")
+        .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not list it.")
 
     static let transactionReplayed = GatewayRefusal(
         .daemon(.transactionReplayed),
-        "This token was used before, and is not paid here. If an earlier request with it may have gone unanswered, check with the processor before the customer pays again."
+        "This payment token was used before, and is not paid here. If an earlier request with it may have gone unanswered, check with the processor before the customer pays again."
     )
 }
 
@@ -107,8 +108,8 @@ struct DecryptionFailure: Error, Sendable {
                     .daemon(.internalError), "The gateway is not set up for this payment; its log says more."),
                 isFinal: false,
                 operatorFault:
-                    "paytokend's access rule for this gateway requires an expectation that the request does not state; take it out "
-                    + "of the rule's require_expected, or, where all clients can state it, put it into clients[].require_expected",
+                    "paytokend's access rule for this gateway requires an expectation that the request does not state; remove it "
+                    + "from the rule's require_expected, or, if all clients can state it, add it to clients[].require_expected",
                 details)
         // The expectations in the request go to paytokend unchanged.
         case .malformedRequest: self.init(passed, isFinal: true)
@@ -117,7 +118,7 @@ struct DecryptionFailure: Error, Sendable {
             self.init(
                 GatewayRefusal(
                     .session(.paytokendForbids),
-                    "paytokend does not let this gateway decrypt for this merchant; its access rules need one with role decrypt."
+                    "paytokend does not let this gateway decrypt for this merchant; add a rule with role decrypt to its access rules."
                 ), isFinal: true)
         case .hsmUnavailable, .ledgerUnavailable, .overloaded, .deadlineExceeded: self.init(passed, isFinal: false)
         default: self.init(.defect, isFinal: false)

@@ -64,7 +64,7 @@ final class PaymentUpkeep: Sendable {
             let count = try await store.takeOverAbandoned(at: now)
             if count > 0 {
                 logger.warning(
-                    "payments were being submitted when their gateway stopped; their fate is not known",
+                    "payments were being submitted when their gateway stopped; their outcome is unknown",
                     metadata: ["count": "\(count)"])
             }
             let pending = try await store.pending()
@@ -73,7 +73,7 @@ final class PaymentUpkeep: Sendable {
             metrics.show(pending, unreadable: unreadable, at: now)
             if unreadable > unreadableCount.exchange(unreadable, ordering: .relaxed) {
                 logger.error(
-                    "payments are skipped, because their rows hold what this version does not know; run the newest version",
+                    "payments are skipped, because their rows have values that this version does not know; run the newest version",
                     metadata: ["count": "\(unreadable)"])
             }
         } catch { return failed(error) }
@@ -110,7 +110,8 @@ final class PaymentUpkeep: Sendable {
         let count = await unstored.store(in: store, logger)
         if count > 0 {
             logger.notice(
-                "what became of payments while the store was away is stored now", metadata: ["count": "\(count)"])
+                "the outcomes of payments while the store was unavailable are stored now",
+                metadata: ["count": "\(count)"])
         }
     }
 }

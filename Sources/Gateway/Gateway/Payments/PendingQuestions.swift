@@ -132,7 +132,7 @@ final class PendingQuestions: Sendable {
                 logger.noteContradiction(settled, by: answer.state)
                 guard settled.state == answer.state else { break }
                 logger.notice(
-                    "the processor told what became of a payment",
+                    "the processor reported the outcome of a payment",
                     metadata: ["transaction.id": "\(transaction.name)", "state": "\(answer.state.rawValue)"])
             } catch {
                 if case .superseded = error { break }

@@ -23,7 +23,7 @@ extension PaymentFlow {
         guard case .begun(let payment, let after) = try await begin(request, .release, for: client) else {
             throw GatewayRefusal(
                 .daemon(.transactionReplayed),
-                "This token's data were given to this client before, and are given once; have the customer authorize again."
+                "This payment token was already decrypted for this client, which happens only once; ask the customer to authorize again."
             )
         }
         let released = try await release(

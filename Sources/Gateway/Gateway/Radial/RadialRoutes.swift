@@ -34,14 +34,14 @@ struct RadialRoutes: Sendable {
         // A first request with the same payment token may yet be declined.
         if payment.state == .submitting, !payment.isAbandoned(at: Date()) {
             throw GatewayRefusal(
-                .payment(.underWay), "Another request submits this payment now; ask again to learn what became of it.")
+                .payment(.underWay), "Another request is submitting this payment; ask again for its outcome.")
         }
         // A decline is one of Radial's replies; all other failed payments are refused.
         if payment.state != .declined, let refusal = GatewayRefusal(fateOf: payment) { throw refusal }
         guard CreditCardAuthReply.tells(payment) else {
             throw GatewayRefusal(
                 .payment(.pending),
-                "The payment was submitted, and what became of it is not known. Neither take the order nor have it paid again; ask again with the same document.",
+                "The payment was submitted, and its outcome is unknown. Neither accept the order nor have it paid again; send the same document again.",
                 details: payment.transaction?.name)
         }
         let reply = try CreditCardAuthReply(payment, orderId: wanted.orderId)
@@ -60,7 +60,8 @@ struct RadialRoutes: Sendable {
         // The configuration refuses any other client with this operation. The check is repeated because card data are
         // at stake.
         guard request.client.credentials.allSatisfy(\.usesCertificate) else {
-            throw GatewayRefusal(.daemon(.forbidden), "Only a client that is known by a certificate may do this.")
+            throw GatewayRefusal(
+                .daemon(.forbidden), "Only a client that authenticates with a certificate may do this.")
         }
         let wallet: WalletPaymentInformation
         do throws(DocumentError) { wallet = try WalletPaymentInformation(parsing: request.body) } catch {

@@ -30,11 +30,12 @@ struct MerchantRules: RouterRules {
         sender.client = client
         if let seconds = rates.secondsToWait(client.name) {
             throw .tooMany(
-                "This client makes more requests than it may; make fewer, or try again later.", retryAfter: seconds)
+                "This client has exceeded its request rate; send fewer requests, or try again later.",
+                retryAfter: seconds)
         }
         guard peer.takesPlace(client) else {
             throw .tooMany(
-                "This client, or all clients together, have more connections than they may; use fewer, and keep them.")
+                "This client, or all clients together, have too many connections; use fewer, and reuse them.")
         }
     }
 
@@ -44,7 +45,7 @@ struct MerchantRules: RouterRules {
         guard sender.client?.has(route.access.operation) == true else {
             throw GatewayRefusal(
                 .daemon(.forbidden),
-                "This client may not do this; its entry in the gateway's configuration says what it may.",
+                "This client may not do this; its entry in the gateway's configuration lists its operations.",
                 details: "the operation \(route.access.operation.rawValue)")
         }
         try head.requireNoQuery()
@@ -79,7 +80,7 @@ struct MerchantRules: RouterRules {
             }
         }
         let late = GatewayRefusal(
-            .daemon(.deadlineExceeded), "The answer did not come in time; what was asked of others may have been done.")
+            .daemon(.deadlineExceeded), "The request was not finished in time; parts of it may have been carried out.")
         let result = await answering.value(within: route.access.timeLimit ?? requestTimeout) ?? .failure(late)
         answering.cancel()
         switch result {

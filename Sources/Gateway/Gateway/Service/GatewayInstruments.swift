@@ -10,9 +10,9 @@ struct GatewayInstruments: Sendable {
     let requests = Counter(
         "paytoken_gateway_requests_total", help: "Requests answered.", labels: ["endpoint", "outcome"])
     let requestSeconds = Histogram(
-        "paytoken_gateway_request_seconds", help: "From the request's head to its answer.", bounds: latencies)
-    let ready = Gauge("paytoken_gateway_ready", help: "1 if requests can be answered, as /readyz says it.")
-    let connections = Gauge("paytoken_gateway_connections", help: "Connections now open, administration's too.")
+        "paytoken_gateway_request_seconds", help: "Time from the request's head to its answer.", bounds: latencies)
+    let ready = Gauge("paytoken_gateway_ready", help: "1 if requests can be answered, as in /readyz.")
+    let connections = Gauge("paytoken_gateway_connections", help: "Open connections, including administration.")
     let refusedConnections = Counter(
         "paytoken_gateway_refused_connections_total",
         help: "Connections closed at once because there were too many, in all or of one address.")
@@ -26,7 +26,7 @@ struct GatewayInstruments: Sendable {
         labels: ["setting"])
     let certificateNotAfter = Gauge(
         "paytoken_gateway_certificate_not_after_seconds",
-        help: "When the server's own certificate ends, in seconds since 1970.", labels: ["certificate"])
+        help: "The expiry of the server's own certificate, in seconds since 1970.", labels: ["certificate"])
 
     /// Bounds from 1 ms to 30 s, since a request that waits for Apple takes seconds.
     private static let latencies: [Double] = [

@@ -31,13 +31,13 @@ extension GatewayAssembly: ReloadableParts {
         if tls != nil {
             guard let files = new.listener.tls else {
                 throw StartFailure(
-                    .configuration, "listener.tls is gone, and stays in use until a restart; restart the gateway.")
+                    .configuration, "listener.tls was removed, but stays in use until a restart; restart the gateway.")
             }
             settings = try .made(files, clients: directory)
         } else if let client = new.clients.first(where: \.usesCertificate) {
             throw StartFailure(
                 .configuration,
-                "\(client.name) proves itself by a certificate, which needs a restart with listener.tls.")
+                "\(client.name) authenticates with a certificate, which needs a restart with listener.tls.")
         }
         // Nothing can fail from here on. A handshake between these lines is verified under the authorities of one
         // generation and checked under the other, so its certificate does not count.

@@ -149,40 +149,41 @@ extension SessionFailure {
         case .handshakeFailed(let reason):
             GatewayRefusal(
                 .session(.appleTLSFailed),
-                "No TLS 1.2 or 1.3 with Apple's host. Check whether a proxy or firewall stands in between.",
+                "No TLS 1.2 or 1.3 with Apple's host. Check whether a proxy or firewall interferes.",
                 details: reason)
         case .identityRefusedInTLS(let alert):
             GatewayRefusal(
                 .session(.identityRefused),
-                "Apple ended TLS when it was shown the merchant's certificate. Check in Apple's portal that the merchant "
+                "Apple ended TLS after it received the merchant's certificate. Check in Apple's portal that the merchant "
                     + "identity certificate is active and of this environment, and not revoked.", details: alert)
         case .tooManyConnections:
             GatewayRefusal(
-                .daemon(.overloaded), "Too many merchant sessions are being asked for at once. Try again.")
+                .daemon(.overloaded), "Too many merchant sessions are being requested at once. Try again.")
 
         case .deadlineExceeded(let step):
             GatewayRefusal(
-                .session(.appleTimeout), "There was no merchant session in time. Ask again; it is safe to.",
+                .session(.appleTimeout), "Apple gave no merchant session in time. Ask again; this is safe.",
                 details: "step \(step.rawValue)")
         case .connectionLost:
             GatewayRefusal(
                 .session(.appleConnectionLost),
-                "Apple's host ended the connection before its answer. Ask again; it is safe to.")
+                "Apple's host ended the connection before its answer. Ask again; this is safe.")
         case .answerTooLarge:
             GatewayRefusal(
                 .session(.appleAnswerUnexpected), "Apple's answer is larger than a session.", details: "size")
         case .notHTTP:
             GatewayRefusal(
-                .session(.appleAnswerUnexpected), "What answers as Apple's host does not speak HTTP/1.1.",
+                .session(.appleAnswerUnexpected), "The server that answers as Apple's host does not speak HTTP/1.1.",
                 details: "not HTTP")
         case .redirected(let status):
             GatewayRefusal(
                 .session(.appleAnswerUnexpected),
-                "Apple's host sends to another address; that is not followed.", details: "status \(status)")
+                "Apple's host redirects to another address, and redirects are not followed.",
+                details: "status \(status)")
         case .mismatch:
             GatewayRefusal(
                 .session(.merchantNotAccepted),
-                "Apple says that merchant, domain and certificate do not fit together (417). In Apple's portal, look at this "
+                "Apple says that merchant, domain and certificate do not match (417). In Apple's portal, check this "
                     + "merchant identifier: is the domain registered and verified there, spelled alike? Is the certificate "
                     + "listed there as merchant identity, and not revoked? A session check "
                     + "with another domain of the same merchant tells domain from certificate. And is the environment the "
@@ -199,20 +200,20 @@ extension SessionFailure {
                     + "documentation.", details: "status \(status)")
         case .tooManyRequests(let seconds):
             GatewayRefusal(
-                .session(.appleUnavailable), "Apple takes no more requests just now. Ask again later.",
+                .session(.appleUnavailable), "Apple accepts no more requests at the moment. Ask again later.",
                 details: "status 429", retryAfter: seconds)
         case .appleUnavailable(let status):
             GatewayRefusal(
                 .session(.appleUnavailable),
-                "Apple's host has a fault. Ask again; see https://developer.apple.com/system-status/ if it stays.",
+                "Apple's host has a fault. Ask again; see https://developer.apple.com/system-status/ if the fault stays.",
                 details: "status \(status)")
         case .unexpectedContent:
             GatewayRefusal(
                 .session(.appleAnswerUnexpected),
-                "Apple's answer is no session. Check whether a proxy answers in its place.", details: "content")
+                "Apple's answer is not a session. Check whether a proxy answers in its place.", details: "content")
         case .unexpectedStatus(let status):
             GatewayRefusal(
-                .session(.appleAnswerUnexpected), "Apple's answer is no session.", details: "status \(status)")
+                .session(.appleAnswerUnexpected), "Apple's answer is not a session.", details: "status \(status)")
         }
     }
 
@@ -236,7 +237,7 @@ extension SessionFailure {
         case .refused(let code, _) where failure.concernsKey:
             GatewayRefusal(
                 .session(.noActiveIdentity),
-                "No identity key of this merchant signs any more; paytokend has their states.",
+                "No identity key of this merchant signs any more; paytokenctl key list shows their states.",
                 details: code)
         // A temporary fault passes through with paytokend's code. Its sentence is for paytokend's own callers and is
         // left out.
@@ -244,7 +245,7 @@ extension SessionFailure {
             if let known = RefusalCode(rawValue: code), ErrorTable.row(for: known).status == 503 {
                 GatewayRefusal(
                     .daemon(known),
-                    "paytokend could not have the handshake signed. See its log and its GET /v1/status; ask again.")
+                    "paytokend could not get the handshake signed. See its log and its GET /v1/status; ask again.")
             } else {
                 GatewayRefusal(
                     .session(.paytokendUnavailable),
@@ -268,7 +269,7 @@ extension UnixSocketClientError {
     fileprivate var kind: String {
         switch self {
         case .notThere: "there is no socket"
-        case .notListening: "nobody listens"
+        case .notListening: "no process listens"
         case .busy: "too many connections wait"
         case .notPermitted: "no permission"
         case .pathTooLong: "the path is too long"

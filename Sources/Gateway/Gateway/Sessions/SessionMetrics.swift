@@ -7,23 +7,24 @@ import Telemetry
 final class SessionMetrics: SessionObserver {
     /// `outcome` is `ok` or the refusal's code.
     private let sessions = Counter(
-        "paytoken_gateway_sessions_total", help: "Merchant sessions asked of Apple.", labels: ["outcome"])
+        "paytoken_gateway_sessions_total", help: "Merchant sessions requested from Apple.", labels: ["outcome"])
     private let sessionSeconds = Histogram(
-        "paytoken_gateway_session_seconds", help: "From a session's request to Apple's answer.", bounds: latencies)
+        "paytoken_gateway_session_seconds", help: "Time from a session's request to Apple's answer.", bounds: latencies)
     private let handshakes = Counter(
         "paytoken_gateway_apple_handshakes_total", help: "TLS handshakes with Apple's host.", labels: ["outcome"])
     private let signatures = Counter(
-        "paytoken_gateway_signatures_total", help: "Signatures of TLS handshakes asked of paytokend.",
+        "paytoken_gateway_signatures_total", help: "Signatures of TLS handshakes requested from paytokend.",
         labels: ["outcome"])
     private let signatureSeconds = Histogram(
-        "paytoken_gateway_signature_seconds", help: "paytokend's answers with a signature.", bounds: latencies)
+        "paytoken_gateway_signature_seconds", help: "Time until paytokend's answer with a signature.", bounds: latencies
+    )
     /// `connection` is `new` or `reused`.
     private let requests = Counter(
         "paytoken_gateway_apple_requests_total", help: "Requests to Apple's host, by the connection they went over.",
         labels: ["connection"])
     private let notAfter = Gauge(
         "paytoken_gateway_identity_not_after_seconds",
-        help: "When the certificate ends that a merchant's sessions were last asked for with, in seconds since 1970.",
+        help: "The expiry of the certificate last used to request a merchant's sessions, in seconds since 1970.",
         labels: ["merchant"])
 
     private let logger: Logger
@@ -62,7 +63,7 @@ final class SessionMetrics: SessionObserver {
         }
         guard isDue else { return }
         logger.warning(
-            "The merchant's identity certificate ends soon. Rotate the identity key.",
+            "The merchant's identity certificate expires soon. Rotate the identity key.",
             metadata: [
                 "merchant": "\(merchantIdentifier)", "days_left": "\(Int((left / Self.day).rounded(.down)))",
             ])

@@ -42,19 +42,19 @@ struct SessionRoutes: Sendable {
         } catch { throw GatewayRefusal(error) }
         guard request.client.allows(merchant: wanted.merchantIdentifier) else {
             throw GatewayRefusal(
-                .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not have it.",
+                .daemon(.forbidden), "This client may not act for this merchant: clients[].merchants does not list it.",
                 details: "merchantIdentifier")
         }
         // An app's session has no domain; a messaging URL is one of the client's.
         if let domain, !request.client.allows(domain: domain.name) {
             throw GatewayRefusal(
-                .daemon(.forbidden), "This client may not use this domain: clients[].domains does not have it.",
+                .daemon(.forbidden), "This client may not use this domain: clients[].domains does not list it.",
                 details: "initiativeContext")
         }
         guard places.take(request.client.name) else {
             throw GatewayRefusal(
                 .rateLimited,
-                "This client asks for more merchant sessions at once than it may; wait for those under way.",
+                "This client requests too many merchant sessions at once; wait until one of them is finished.",
                 details: "\(Self.mostOfClient) at once")
         }
         defer { places.leave(request.client.name) }

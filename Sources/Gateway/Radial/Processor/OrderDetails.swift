@@ -94,11 +94,11 @@ public struct UnsuitableOrder: Error, Sendable, Equatable, CustomStringConvertib
         /// The instruction, in a few words.
         public var description: String {
             switch self {
-            case .missing: "required, and not there"
+            case .missing: "is required but missing"
             case .length(let range): "must have \(range.lowerBound) to \(range.upperBound) characters"
             case .notAnIPv4Address: "must be a dotted quad, such as 192.0.2.1"
             case .character: "has a character that XML does not have, such as a control character"
-            case .tooManyLines: "at most four lines"
+            case .tooManyLines: "must have at most four lines"
             }
         }
     }

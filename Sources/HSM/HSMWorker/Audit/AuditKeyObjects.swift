@@ -106,15 +106,15 @@ extension Session {
             return "is extractable or not sensitive"
         }
         guard values.flag(.alwaysSensitive) == true, values.flag(.neverExtractable) == true else {
-            return "was brought into the token, or was readable at some time (CKA_ALWAYS_SENSITIVE and "
+            return "was imported into the HSM token, or was readable at some time (CKA_ALWAYS_SENSITIVE and "
                 + "CKA_NEVER_EXTRACTABLE must be true)"
         }
         if values.flag(.local) != true, try marksItsOwnKeys() {
-            return "was not made in the token (CKA_LOCAL is not true)"
+            return "was not made in the HSM token (CKA_LOCAL is not true)"
         }
         guard values.flag(.sign) == true, values.flag(.derive) != true, values.flag(.decrypt) != true,
             values.flag(.unwrap) != true
-        else { return "is good for other uses than signatures" }
+        else { return "permits other uses than signatures" }
         return nil
     }
 

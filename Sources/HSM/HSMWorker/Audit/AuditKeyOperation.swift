@@ -12,7 +12,7 @@ extension OpenToken {
             for identifier in try session.auditKeyIdentifiers() {
                 guard keys.count < FieldBound.auditKeys else {
                     return .refused(
-                        "The token holds more than \(FieldBound.auditKeys) audit keys (private keys labelled "
+                        "The HSM token holds more than \(FieldBound.auditKeys) audit keys (private keys labelled "
                             + "\"\(AuditKeyObjects.label)\"), the most that are read. Remove those of nodes that are gone, with "
                             + "their public keys, with the HSM's own tools.")
                 }
@@ -44,7 +44,8 @@ extension OpenToken {
                     }
                     if let refusal = try session.makeAuditKey(objects) { return .refused(refusal) }
                 }
-                return try session.auditKey(objects) ?? .refused("The audit key was made and is not shown.")
+                return try session.auditKey(objects)
+                    ?? .refused("The HSM token made the audit key but does not show it.")
             }
         }
         auditKeys[identifier] = entry
@@ -56,7 +57,7 @@ extension OpenToken {
     func sign(_ request: CheckpointSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
         try checkIdentifier(request.identifier)
         guard request.message.isCheckpoint else {
-            throw WorkerFailure(.auditRefused, "The audit key signs checkpoints and nothing else.")
+            throw WorkerFailure(.auditRefused, "The audit key signs only checkpoints.")
         }
         let known = auditKeys[request.identifier]
         let (key, signature) = try forAuditRecord("The checkpoint cannot be signed", &session) {
@@ -78,7 +79,7 @@ extension OpenToken {
             auditKeys[request.identifier] = nil
             throw WorkerFailure(
                 .auditRefused,
-                "The token's signature does not verify under the audit key's public key in the token: one of both was "
+                "The HSM token's signature does not verify under the audit key's public key in the HSM token: one of the two was "
                     + "replaced.")
         }
         auditKeys[request.identifier] = key
@@ -97,7 +98,7 @@ extension OpenToken {
             }
         }
         guard let entry else {
-            return .failure(WorkerFailure(.keyNotFound, "The token does not show the audit key."))
+            return .failure(WorkerFailure(.keyNotFound, "The HSM token does not show the audit key."))
         }
         let digest = Array(SHA256.hash(data: request.message))
         return .success((entry, try session.sign(digest, .ecdsa, key: entry.privateKey)))
@@ -118,7 +119,7 @@ extension Session {
             .ecKeyPairGeneration, publicKey: objects.publicKeyTemplate, privateKey: objects.privateKeyTemplate)
         guard let fault = try auditKeyFault(pair.privateKey) else { return nil }
         destroy([pair.privateKey, pair.publicKey])
-        return "The token cannot keep an audit key: the one that it made \(fault)."
+        return "The HSM token cannot keep an audit key: the one that it made \(fault)."
     }
 
     /// The audit key as the HSM token has it; nil when there is no private key.
@@ -135,13 +136,13 @@ extension Session {
         }
         guard let object = usable else {
             return .refused(
-                "The audit key in the token \(fault ?? "cannot be used"): it was not made by paytokend and is not used. "
-                    + "Look who has the token's PIN, and remove the object (CKA_LABEL \(AuditKeyObjects.label), CKA_ID "
+                "The audit key in the HSM token \(fault ?? "cannot be used"): it was not made by paytokend and is not used. "
+                    + "Find out who has the HSM token's PIN, and remove the object (CKA_LABEL \(AuditKeyObjects.label), CKA_ID "
                     + "\(Hexadecimal.encode(objects.identifier))).")
         }
         guard let point = try auditPublicPoint(objects) else {
             return .refused(
-                "The audit key in the token has no readable public key on P-256 beside it: somebody removed it.")
+                "The audit key in the HSM token has no readable public key on P-256: it was removed.")
         }
         return .success(AuditKeyEntry(privateKey: object, publicPoint: point))
     }
@@ -189,8 +190,8 @@ extension CallError {
     /// A fragment that follows the error: the remedy for an HSM token that cannot be written to.
     fileprivate var writeAdvice: String {
         switch returnValue {
-        case .tokenWriteProtected, .sessionReadOnly: ": the token is read-only, make it writable for its user"
-        case .deviceMemory: ": the token is full"
+        case .tokenWriteProtected, .sessionReadOnly: ": the HSM token is read-only, make it writable for its user"
+        case .deviceMemory: ": the HSM token is full"
         default: ""
         }
     }

@@ -38,7 +38,7 @@ extension OpenToken {
                 guard let line = try session.rememberedLine(object) else { continue }
                 guard lines.count < FieldBound.rememberedHeads else {
                     return .refused(
-                        "The token holds more than \(FieldBound.rememberedHeads) remembered checkpoints (data objects labelled "
+                        "The HSM token holds more than \(FieldBound.rememberedHeads) remembered checkpoints (data objects labelled "
                             + "\"\(RememberedHead.labelPrefix)NODE\"), the most that are read. Remove those of nodes that are gone, "
                             + "with the HSM's own tools.")
                 }
@@ -57,7 +57,7 @@ extension OpenToken {
             let known = heads[head.node]
             // After a failed call the HSM token's content is unknown, and the next line searches again.
             heads[head.node] = nil
-            heads[head.node] = try forAuditRecord("The token does not take the checkpoint", &session) {
+            heads[head.node] = try forAuditRecord("The HSM token does not store the checkpoint", &session) {
                 (session) throws(CallError) -> Result<ObjectHandle, WorkerFailure> in
                 let remembered = RememberedHead(node: head.node)
                 if let known {

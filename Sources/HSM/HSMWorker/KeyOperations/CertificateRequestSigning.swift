@@ -11,22 +11,24 @@ extension OpenToken {
     /// - Returns: ECDSA in DER, or RSA PKCS #1 v1.5 as long as the modulus.
     func sign(_ request: RequestSigning, in session: inout Session) throws(WorkerFailure) -> [UInt8] {
         guard let entry = keys[request.publicKeyHash] else {
-            throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
+            throw WorkerFailure(.keyNotFound, "The HSM token has no usable private key with that publicKeyHash.")
         }
         let information: CertificationRequestInfo
         do {
             information = try CertificationRequestInfo(der: request.information)
         } catch {
-            throw WorkerFailure(.importRefused, "A merchant key signs certificate requests only: \(error.reason).")
+            throw WorkerFailure(.importRefused, "A merchant key signs only certificate requests: \(error.reason).")
         }
         guard information.subjectPublicKeyInfo == entry.publicKey.der else {
-            throw WorkerFailure(.importRefused, "The certificate request is for another key than the one to sign it.")
+            throw WorkerFailure(
+                .importRefused, "The certificate request is for another key than the one that is to sign it.")
         }
         let signature = try session.refusingOnError { (session) throws(CallError) in
             try requestSignature(of: request.information, entry.publicKey.algorithm, entry.object, in: &session)
         }
         guard let verified = entry.publicKey.verified(signature, of: request.information) else {
-            throw WorkerFailure(.importRefused, "The token's signature does not verify under the key's own public key.")
+            throw WorkerFailure(
+                .importRefused, "The HSM token's signature does not verify under the key's own public key.")
         }
         return verified
     }

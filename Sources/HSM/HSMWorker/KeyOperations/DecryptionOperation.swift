@@ -16,7 +16,7 @@ extension OpenToken {
         _ input: Decryption, in session: inout Session, _ deadline: inout CallDeadline
     ) throws(WorkerFailure) -> (plaintext: [UInt8], tier: ProtectionTier) {
         guard let tier = tiers[input.scheme] else {
-            throw WorkerFailure(.notSupported, "The token cannot serve \(input.scheme.name); its status says why.")
+            throw WorkerFailure(.notSupported, "The HSM token cannot serve \(input.scheme.name); its status says why.")
         }
         var failures = FailedAttempts(unexplained: "a wrong tag")
         while true {
@@ -36,7 +36,7 @@ extension OpenToken {
                     try recover(from: call, entry, tier, &failures, &session, &deadline)
                 case .hsmToken(let call) where call.isBusy:
                     guard deadline.wait(), !deadline.isOver else {
-                        throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
+                        throw WorkerFailure(.overloaded, "The HSM token was busy until the deadline: \(call).")
                     }
                 case .hsmToken(let call):
                     try recover(from: call, entry, tier, &failures, &session, &deadline)
@@ -44,7 +44,7 @@ extension OpenToken {
             }
             guard failures.total < FailedAttempts.most, !deadline.isOver else {
                 throw WorkerFailure(
-                    .overloaded, "The token failed \(failures.total) times at one transaction: \(failures.last).")
+                    .overloaded, "The HSM token failed \(failures.total) times at one transaction: \(failures.last).")
             }
         }
     }
@@ -68,7 +68,7 @@ extension OpenToken {
         guard times < FailedAttempts.enough else {
             if let call, !call.processesUntrustedInput {
                 throw WorkerFailure(
-                    .overloaded, "The token fails at this transaction and opens others: \(call).")
+                    .overloaded, "The HSM token fails to open this transaction, but opens others: \(call).")
             }
             throw Self.decryptionFailed
         }
@@ -79,7 +79,7 @@ extension OpenToken {
         guard failure.call?.isBusy != true else { return }
         throw WorkerFailure(
             .hsmTokenUnavailable,
-            "The token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
+            "The HSM token does not decrypt any more: \(call?.description ?? "a wrong tag"); \(failure).")
     }
 
     /// The one answer to every fault that an untrusted caller can cause.

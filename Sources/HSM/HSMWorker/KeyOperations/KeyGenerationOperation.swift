@@ -14,7 +14,7 @@ extension OpenToken {
         try requireSupport(of: request.algorithm, for: request.use)
         let unfinished = try session.unfinishedPair(of: request)
         guard unfinished != nil || !request.onlyFinishes else {
-            throw WorkerFailure(.keyNotFound, "The token shows no unfinished key pair of this merchant.")
+            throw WorkerFailure(.keyNotFound, "The HSM token shows no unfinished key pair of this merchant.")
         }
         let pair = if let unfinished { unfinished } else { try session.makePair(request) }
         if let key = try finish(pair, request, &session) { return key }
@@ -23,7 +23,8 @@ extension OpenToken {
         }
         // The HSM token lends no right to sign, so the key has it from the beginning, until its certificate is stored.
         guard let key = try finish(try session.makePair(request, signs: true), request, &session) else {
-            throw WorkerFailure(.importRefused, "The token lets no key of this kind sign its certificate request.")
+            throw WorkerFailure(
+                .importRefused, "The HSM token allows no key of this kind to sign its certificate request.")
         }
         return key
     }
@@ -49,7 +50,7 @@ extension OpenToken {
         guard let publicKey else {
             throw WorkerFailure(
                 .importRefused,
-                "The token made a key pair whose public key is not readable, or not of the kind asked for."
+                "The HSM token made a key pair whose public key is not readable, or not of the kind asked for."
             )
         }
         try session.requireProtection(of: pair.privateKey, for: request.use)
@@ -69,7 +70,7 @@ extension OpenToken {
                 return try session.attributes([.identifier], of: object).bytes(.identifier)
             }
             guard identifier == hash else {
-                throw WorkerFailure(.importRefused, "The token does not keep the CKA_ID that a key pair is given.")
+                throw WorkerFailure(.importRefused, "The HSM token does not keep the CKA_ID of a key pair.")
             }
         }
         add(entry)

@@ -14,7 +14,7 @@ extension OpenToken {
         let privateKey = try unseal(request)
         let publicKey = certificate.publicKey
         guard privateKey.publicKey == publicKey.key else {
-            throw WorkerFailure(.importRefused, "The private key is not the one that the certificate is for.")
+            throw WorkerFailure(.importRefused, "The private key does not belong to the certificate.")
         }
         try requireSupport(of: publicKey.algorithm, for: request.use)
         let hash = publicKey.publicKeyHash
@@ -24,11 +24,11 @@ extension OpenToken {
         guard present.isEmpty else {
             let known = keys[hash]
             guard known == nil || known?.use == request.use else {
-                throw WorkerFailure(.importRefused, "The token has this private key already, for another use.")
+                throw WorkerFailure(.importRefused, "The HSM token has this private key already, for another use.")
             }
             if known != nil, try session.hasCertificate(request.certificate, hash) { return }
             throw WorkerFailure(
-                .importRefused, "The token has this private key already: import the certificate alone.")
+                .importRefused, "The HSM token has this private key already: import the certificate alone.")
         }
         var created: [ObjectHandle] = []
         do throws(WorkerFailure) {
@@ -65,7 +65,7 @@ extension OpenToken {
             throw WorkerFailure(.importRefused, "The certificate is for another key.")
         }
         guard let entry = keys[request.publicKeyHash] else {
-            throw WorkerFailure(.keyNotFound, "The token has no usable private key that the certificate is for.")
+            throw WorkerFailure(.keyNotFound, "The HSM token has no usable private key that the certificate is for.")
         }
         var created: [ObjectHandle] = []
         try session.store(
@@ -86,7 +86,7 @@ extension OpenToken {
         } catch {
             throw WorkerFailure(
                 .importRefused,
-                "The sealed private key does not open: the worker was replaced since its import key was asked for, "
+                "The sealed private key does not open: the worker was replaced since its import key was read, "
                     + "or the certificate is not the one that was sealed with it. Try again.")
         }
         do {

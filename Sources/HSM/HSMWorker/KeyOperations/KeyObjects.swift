@@ -86,7 +86,8 @@ extension OpenToken {
             throw WorkerFailure(.hsmTokenUnavailable, "The key's objects cannot be destroyed: \(error).")
         }
         guard isGone else {
-            throw WorkerFailure(.hsmTokenUnavailable, "The token says that the key is destroyed, and still shows it.")
+            throw WorkerFailure(
+                .hsmTokenUnavailable, "The HSM token reports that the key is destroyed, but still shows it.")
         }
     }
 
@@ -102,14 +103,15 @@ extension Session {
             try session.attributes([.sensitive, .extractable] + KeyRights.attributes, of: object)
         }
         guard values.flag(.sensitive) == true, values.flag(.extractable) == false else {
-            throw WorkerFailure(.importRefused, "The token would keep the private key extractable or not sensitive.")
+            throw WorkerFailure(
+                .importRefused, "The HSM token would keep the private key extractable or not sensitive.")
         }
         guard KeyRights(values).use == use else {
             throw WorkerFailure(
                 .importRefused,
                 use == .identity
-                    ? "The token would let the identity key do other things than sign, or not sign."
-                    : "The token would not let the processing key restore payments' keys.")
+                    ? "The HSM token would permit other uses of the identity key than signatures, or no signatures."
+                    : "The HSM token would not let the processing key restore payments' keys.")
         }
     }
 
@@ -121,7 +123,7 @@ extension Session {
             return try body(&self)
         } catch {
             guard (try? loggedInUser()) == .user else { throw WorkerFailure(.hsmTokenUnavailable, "\(error).") }
-            throw WorkerFailure(.importRefused, "The token refuses: \(error).")
+            throw WorkerFailure(.importRefused, "The HSM token refuses the operation: \(error).")
         }
     }
 }

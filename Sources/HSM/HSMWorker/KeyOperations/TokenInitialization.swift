@@ -53,7 +53,7 @@ public struct TokenInitialization: Sendable {
                     status: 1,
                     message:
                         "The PIN in \(path) must have \(hsmToken.minimumPINLength) to \(hsmToken.maximumPINLength) "
-                        + "bytes for this token.")
+                        + "bytes for this HSM token.")
             }
         }
         try Self.call { () throws(CallError) in
@@ -76,8 +76,8 @@ public struct TokenInitialization: Sendable {
             throw Failure(
                 status: error.status,
                 message: error.message
-                    + " The token has its label but no user PIN: set one with the token's own tools, "
-                    + "or delete the token and try again.")
+                    + " The HSM token has its label but no user PIN: set one with the vendor's tools, "
+                    + "or delete the HSM token and try again.")
         }
     }
 
@@ -117,7 +117,8 @@ public struct TokenInitialization: Sendable {
                     return .failure(
                         Failure(
                             status: 1,
-                            message: "There is a token \"\(label)\" already (serial number \(hsmToken.serialNumber)); "
+                            message:
+                                "There is an HSM token \"\(label)\" already (serial number \(hsmToken.serialNumber)); "
                                 + "it stays as it is."))
                 }
             } else if empty == nil {
@@ -126,7 +127,7 @@ public struct TokenInitialization: Sendable {
         }
         guard let empty else {
             return .failure(
-                Failure(status: 69, message: "The library shows no slot with a token that is not initialised."))
+                Failure(status: 69, message: "The library shows no slot with an HSM token that is not initialised."))
         }
         return .success(empty)
     }

@@ -44,7 +44,7 @@ final class RequestInput: Sendable {
                         entries.append(entry)
                         continue
                     }
-                    reject("The token is open already.", entry.identifier, &state)
+                    reject("The HSM token is open already.", entry.identifier, &state)
                 }
                 if !entries.isEmpty { return entries }
                 readMore(&state)

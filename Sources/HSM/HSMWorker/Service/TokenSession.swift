@@ -92,7 +92,7 @@ final class TokenSession: Sendable {
     ) throws(WorkerFailure) -> WorkerAnswer {
         switch request {
         case .open, .decrypt, .signTLS:
-            throw WorkerFailure(.protocolViolation, "The token is open already.")
+            throw WorkerFailure(.protocolViolation, "The HSM token is open already.")
         case .listKeys:
             return try listKeys(nil, &session, &deadline)
         case .listMoreKeys(let listing):
@@ -165,7 +165,8 @@ final class TokenSession: Sendable {
         }
         guard let page else {
             throw WorkerFailure(
-                .listingEnded, "Another listing of the keys has begun, or the token has ended the session or the login."
+                .listingEnded,
+                "Another listing of the keys has begun, or the HSM token has ended the session or the login."
             )
         }
         return page

@@ -112,7 +112,7 @@ public enum WorkerService {
                     return Status.unavailable
                 }
             } else {
-                input.reject("The first request must open the token.", first.identifier)
+                input.reject("The first request must open the HSM token.", first.identifier)
             }
         }
         return input.wasWellFormed() ? 0 : Status.protocolViolation

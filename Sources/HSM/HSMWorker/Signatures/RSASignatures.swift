@@ -57,7 +57,7 @@ struct RSASignatures: Sendable {
             lacks.append("\(method.requirement) (\(failure))")
         }
         shortcomings.append(
-            "TLS signatures by \(algorithm.rawValue): the token lacks \(lacks.joined(separator: " and "))")
+            "TLS signatures by \(algorithm.rawValue): the HSM token lacks \(lacks.joined(separator: " and "))")
         return nil
     }
 
@@ -66,7 +66,7 @@ struct RSASignatures: Sendable {
     /// Signs with a key, and verifies with its public key.
     /// - Returns: nil for the pair's signature, else the fault.
     func selfTestFailure(with key: borrowing PrivateKeyEntry, in session: inout Session) -> SelfTestFailure? {
-        guard let any else { return SelfTestFailure("the token makes no RSA signatures") }
+        guard let any else { return SelfTestFailure("the HSM token makes no RSA signatures") }
         return any.failure(to: Self.testMessage(), with: key, in: &session)
     }
 

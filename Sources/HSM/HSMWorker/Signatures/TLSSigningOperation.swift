@@ -17,7 +17,7 @@ extension OpenToken {
         try request.requireHandshake()
         guard let method = tiers.signatures[request.algorithm] else {
             throw WorkerFailure(
-                .notSupported, "The token does not sign by \(request.algorithm.rawValue); its status says why.")
+                .notSupported, "The HSM token does not sign by \(request.algorithm.rawValue); its status says why.")
         }
         var failures = FailedAttempts(unexplained: "a signature that does not verify")
         while true {
@@ -37,14 +37,14 @@ extension OpenToken {
             }
             if let call, call.isBusy {
                 guard deadline.wait(), !deadline.isOver else {
-                    throw WorkerFailure(.overloaded, "The token was busy until the deadline: \(call).")
+                    throw WorkerFailure(.overloaded, "The HSM token was busy until the deadline: \(call).")
                 }
             } else {
                 try recover(from: call, entry, &failures, &session, &deadline)
             }
             guard !deadline.isOver else {
                 throw WorkerFailure(
-                    .overloaded, "The token failed \(failures.total) times at one signature: \(failures.last).")
+                    .overloaded, "The HSM token failed \(failures.total) times at one signature: \(failures.last).")
             }
         }
     }
@@ -66,10 +66,10 @@ extension OpenToken {
         guard times < FailedAttempts.enough, failures.total < FailedAttempts.most else {
             guard let failure = tiers.signatures.selfTestFailure(in: &session), failure.call?.isBusy != true else {
                 throw WorkerFailure(
-                    .overloaded, "The token fails at this key's signatures and makes others: \(failures.last).")
+                    .overloaded, "The HSM token fails to sign with this key, but signs with others: \(failures.last).")
             }
             throw WorkerFailure(
-                .hsmTokenUnavailable, "The token does not sign any more: \(failures.last); \(failure).")
+                .hsmTokenUnavailable, "The HSM token does not sign any more: \(failures.last); \(failure).")
         }
     }
 }

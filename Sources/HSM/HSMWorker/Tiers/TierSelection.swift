@@ -57,9 +57,9 @@ struct TierSelection: Sendable {
         switch use {
         case .processing:
             let scheme = RestorationScheme(algorithm)
-            return self[scheme] == nil ? "The token cannot serve \(scheme.name)" : nil
+            return self[scheme] == nil ? "The HSM token cannot serve \(scheme.name)" : nil
         case .identity:
-            return signatures.isEmpty ? "The token makes no RSA signatures" : nil
+            return signatures.isEmpty ? "The HSM token makes no RSA signatures" : nil
         }
     }
 
@@ -111,11 +111,11 @@ struct TierSelection: Sendable {
         }
         needsExtractableSecret = needsExtractableSecret || !allowExtractableSecret
         shortcomings.append(
-            "\(scheme.name): the token lacks "
+            "\(scheme.name): the HSM token lacks "
                 + lacks.joined(separator: " and ")
                 + (allowExtractableSecret
                     ? ", so that it failed its known-answer test"
-                    : ". It would have to give each transaction's symmetric key to the worker (tier C), and "
+                    : ". It could only give each transaction's symmetric key to the worker (tier C), but "
                         + "allow_extractable_secret is false"))
         return nil
     }

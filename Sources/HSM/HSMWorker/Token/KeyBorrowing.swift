@@ -18,7 +18,7 @@ extension OpenToken {
                 "The private key with that publicKeyHash is for another use: it is \(known.use.article) key.")
         }
         guard let entry = borrowNew(publicKeyHash, for: use, in: &session) else {
-            throw WorkerFailure(.keyNotFound, "The token has no usable private key with that publicKeyHash.")
+            throw WorkerFailure(.keyNotFound, "The HSM token has no usable private key with that publicKeyHash.")
         }
         return entry
     }
@@ -55,7 +55,7 @@ extension OpenToken {
                 continue
             }
             guard keys[entry.publicKey.publicKeyHash]?.working != entry.working else {
-                throw WorkerFailure(.hsmTokenUnavailable, "The token does not show the key any more: \(call).")
+                throw WorkerFailure(.hsmTokenUnavailable, "The HSM token does not show the key any more: \(call).")
             }
             return
         }

@@ -143,7 +143,9 @@ final class KeyListing: Sendable {
     ) throws(CallError) -> (certificates: [[UInt8]], fault: String?) {
         let objects = certificates[identifier] ?? []
         guard objects.count <= FieldBound.certificatesPerKey else {
-            return ([], "The token has more than \(FieldBound.certificatesPerKey) certificates with the key's CKA_ID.")
+            return (
+                [], "The HSM token has more than \(FieldBound.certificatesPerKey) certificates with the key's CKA_ID."
+            )
         }
         var found: [[UInt8]] = []
         var fault: String?
@@ -153,8 +155,8 @@ final class KeyListing: Sendable {
                 found.append(der)
             } else if values.bytes(.value) != nil || values.isOversized(.value) {
                 fault =
-                    "A certificate in the token with the key's CKA_ID is larger than \(FieldBound.certificate) bytes, so "
-                    + "that it is not read: destroy that object with the token's own tools."
+                    "A certificate in the HSM token with the key's CKA_ID is larger than \(FieldBound.certificate) bytes, so "
+                    + "that it is not read: destroy that object with the vendor's tools."
             }
         }
         return (found, fault)
@@ -167,21 +169,22 @@ final class KeyListing: Sendable {
         _ key: PrivateKey, _ publicKey: SubjectPublicKeyInfo?, _ session: inout Session
     ) throws(CallError) -> String? {
         guard let publicKey else {
-            return "The token has no readable P-256 or RSA-2048 public key with the private key's CKA_ID."
+            return "The HSM token has no readable P-256 or RSA-2048 public key with the private key's CKA_ID."
         }
         let hash = publicKey.publicKeyHash
         guard key.identifier == hash else { return "The CKA_ID is not the SHA-256 of the public key." }
         guard key.isProtected else {
-            return "The private key is extractable or not sensitive: destroy it in the token and import it again."
+            return "The private key is extractable or not sensitive: destroy it in the HSM token and import it again."
         }
         guard let use = key.rights.use else {
-            return "The private key's attributes permit neither restoring payments' keys nor signatures: it has no use."
+            return
+                "The private key's attributes permit neither restoring payments' keys nor signatures, so it cannot be used."
         }
         guard use == .processing || key.algorithm == .rsa else {
             return "The private key signs and does nothing else, and an identity key is RSA with 2048 bits."
         }
         guard state.withLock({ $0.claimed.insert(hash).inserted }) else {
-            return "Another private key in the token has the same CKA_ID."
+            return "Another private key in the HSM token has the same CKA_ID."
         }
         do throws(CallError) {
             let (entry, fault) = try test(key, publicKey, use, &session)
@@ -215,13 +218,13 @@ final class KeyListing: Sendable {
             if failure.call?.returnValue == .userNotLoggedIn,
                 try session.attributes([.alwaysAuthenticate], of: key.object).flag(.alwaysAuthenticate) == true
             {
-                return (nil, "The private key wants the PIN anew for each use (CKA_ALWAYS_AUTHENTICATE).")
+                return (nil, "The private key requires the PIN again for each use (CKA_ALWAYS_AUTHENTICATE).")
             }
             if let call = failure.call {
                 if call.isUnrelatedToKey { throw call }
                 if Self.hasLostLogin(&session) { throw .lostLogin(during: call) }
             }
-            return (nil, "Private and public key do not fit, or the key may not be used: \(failure).")
+            return (nil, "Private and public key do not match, or the key may not be used: \(failure).")
         }
         return (entry, nil)
     }

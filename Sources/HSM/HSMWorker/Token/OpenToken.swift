@@ -84,7 +84,7 @@ final class OpenToken: Sendable {
                 deadline: CallDeadline(callTimeout: opening.callTimeout))
             // An HSM token that ended the login during the self-tests failed them for that reason alone.
             guard try anchor.loggedInUser() == .user else {
-                throw WorkerFailure(.hsmTokenUnavailable, "The token ended the login while its tiers were tested.")
+                throw WorkerFailure(.hsmTokenUnavailable, "The HSM token ended the login while its tiers were tested.")
             }
             let description = HSMTokenDescription(
                 label: hsmToken.label, serialNumber: hsmToken.serialNumber, manufacturer: hsmToken.manufacturer,
@@ -109,7 +109,7 @@ final class OpenToken: Sendable {
         do {
             uri = try TokenURI(opening.tokenURI)
         } catch {
-            throw WorkerFailure(.hsmTokenUnavailable, "The token's URI \(error).")
+            throw WorkerFailure(.hsmTokenUnavailable, "The HSM token's URI \(error).")
         }
         let module: Module
         do {

@@ -88,7 +88,8 @@ extension OpenToken {
                 in: &session, allowExtractableSecret: opening.allowExtractableSecret, deadline: deadline)
             guard tiersNow.hasSameTiers(as: tiers) else {
                 throw WorkerFailure(
-                    .hsmTokenUnavailable, "The token came back with other tiers; a new worker finds out.")
+                    .hsmTokenUnavailable,
+                    "The HSM token is back, but supports other tiers than before; a new worker tests it.")
             }
             let former = keys.all
             dropKeys()
@@ -101,7 +102,7 @@ extension OpenToken {
             guard Set(former.keys).isSubset(of: keys.all.keys) else {
                 // The keys stay known, so that waiting calls fail as unavailable and not as "no such key".
                 keys.replace(with: former)
-                throw WorkerFailure(.hsmTokenUnavailable, "The token does not show all keys after the login.")
+                throw WorkerFailure(.hsmTokenUnavailable, "The HSM token does not show all keys after the login.")
             }
         }
     }

@@ -34,8 +34,9 @@ struct TokenLogin: Sendable {
         if let memory, memory.contains(pin, for: hsmToken) {
             throw WorkerFailure(
                 .loginRefused,
-                "The token has refused the PIN in \(pinFile) before, and it is not tried again: put the right PIN into "
-                    + "that file. If the token's PIN was set to this one meanwhile, remove \(memory.path) first.")
+                "The HSM token has refused the PIN in \(pinFile) before, and it is not tried again: put the correct PIN into "
+                    + "that file. If the HSM token's PIN has been changed to this one meanwhile, remove \(memory.path) first."
+            )
         }
         do throws(CallError) {
             Self.underWay.wait()
@@ -67,13 +68,13 @@ struct TokenLogin: Sendable {
     private func check(_ flags: TokenInfo.Flags) throws(WorkerFailure) {
         if flags.contains(.userPINLocked) {
             throw WorkerFailure(
-                .loginRefused, "The token has locked the user PIN. Its security officer can set a new one.")
+                .loginRefused, "The HSM token has locked the user PIN. Its security officer can set a new one.")
         }
         if flags.contains(.userPINFinalTry) {
             throw WorkerFailure(
                 .loginRefused,
-                "The token allows one more try of the user PIN before it locks (CKF_USER_PIN_FINAL_TRY), which is not "
-                    + "used here: log in once with the token's own tools, then reload the daemon.")
+                "The HSM token allows one more try of the user PIN before it locks (CKF_USER_PIN_FINAL_TRY), which is not "
+                    + "used here: log in once with the vendor's tools, then reload the daemon.")
         }
     }
 
@@ -87,7 +88,7 @@ struct TokenLogin: Sendable {
         guard flags.contains(.userPINCountLow), !refusedLogins.isEmpty else { return nil }
         throw WorkerFailure(
             .loginRefused,
-            "A wrong PIN was tried on the token (CKF_USER_PIN_COUNT_LOW), and another refusal could not be remembered: "
+            "A wrong PIN was tried on the HSM token (CKF_USER_PIN_COUNT_LOW), and another refusal could not be remembered: "
                 + "\(reason).")
     }
 
@@ -103,10 +104,11 @@ struct TokenLogin: Sendable {
 
     private func advice(_ error: CallError) -> String {
         switch error.returnValue {
-        case .pinLocked: "\(error): the token has locked the user PIN. Its security officer can set a new one."
-        case .pinExpired: "\(error): the user PIN must be changed with the token's own tools."
-        case .userPINNotInitialized: "\(error): the token has no user PIN yet."
-        default: "\(error): the token refuses the PIN in \(pinFile). It is not tried again before that file changes."
+        case .pinLocked: "\(error): the HSM token has locked the user PIN. Its security officer can set a new one."
+        case .pinExpired: "\(error): the user PIN must be changed with the vendor's tools."
+        case .userPINNotInitialized: "\(error): the HSM token has no user PIN yet."
+        default:
+            "\(error): the HSM token refuses the PIN in \(pinFile). It is not tried again before that file changes."
         }
     }
 }

@@ -153,7 +153,7 @@ extension Refusal {
 
     static func certificateUntrusted(_ details: String) -> Refusal {
         Refusal(
-            .certificateUntrusted, "The payment token's signer is not trusted; do not use the token.", details: details)
+            .certificateUntrusted, "The payment token's signer is not trusted; do not use it.", details: details)
     }
 }
 
@@ -175,7 +175,7 @@ public enum SigningTimeWindow: Sendable, Equatable {
                 .signingTimeOutsideWindow,
                 "The payment token was signed too long ago or in the future; ask the customer to pay again, and check this "
                     + "host's clock.",
-                details: "signed \(Int(abs(age).rounded())) s \(age < 0 ? "after" : "before") the present, "
+                details: "signed \(Int(abs(age).rounded())) s \(age < 0 ? "after" : "before") the current time, "
                     + "\(Int((limit / .seconds(1)).rounded())) s are allowed")
         }
     }

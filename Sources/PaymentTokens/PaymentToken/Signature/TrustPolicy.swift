@@ -120,7 +120,7 @@ public final class TrustPolicy: Sendable {
         ] where certificate.extensions[oid: marker] == nil {
             throw Refusal(
                 .markerOIDMissing,
-                "The payment token's signer is not one that Apple uses for Apple Pay; do not use the token.",
+                "The payment token's signer is not one that Apple uses for Apple Pay; do not use it.",
                 details: "the \(name) certificate has no extension \(marker)")
         }
     }

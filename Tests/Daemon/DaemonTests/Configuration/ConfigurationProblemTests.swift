@@ -321,7 +321,7 @@ struct ConfigurationProblemTests {
             text += "a\(level): &a\(level) [\(aliases)]\n"
         }
         let problems = try ConfigurationFixture().problems(text)
-        #expect(problems == ["1 : anchors and aliases (& and *) are not taken; write the value out"])
+        #expect(problems == ["1 : anchors and aliases (& and *) are not accepted; write the value out"])
     }
 
     @Test("explains a byte order mark, of UTF-8 and of UTF-16")

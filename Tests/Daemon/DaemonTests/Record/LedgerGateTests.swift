@@ -61,7 +61,7 @@ import WorkerProtocol
     @Test("explains, while the gate waits, the HSM token's objection and the remedy")
     func waitingReason() async throws {
         let fixture = try await RecordFixture(ledger: path, hsmToken: hsmToken)
-        let tooMany = "The token holds more than 1024 audit keys, the most that are read. Remove some."
+        let tooMany = "The HSM token holds more than 1024 audit keys, the most that are read. Remove some."
         hsmToken.fail(at: .list, with: WorkerFailure(.auditRefused, tooMany))
         #expect(!fixture.gate.waitingReason.contains(tooMany))
         await fixture.gate.compare()

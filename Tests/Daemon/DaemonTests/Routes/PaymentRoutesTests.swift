@@ -57,9 +57,9 @@ struct PaymentRoutesTests {
 
     @Test("refuses a key without a tier as unavailable, and reports what the HSM token lacks")
     func missingTier() async throws {
-        let fixture = try await PaymentRoutesFixture(inconsistency: "The token cannot serve EC_v1.")
+        let fixture = try await PaymentRoutesFixture(inconsistency: "The HSM token cannot serve EC_v1.")
         let paymentToken = try fixture.mint()
-        let lack = "HSM token primary: EC_v1: the token lacks CKM_ECDH1_DERIVE"
+        let lack = "token primary: EC_v1: the HSM token lacks CKM_ECDH1_DERIVE"
         fixture.hsm.lacks(lack)
         let refused = try await fixture.post("/v1/decrypt", paymentToken.decryptBody())
         let members = try #require(try JSONValue(parsing: refused.body).objectValue)

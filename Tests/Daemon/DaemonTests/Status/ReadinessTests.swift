@@ -12,7 +12,7 @@ import WorkerProtocol
 /// Readiness derived from the HSM tokens' conditions: a payment for every key can be opened.
 @Suite struct ReadinessTests {
     private static let now = Date(timeIntervalSince1970: 1_800_000_000)
-    private static let lack = "EC_v1: the token lacks CKM_ECDH1_DERIVE"
+    private static let lack = "EC_v1: the HSM token lacks CKM_ECDH1_DERIVE"
 
     private func ready(
         _ name: String, ec: ProtectionTier? = .c, rsa: ProtectionTier? = .c, needsExtractableSecret: Bool = false
@@ -53,7 +53,7 @@ import WorkerProtocol
                             certificates: [merchant.certificate], isProtected: true,
                             // A worker tests each pair, and cannot if the HSM token has no tier for it.
                             inconsistency: hsmToken.condition.tier(for: algorithm.scheme) == nil
-                                ? "The token cannot serve it." : nil)
+                                ? "The HSM token cannot serve it." : nil)
                     }
                 )
             },

@@ -245,7 +245,7 @@ struct GatewayConfigurationTests {
             ),
             (
                 "processors: [{ name: a, kind: radial, url: \"https://r.example/p\", merchants: [\"*\"] }]",
-                "7 processors[0].headers_file: is missing or empty; Radial knows a store by its key"
+                "7 processors[0].headers_file: is missing or empty; Radial identifies a store by its key"
             ),
             (
                 "processors: [{ name: a, kind: radial, url: \"https://r.example/p\", headers_file: key, merchants: [\"*\"], beside_real: true }]",
@@ -277,7 +277,7 @@ struct GatewayConfigurationTests {
             ("operations: [session]", "operations: [pay]", "1 processors: is missing, and shop has the operation pay"),
             (
                 "operations: [session]", "operations: [decrypt, session]",
-                "5 clients[0].operations: has decrypt, which gives out card data, and the client has a bearer key"
+                "5 clients[0].operations: has decrypt, which returns card data, but the client has a bearer key"
             ),
             (
                 "operations: [session]", "operations: [decrypt, session]",
@@ -301,7 +301,7 @@ struct GatewayConfigurationTests {
             ),
             (
                 "merchants: [\"*\"]", "merchants: [" + String(repeating: "m", count: 256) + "]",
-                "4 clients[0].merchants: has more than 100 patterns, or one not of 1 to 255 bytes"
+                "4 clients[0].merchants: has more than 100 patterns, or one that is not 1 to 255 bytes long"
             ),
             ("key_sha256: \"", "key_sha256: \"0", "3 clients[0].key_sha256: must be a SHA-256"),
             ("key_sha256: \"", "key_sha256: []\n    # \"", "3 clients[0].key_sha256: must have 1 to 10 elements"),
@@ -311,11 +311,11 @@ struct GatewayConfigurationTests {
             ),
             (
                 "key_sha256: \"", "key_sha256: [\"\(digest("0b"))\", \"\(digest("0B"))\"]\n    # \"",
-                "2 clients[0].name: the client has one credential twice"
+                "2 clients[0].name: the client has the same credential twice"
             ),
             (
                 "key_sha256: \"", "certificate_sha256: [\"\(digest("0b"))\"]\n    key_sha256: \"",
-                "2 clients: shop proves itself by a certificate"
+                "2 clients: shop authenticates with a certificate"
             ),
             ("key_sha256: \"", "since: 2026-13-01\n    key_sha256: \"", "3 clients[0].since: must be a date or a time"),
             ("key_sha256: \"", "since: yesterday\n    key_sha256: \"", "3 clients[0].since: must be a date or a time"),
@@ -325,7 +325,7 @@ struct GatewayConfigurationTests {
                 "key_sha256: \"", "certificate_san: \"*.",
                 "3 clients[0].certificate_san: is a pattern, which no certificate"
             ),
-            ("key_sha256: \"", "certificate_sha256: \"", "2 clients: shop proves itself by a certificate"),
+            ("key_sha256: \"", "certificate_sha256: \"", "2 clients: shop authenticates with a certificate"),
             ("name: shop", "name: \"s h o p\"", "2 clients[0].name: must be 1 to 64 letters"),
             (
                 "    domains: [shop.example]", "    domains: [shop.example]\n    require_expected: [price]",
@@ -369,7 +369,7 @@ struct GatewayConfigurationTests {
             """
         #expect(
             problems(Self.minimum + second) == [
-                "7 clients[1].name: another client proves itself by the same; give each its own"
+                "7 clients[1].name: another client has the same credential; give each its own"
             ])
     }
 
@@ -442,7 +442,7 @@ struct GatewayConfigurationTests {
             let found = problems(Self.minimum + simulator(more))
             #expect(found.count == 1, "\(found)")
             #expect(
-                found.first?.hasPrefix("9 processors[1].kind: is a simulator beside a processor that moves") == true)
+                found.first?.hasPrefix("9 processors[1].kind: is a simulator next to a processor that moves") == true)
         }
         let both = try load(Self.minimum + simulator(", beside_real: true"))
         #expect(

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("One client's share of the gateway")
 struct ClientShareTests {
-    private static let limited = "What was expected of this token differed from it too often"
+    private static let limited = "The expectations for this payment token were wrong too often"
 
     private func pay(
         _ gateway: PaymentGateway, _ document: RadialDocument, certificate: String? = nil

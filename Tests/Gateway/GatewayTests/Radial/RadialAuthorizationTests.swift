@@ -206,7 +206,7 @@ struct RadialAuthorizationTests {
         #expect(status.string("status") == "pending")
         #expect(gateway.processor.submissions.current.count == 1)
         let level = outcome == .unknown(.accountNumberNotTokenized) ? "level=error" : "level=warning"
-        let lines = gateway.log.current.filter { $0.contains("a payment's fate is not known") }
+        let lines = gateway.log.current.filter { $0.contains("a payment's outcome is unknown") }
         #expect(lines.count == 1 && lines.first?.hasSuffix(level) == true, "\(lines)")
         await gateway.stop()
     }

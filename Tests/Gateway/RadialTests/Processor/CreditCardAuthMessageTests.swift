@@ -176,7 +176,7 @@ struct CreditCardAuthMessageTests {
         order.billing.city = " "
         let error = try #require(throws: UnsuitableOrder.self) { try CreditCardAuthMessage(requestId: "r", order) }
         #expect(error.faults == [.init(.billingCity, .missing)])
-        #expect("\(error)" == "BillingAddress/City: required, and not there")
+        #expect("\(error)" == "BillingAddress/City: is required but missing")
     }
 
     @Test("reports each value that does not fit, with its reason")

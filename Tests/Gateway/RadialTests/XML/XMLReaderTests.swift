@@ -214,7 +214,7 @@ struct XMLReaderTests {
     @Test("states the fault and its position in an error, and repeats no part of the document")
     func description() {
         do { _ = try read("<a>\n4111111111111111&nope;</a>") } catch {
-            #expect("\(error)" == "entities other than &amp; &lt; &gt; &quot; &apos; are not taken, line 2")
+            #expect("\(error)" == "entities other than &amp; &lt; &gt; &quot; &apos; are not accepted, line 2")
         }
     }
 

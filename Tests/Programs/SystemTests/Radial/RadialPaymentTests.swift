@@ -373,11 +373,11 @@ import TokenForge
                 Program.built("paytoken-gateway"), ["--config", shop.directory.path("other.yaml"), "--check"])
         }
         let alone = try await check("")
-        #expect(alone.status == 0 && alone.error.contains("was never tried against Radial"), "\(alone)")
+        #expect(alone.status == 0 && alone.error.contains("never tested against Radial"), "\(alone)")
         let simulator = "  - { name: s, kind: simulator, url: \"unix:/s\", merchants: [\"*\"]"
         let beside = try await check(simulator + " }\n")
         #expect(
-            beside.status == 78 && beside.error.contains("is a simulator beside a processor that moves money"),
+            beside.status == 78 && beside.error.contains("is a simulator next to a processor that moves money"),
             "\(beside)")
         #expect(try await check(simulator + ", beside_real: true }\n").status == 0)
     }
