@@ -10,7 +10,7 @@ extension PostgreSQLURL {
             try self.init(argument)
         } catch .secret(let parameter) {
             throw ValidationError(
-                "The URL must not contain a \(parameter), which others have seen in the list of processes by now: change it. Use "
+                "The URL must not contain a \(parameter): others can have read it in the list of processes by now, so change it. Use "
                     + "\(options).")
         } catch .fixed(let parameter) {
             throw ValidationError("The URL must not set \(parameter).")

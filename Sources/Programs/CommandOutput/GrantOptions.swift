@@ -2,12 +2,13 @@ package import ArgumentParser
 
 /// The role with which a program logs in to its database, and the rights that the database's owner gives it.
 package struct GrantOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The program's role, which exists; it gets the least it needs.", valueName: "role"))
+    @Option(
+        help: ArgumentHelp("The program's existing role, which gets only the rights that it needs.", valueName: "role"))
     package var grant: String?
 
     @Option(
         help: ArgumentHelp(
-            "With --grant: how many connections the role may have at a time (CONNECTION LIMIT). Without it the role's limit stays.",
+            "With --grant: the maximum number of the role's connections (CONNECTION LIMIT). Without it the role's limit stays.",
             valueName: "number"))
     package var connections: Int?
 
@@ -18,8 +19,8 @@ package struct GrantOptions: ParsableArguments {
             throw ValidationError("A role's name has 1 to 63 bytes.")
         }
         guard let connections else { return }
-        guard grant != nil else { throw ValidationError("--connections is for the role that --grant names.") }
-        // The largest value of max_connections.
+        guard grant != nil else { throw ValidationError("--connections needs --grant.") }
+        // The most that max_connections takes.
         guard (1...262_143).contains(connections) else {
             throw ValidationError("--connections must be from 1 to 262143.")
         }

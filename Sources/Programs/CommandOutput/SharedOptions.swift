@@ -6,7 +6,7 @@ package enum OutputFormat: String, ExpressibleByArgument, CaseIterable {
 }
 
 package struct OutputOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("How results are shown: table, or json for programs.", valueName: "table|json"))
+    @Option(help: ArgumentHelp("The form of results: table, or json for programs.", valueName: "table|json"))
     package var output: OutputFormat = .table
 
     package init() {}
@@ -23,7 +23,7 @@ package struct OutputOptions: ParsableArguments {
 /// `--reason`, for every command whose reason is recorded.
 package struct ReasonOption: ParsableArguments {
     package static var help: ArgumentHelp {
-        ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text")
+        ArgumentHelp("The reason, for the record; at most 200 characters.", valueName: "text")
     }
 
     @Option(help: ReasonOption.help)
@@ -44,7 +44,7 @@ package struct ReasonOption: ParsableArguments {
 package struct WideOption: ParsableArguments {
     @Flag(
         name: .customLong("wide"),
-        help: "Shows every column in full, however narrow the terminal is, as files and pipes always get it.")
+        help: "Shows every column in full, even in a narrow terminal. Files and pipes always get all columns.")
     package var isWide = false
 
     package init() {}

@@ -38,8 +38,8 @@ package enum Console {
             guard !error.isReaderGone else { return false }
             throw CommandFailure(
                 error.exitStatus,
-                "Standard output cannot be written: \(error.reason). The result is lost or incomplete; what the command asked for "
-                    + "may have happened: check that before you repeat it.")
+                "Standard output cannot be written: \(error.reason). The result is lost or incomplete; the operation "
+                    + "may have been carried out: check before you repeat it.")
         }
     }
 }

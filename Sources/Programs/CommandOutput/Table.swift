@@ -68,7 +68,7 @@ package struct Table {
         guard !isWide, let width = TerminalWidth.ofStandardOutput() else { return (text, nil) }
         let (text, omitted) = fitted(to: width)
         guard !omitted.isEmpty else { return (text, nil) }
-        return (text, "Left out, as the terminal is narrow: \(omitted.joined(separator: ", ")). See --wide.")
+        return (text, "Left out because the terminal is narrow: \(omitted.joined(separator: ", ")). See --wide.")
     }
 
     private static func narrow(

@@ -8,10 +8,11 @@ import Payments
 /// The commands for payments.
 struct PaymentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "payment", abstract: "Shows payments, and resolves those whose fate is not known.",
+        commandName: "payment", abstract: "Shows payments, and resolves those with an unknown outcome.",
         discussion: """
-            A payment is pending when it was submitted and no answer came. It is never sent again. Where the processor can be \
-            asked, the gateway asks by itself; otherwise look the payment up at the processor and resolve it.
+            A payment is pending when it was submitted and no answer came. It is never sent again. If the processor \
+            supports it, the gateway asks for the outcome; otherwise look the payment up at the processor and resolve \
+            it.
 
             list and show need the role support on the admin socket, resolve needs the role resolve (admin.access). Root and the \
             gateway's user have both by default.
@@ -61,7 +62,7 @@ struct PaymentListCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Only payments received since this time (RFC 3339).", valueName: "time"))
     var since: String?
 
-    @Option(help: ArgumentHelp("How many at most, 1 to 1000.", valueName: "number"))
+    @Option(help: ArgumentHelp("The maximum number, 1 to 1000.", valueName: "number"))
     var limit = 100
 
     @OptionGroup var width: WideOption
@@ -106,7 +107,7 @@ struct PaymentListCommand: AsyncParsableCommand {
         case .json: try Console.output(json: bytes)
         case .table where list.items.isEmpty:
             let isAny = client == nil && state.isEmpty && since == nil
-            Console.error(isAny ? "There are no payments." : "No payment fits these conditions.")
+            Console.error(isAny ? "There are no payments." : "No payment matches these conditions.")
         case .table: try Console.output(table, width)
         }
         if list.items.count == limit { Console.error("These are \(limit); there may be more (--limit).") }
@@ -155,21 +156,21 @@ struct PaymentShowCommand: AsyncParsableCommand {
         return answer.map { answer in
             "\nAt \(RFC3339.string(answer.at)) the processor answered \(answer.state), but this payment is \(payment.state), "
                 + "which stays and is what the client gets. Ask the processor which is right. "
-                + "If it is \(answer.state), correct the order, and refund or void the payment there if need be.\n"
+                + "If it is \(answer.state), correct the order, and refund or void the payment there if necessary.\n"
         }
     }
 }
 
 struct PaymentResolveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "resolve", abstract: "Says what became of a pending payment; who and why are recorded.",
+        commandName: "resolve", abstract: "Resolves a pending payment; the person and the reason are recorded.",
         discussion:
-            "Check the payment at the processor first: you cannot change the status later, and the client gets it.")
+            "Check the payment at the processor first: you cannot change the status later, and the client receives it.")
 
     @OptionGroup var payment: TransactionArgument
     @Option(
         help: ArgumentHelp(
-            "What became of it.", valueName: PaymentResolution.statuses.joined(separator: "|")))
+            "The payment's outcome.", valueName: PaymentResolution.statuses.joined(separator: "|")))
     var status: String
 
     @OptionGroup var why: ReasonOption

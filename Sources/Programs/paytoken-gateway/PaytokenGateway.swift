@@ -14,9 +14,9 @@ struct PaytokenGateway: AsyncParsableCommand {
         commandName: "paytoken-gateway",
         abstract: "The merchant endpoints over the network, in front of paytokend.",
         discussion: """
-            Serves merchants' backends over HTTPS, and metrics and status on a Unix socket of its own. Logs go to standard \
-            error. SIGTERM finishes what is under way, at most 30 seconds, and exits 0. SIGHUP reads clients, certificates, \
-            admin.access and the log level again, all or nothing.
+            Serves merchants' backends over HTTPS, and metrics and status on a separate Unix socket. Logs go to \
+            standard error. After SIGTERM it finishes the requests under way, for at most 30 seconds, and exits 0. \
+            After SIGHUP it reads clients, certificates, admin.access and the log level again, all or nothing.
 
             EXAMPLES
               paytoken-gateway --config /etc/paytoken-gateway/paytoken-gateway.yaml --check
@@ -31,7 +31,7 @@ struct PaytokenGateway: AsyncParsableCommand {
               66  standard output cannot be written (75 where its disk is full)
               70  a defect
               75  another gateway serves the admin socket or the address, or uses the \
-            store's file, or the store's database is away: try again
+            store's file, or the store's database is unavailable: try again
               78  the configuration is wrong
             """,
         version: "paytoken-gateway \(ProductVersion.current)",
@@ -47,12 +47,12 @@ struct PaytokenGateway: AsyncParsableCommand {
 /// The default subcommand.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "serve", abstract: "Serve; what is done without a subcommand.", shouldDisplay: false)
+        commandName: "serve", abstract: "Serve; the default without a subcommand.", shouldDisplay: false)
 
     @Option(name: .customLong("config"), help: ArgumentHelp("The configuration file (YAML).", valueName: "file"))
     var configurationFile: String
 
-    @Flag(help: "Say every problem of the configuration with its line, and exit 0 or 78.")
+    @Flag(help: "Report every problem of the configuration with its line, and exit 0 or 78.")
     var check = false
 
     func run() async throws {
@@ -69,8 +69,8 @@ struct NewKey: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "new-key", abstract: "Make a bearer key for a client.",
         discussion: """
-            Prints the key, once and nowhere else, and the SHA-256 that stands in the configuration. Give the key to the \
-            client's backend, which sends it with each request: Authorization: Bearer KEY.
+            Prints the key, which is stored nowhere, and its SHA-256, which goes into the configuration. Give the key \
+            to the client's backend, which sends it with each request: Authorization: Bearer KEY.
             """)
 
     @OptionGroup var format: OutputOptions

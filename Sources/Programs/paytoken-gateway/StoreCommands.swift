@@ -18,9 +18,10 @@ struct StoreCreateCommand: AsyncParsableCommand {
         commandName: "create",
         abstract: "Makes the tables of payments in PostgreSQL, with the account that owns them.",
         discussion: """
-            For a store in PostgreSQL, which several gateways share (store.url: postgresql://…). No gateway is needed. A \
-            gateway's own role cannot do this; --grant gives that role the least that it needs: it adds payments and history \
-            and changes a payment's state, and cannot delete, nor rewrite history. So two roles, and a database of the first:
+            For a store in PostgreSQL, which several gateways share (store.url: postgresql://…). No gateway is needed. \
+            A gateway's own role cannot do this; --grant gives that role only the rights that it needs: it adds \
+            payments and history and changes a payment's state, and cannot delete, nor rewrite history. So make two \
+            roles, and a database that the first owns:
 
               sudo -u postgres createuser --pwprompt payments_owner
               sudo -u postgres createuser --pwprompt paytoken_gateway
@@ -29,18 +30,18 @@ struct StoreCreateCommand: AsyncParsableCommand {
                 --grant paytoken_gateway \\
                 "postgresql://payments_owner@db1,db2/payments?sslmode=verify-full"
 
-            sslrootcert=FILE in the URL names the root of the server's certificate.
+            sslrootcert=FILE in the URL names the root certificate of the server's certificate.
 
-            The command does all of it in one transaction, or nothing. Repeated, it upgrades an older schema, and otherwise \
-            changes nothing but the role's rights.
+            The command does everything in one transaction, or nothing. Run again, it upgrades an older schema, and \
+            otherwise changes only the role's rights.
 
-            --connections also limits the role's connections, so that it cannot take all of the server's: 17 for each gateway, \
-            and 17 in reserve. The account must be allowed to change roles; otherwise nothing is done, and a superuser sets the \
-            limit instead.
+            --connections also limits the role's connections, so that it cannot use all of the server's: 17 for each \
+            gateway, and 17 in reserve. The account must be allowed to change roles; otherwise nothing is done, and a \
+            superuser sets the limit instead.
 
-            The URL is libpq's, without a password, since others see the arguments of a program. A password comes from \
-            --password-file, or from where libpq looks by itself: PGPASSFILE, ~/.pgpass, a service file. None is needed where \
-            PostgreSQL knows the account (peer).
+            The URL is libpq's, without a password, since others can see the arguments of a program. A password comes \
+            from --password-file, or from libpq's own places: PGPASSFILE, ~/.pgpass, a service file. None is needed if \
+            PostgreSQL authenticates the account (peer).
 
             EXIT STATUS
               0   done
@@ -52,7 +53,7 @@ struct StoreCreateCommand: AsyncParsableCommand {
             """)
 
     @Argument(
-        help: ArgumentHelp("Where the database is, with the account that owns it: postgresql://…", valueName: "url"))
+        help: ArgumentHelp("The database, with the account that owns it: postgresql://…", valueName: "url"))
     var url: String
 
     @OptionGroup var role: GrantOptions

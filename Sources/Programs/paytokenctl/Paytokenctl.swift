@@ -25,7 +25,7 @@ struct Paytokenctl: AsyncParsableCommand {
         commandName: "paytokenctl",
         abstract: "Administers paytokend, and asks it to verify and decrypt Apple Pay payment tokens.",
         discussion: """
-            Set up a token and bring a merchant's key in:
+            Set up an HSM token and import a merchant's key:
 
               paytokenctl token init --module /usr/lib/softhsm/libsofthsm2.so \\
                   --label paytokend --so-pin-file so-pin --pin-file pin
@@ -37,11 +37,11 @@ struct Paytokenctl: AsyncParsableCommand {
 
               paytokenctl help rotate
 
-            Decrypt a token that an iPhone or a browser sent:
+            Decrypt a payment token that an iPhone or a browser sent:
 
               paytokenctl decrypt token.json --expect-currency 840 --expect-amount 1099
 
-            Look into the record of who used which key:
+            Read the record of who used which key:
 
               paytokenctl audit list --since 24h
               paytokenctl audit verify
@@ -54,8 +54,8 @@ struct Paytokenctl: AsyncParsableCommand {
             77 not permitted; 78 configuration. Results go to \
             standard output, all else to standard error.
 
-            Completions for bash, zsh or fish, of keys, merchants and approvals too: \
-            source <(paytokenctl --generate-completion-script bash)
+            Completions for bash, zsh or fish, including keys, merchants and approvals: source <(paytokenctl \
+            --generate-completion-script bash)
             """,
         version: "paytokenctl \(ProductVersion.current)",
         subcommands: [
@@ -95,7 +95,7 @@ struct KeyCommand: ParsableCommand {
 
 struct ApprovalCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "approval", abstract: "The second person: what waits for one, and the decisions.",
+        commandName: "approval", abstract: "The second person: operations that wait for one, and the decisions.",
         subcommands: [
             ApprovalListCommand.self, ApprovalApproveCommand.self, ApprovalRejectCommand.self,
             ApprovalWithdrawCommand.self,
@@ -104,7 +104,7 @@ struct ApprovalCommand: ParsableCommand {
 
 struct CSRCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "csr", abstract: "Certificate requests for keys in the token.",
+        commandName: "csr", abstract: "Certificate requests for keys in the HSM token.",
         subcommands: [CSRCreateCommand.self])
 }
 
@@ -113,21 +113,21 @@ struct RotateCommand: ParsableCommand {
         commandName: "rotate",
         abstract: "A merchant's change to a new key and certificate, step by step.",
         discussion: """
-            Apple's certificates last 25 months. In this order not one payment fails:
+            Apple's certificates are valid for 25 months. In this order no payment fails:
 
               paytokenctl rotate start merchant.com.example --out new.csr
                   upload new.csr in Apple's developer portal, download the certificate
               paytokenctl rotate import apple_pay.cer
                   activate the certificate in the portal
               paytokenctl rotate status merchant.com.example
-                  until the old key has opened no token for an hour
+                  until the old key has opened no payment token for an hour
               paytokenctl rotate finish merchant.com.example
 
-            How far a rotation has come is read from this host's keys and ledger each time, and nothing else is \
-            remembered: another person may go on another day, and the single commands (key generate, csr create, \
-            certificate import, key retire) do the same steps. Another host with a ledger file of its own is rotated by \
-            itself. Hosts that share a ledger in PostgreSQL share the rotation; each host with HSM tokens of its own needs \
-            the new key in them.
+            The progress of a rotation is read from this host's keys and ledger each time, and stored nowhere else: \
+            another person can continue on another day, and the single commands (key generate, csr create, certificate \
+            import, key retire) do the same steps. Another host with its own ledger file is rotated separately. Hosts \
+            that share a ledger in PostgreSQL share the rotation; each host with its own HSM tokens needs the new key \
+            in them.
             """,
         subcommands: [
             RotateStartCommand.self, RotateImportCommand.self, RotateStatusCommand.self, RotateFinishCommand.self,

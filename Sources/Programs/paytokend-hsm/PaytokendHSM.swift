@@ -11,7 +11,7 @@ struct PaytokendHSM: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "paytokend-hsm",
         abstract: "Holds the PKCS#11 library, the PIN and the sessions for paytokend, which starts it.",
-        discussion: "Without a subcommand it serves one token over the socket that is its standard input.",
+        discussion: "Without a subcommand it serves one HSM token over the socket that is its standard input.",
         version: ProductVersion.current,
         subcommands: [InitializeToken.self])
 
@@ -35,16 +35,16 @@ private func report(_ line: String) {
 struct InitializeToken: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token-init",
-        abstract: "Initialises an empty token and prints what it is as one line of JSON.",
+        abstract: "Initialises an empty HSM token and describes it in one line of JSON.",
         discussion: """
-            A token that has this label already is refused (exit status 1) and left as it is. \
-            PINs come from files that others cannot read.
+            If an HSM token already has this label, the command is refused (exit status 1), and that HSM token stays \
+            as it is. PINs come from files that others cannot read.
             """)
 
     @Option(help: ArgumentHelp("The PKCS#11 library, by its absolute path.", valueName: "path"))
     var module: String
 
-    @Option(help: "The token's label, at most 32 bytes.")
+    @Option(help: "The HSM token's label, at most 32 bytes.")
     var label: String
 
     @Option(help: ArgumentHelp("The file with the security officer's PIN.", valueName: "path"))
@@ -84,7 +84,7 @@ struct InitializeToken: ParsableCommand {
         let line = Line(label: outcome.label, serialNumber: outcome.serialNumber, slot: outcome.slot)
         guard let json = try? encoder.encode(line) else { return }
         guard BlockingDescriptor.write(json + [UInt8(ascii: "\n")], to: STDOUT_FILENO) else {
-            report("Standard output cannot be written. The token is initialised all the same.")
+            report("Standard output cannot be written. The HSM token is initialised all the same.")
             _exit(66)
         }
     }

@@ -14,9 +14,9 @@ struct Paytokend: AsyncParsableCommand {
         commandName: "paytokend",
         abstract: "Verifies and decrypts Apple Pay payment tokens with keys that stay in a PKCS#11 token.",
         discussion: """
-            Serves HTTP/1.1 with JSON on two Unix sockets: one for payment backends, one for administration. Logs go to \
-            standard error. SIGTERM finishes what is under way, at most 30 seconds, and exits 0. SIGHUP reads access \
-            rules, trust, log level and PIN files again, all or nothing.
+            Serves HTTP/1.1 with JSON on two Unix sockets: one for payment backends, one for administration. Logs go \
+            to standard error. After SIGTERM it finishes the requests under way, for at most 30 seconds, and exits 0. \
+            After SIGHUP it reads access rules, trust, log level and PIN files again, all or nothing.
 
             EXAMPLES
               paytokend --config /etc/paytokend/paytokend.yaml --check
@@ -28,21 +28,21 @@ struct Paytokend: AsyncParsableCommand {
               64  wrong usage
               70  a defect
               75  try again later: another daemon serves the socket, uses the ledger or has this node's name in it;
-                  the ledger's disk is full, or its server is away
-              78  the configuration is wrong, the ledger was moved away, or it is not the one that the token remembers
+                  the ledger's disk is full, or its server is unavailable
+              78  the configuration is wrong, the ledger was moved away, or it is not the one that the HSM token remembers
             """,
         version: "paytokend \(ProductVersion.current)")
 
     @Option(name: .customLong("config"), help: ArgumentHelp("The configuration file (YAML).", valueName: "file"))
     var configurationFile: String
 
-    @Flag(help: "Say every problem of the configuration with its line, and exit 0 or 78.")
+    @Flag(help: "Report every problem of the configuration with its line, and exit 0 or 78.")
     var check = false
 
     @Flag(
         help: """
-            Start although the ledger is older than the token remembers, or new: release nothing until paytokenctl \
-            ledger accept-restore takes it into service.
+            Start although the ledger is older than the HSM token remembers, or new: release nothing until paytokenctl \
+            ledger accept-restore accepts it.
             """)
     var awaitRestore = false
 

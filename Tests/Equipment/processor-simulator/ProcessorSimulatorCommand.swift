@@ -69,7 +69,7 @@ struct ProcessorSimulatorCommand: AsyncParsableCommand {
 /// The command without a subcommand.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "serve", abstract: "Serve; what is done without a subcommand.", shouldDisplay: false)
+        commandName: "serve", abstract: "Serve; the default without a subcommand.", shouldDisplay: false)
 
     @Option(
         help: ArgumentHelp(

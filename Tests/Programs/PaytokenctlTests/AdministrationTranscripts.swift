@@ -42,7 +42,7 @@ struct AdministrationTranscripts {
         let none = try await Command.paytokenctl(["key", "list", "--expiring", "60d"], socket: quiet.path)
         #expect(none.status == 0)
         #expect(none.output == "")
-        #expect(none.error == "No certificate ends within that time.\n")
+        #expect(none.error == "No certificate expires within that time.\n")
     }
 
     @Test("orders key list by expiry, and puts keys without a certificate and destroyed keys last")
@@ -128,7 +128,7 @@ struct AdministrationTranscripts {
             result.output.hasSuffix(
                 """
                 Tokens         primary
-                In primary     P-256, good for derive, made in the token
+                In primary     P-256, permits derive, made in the HSM token
                   sensitive    yes, always: yes
                   extractable  yes, never: not told
                   private      yes
@@ -201,7 +201,7 @@ struct AdministrationTranscripts {
             let fitted = try await Command.inTerminal(columns: columns, ["status"], socket: daemon.path)
             #expect(fitted.status == 0)
             #expect(fitted.output.split(separator: "\n").allSatisfy { $0.count <= columns }, "\(fitted)")
-            #expect(fitted.error.contains("Left out, as the terminal is narrow: "), "\(fitted)")
+            #expect(fitted.error.contains("Left out because the terminal is narrow: "), "\(fitted)")
         }
         let wide = try await Command.inTerminal(columns: 60, ["status", "--wide"], socket: daemon.path)
         #expect(wide.output == full.output && wide.error == full.error)
@@ -272,7 +272,7 @@ struct AdministrationTranscripts {
         #expect(
             ahead.output.contains(
                 """
-                State          deactivated, opens late tokens until 2100-01-01
+                State          deactivated, opens late payment tokens until 2100-01-01
                 Cut-off        2100-01-01T12:00:00Z
 
                 """), "\(ahead)")

@@ -64,8 +64,8 @@ struct ArgumentsTests {
         #expect(try names([first, second, absent], ["second", "first"]) == ["second", "first"])
         #expect(try KeyImportCommand.recipients(in: [first], named: []).map(\.importKey) == [[1, 2, 3]])
         let refusals: [(hsmTokens: [HSMTokenStatus], names: [String], status: DaemonAPI.ExitStatus, part: String)] = [
-            ([first, second], [], .usage, "several tokens: first, second"),
-            ([first], ["first", "other"], .usage, "no token other"),
+            ([first, second], [], .usage, "several HSM tokens: first, second"),
+            ([first], ["first", "other"], .usage, "no HSM token other"),
             ([], ["other"], .usage, "but none"),
             ([absent], [], .tryAgainLater, "absent is unavailable: No such token."),
             ([first, absent], ["first", "absent"], .tryAgainLater, "absent is unavailable: No such token."),

@@ -222,7 +222,7 @@ struct AuditExportTranscripts {
         let result = try await Command.paytokenctl(["audit", "export", "--follow"], socket: daemon.path)
         #expect(result.status == 75)
         #expect(result.outputBytes == record.export)
-        #expect(result.error == "The daemon has ended the export. Start it again to go on.\n")
+        #expect(result.error == "The daemon has ended the export. Start it again to continue.\n")
     }
 
     @Test("leaves no part of an interrupted export, and ends as by the signal")

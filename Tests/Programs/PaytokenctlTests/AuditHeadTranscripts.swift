@@ -112,7 +112,7 @@ struct AuditHeadTranscripts {
         #expect(result.output == "")
         #expect(
             result.error.hasPrefix(
-                "chain_broken: node backend-1's record does not go on from record 10 of 2026-01-31T12:00:10.000Z, whose "
+                "chain_broken: node backend-1's record does not continue from record 10 of 2026-01-31T12:00:10.000Z, whose "
                     + "head was kept (\(directory.path)/\(lateName)): its newest checkpoint is of record 5: "),
             "\(result)")
         #expect(result.error.contains("ledger_accept_restore"))
@@ -132,7 +132,7 @@ struct AuditHeadTranscripts {
         for (newest, from, between) in answers {
             let result = try await keep(from: daemon(newest: newest, from: from, between: between))
             #expect(result.status == 1, "\(result)")
-            #expect(result.error.hasPrefix("chain_broken: node backend-1's record does not go on from record 5"))
+            #expect(result.error.hasPrefix("chain_broken: node backend-1's record does not continue from record 5"))
             #expect(result.error.contains(": broken: "), "\(result)")
             #expect(try kept() == [earlyName])
         }
@@ -154,7 +154,7 @@ struct AuditHeadTranscripts {
             let result = try await Command.paytokenctl(
                 ["audit", "head", "--directory", fresh.path], socket: daemon.path)
             #expect(result.status == 66, "\(result)")
-            #expect(result.error.contains("does not hold the checkpoint that its name says"))
+            #expect(result.error.contains("does not hold the checkpoint of its name"))
             #expect(try FileManager.default.contentsOfDirectory(atPath: fresh.path) == [name])
         }
     }
@@ -187,7 +187,7 @@ struct AuditHeadTranscripts {
         let second = "backend-2-2026-01-31T120010Z-10.json"
         try directory.write(Self.line(other.lines[11]), to: second)
         let back = try await keep(["--node", "all"], from: daemon(other.lines[5]))
-        #expect(back.status == 1 && back.error.contains("node backend-2's record does not go on"), "\(back)")
+        #expect(back.status == 1 && back.error.contains("node backend-2's record does not continue"), "\(back)")
         #expect(try kept() == [earlyName, second])
         let whole = try await keep(["--node", "all"], from: daemon(other.lines[11]))
         #expect(whole.status == 0 && whole.output.split(separator: "\n").count == 2, "\(whole)")
@@ -204,7 +204,7 @@ struct AuditHeadTranscripts {
             result.error.hasPrefix(
                 "\(directory.path) has no head of node backend-1, whose record goes back to 2026-01-30T12:00:09.999Z: "),
             "\(result)")
-        #expect(result.error.contains("take them back from the other host") && result.error.contains("--first"))
+        #expect(result.error.contains("copy them back from the other host") && result.error.contains("--first"))
         #expect(try kept() == [])
         let first = try await keep(["--first"], from: daemon)
         #expect(first.status == 0 && first.error == "" && first.output.contains("the first head here"), "\(first)")
@@ -257,7 +257,7 @@ struct AuditHeadTranscripts {
         #expect(result.status == 0 && result.output == Self.line(late), "\(result)")
         let other = String(decoding: try SealedRecord(node: "backend-2").lines[5], as: UTF8.self)
         let strange = try await Command.paytokenctl(["audit", "head", "--compare", other], socket: daemon.path)
-        #expect(strange.status == 1 && strange.error.contains("node backend-2, which was not asked for"), "\(strange)")
+        #expect(strange.status == 1 && strange.error.contains("node backend-2, which was not requested"), "\(strange)")
         #expect(strange.output == "")
     }
 

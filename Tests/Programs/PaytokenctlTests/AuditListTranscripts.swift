@@ -98,7 +98,7 @@ struct AuditListTranscripts {
                 2026-01-31T12:00:01.000Z  1         decrypt           ok       checkout  merchant.com.exam…  00010203  \(AuditDigest.of(Array("transaction 1".utf8)).hex.prefix(10))…
 
                 """)
-        #expect(wide.error == "Left out, as the terminal is narrow: NODE. See --wide.\n")
+        #expect(wide.error == "Left out because the terminal is narrow: NODE. See --wide.\n")
         let middle = try await list(columns: 100)
         #expect(
             middle.output == """
@@ -108,7 +108,7 @@ struct AuditListTranscripts {
                 2026-01-31T12:00:01.000Z  1         decrypt           ok       checkout  merchant.com.exa…  00010203
 
                 """)
-        #expect(middle.error == "Left out, as the terminal is narrow: NODE, TRANSACTION, DETAILS. See --wide.\n")
+        #expect(middle.error == "Left out because the terminal is narrow: NODE, TRANSACTION, DETAILS. See --wide.\n")
         let narrow = try await list(columns: 80)
         #expect(
             narrow.output == """
@@ -120,7 +120,7 @@ struct AuditListTranscripts {
                 """)
         #expect(
             narrow.error
-                == "Left out, as the terminal is narrow: NODE, MERCHANT, KEY, TRANSACTION, DETAILS. See --wide.\n")
+                == "Left out because the terminal is narrow: NODE, MERCHANT, KEY, TRANSACTION, DETAILS. See --wide.\n")
         for (result, columns) in [(wide, 132), (middle, 100), (narrow, 80)] {
             #expect(result.status == 0)
             #expect(result.output.split(separator: "\n").allSatisfy { $0.count <= columns })

@@ -63,7 +63,7 @@ struct AuditVerifyTranscripts {
                 + "was changed\n")
         #expect(
             result.error
-                == "chain_broken: line 8, node backend-1, record 7. What comes after it was not checked. Keep this "
+                == "chain_broken: line 8, node backend-1, record 7. Later records were not checked. Keep this "
                 + "export, and compare it with an older one or with a backup.\n")
         let json = try JSONValue(parsing: try await files.verify(["--output", "json"]).outputBytes)
         #expect(json.objectValue?["verdict"]?.stringValue == "broken")

@@ -200,7 +200,7 @@ struct ImportTranscripts {
         // The HSM tokens have to be named.
         let unnamed = try await Command.paytokenctl(command, socket: daemon.path)
         #expect(unnamed.status == 64)
-        #expect(unnamed.error.contains("several tokens: north, south"), "\(unnamed)")
+        #expect(unnamed.error.contains("several HSM tokens: north, south"), "\(unnamed)")
     }
 
     @Test("passes --dry-run and --allow-expired to the daemon")
@@ -274,7 +274,7 @@ struct ImportTranscripts {
                 "key", "import", "--private-key", files.path("key.pem"), "--certificate", files.path("certificate.pem"),
             ], socket: daemon.path)
         #expect(result.status == 75)
-        #expect(result.error == "hsm_unavailable: the token primary is unavailable: No such token.\n")
+        #expect(result.error == "hsm_unavailable: the HSM token primary is unavailable: No such token.\n")
     }
 
     @Test("says how to repeat an import that waits for a second person")

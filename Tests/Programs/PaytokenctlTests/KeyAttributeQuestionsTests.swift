@@ -34,7 +34,7 @@ struct KeyAttributeQuestionsTests {
         #expect(
             answers.faults == [
                 keys[0].publicKeyHash: "ledger_unavailable: Full.",
-                "no base64": "The daemon lists it under a name that is no publicKeyHash.",
+                "no base64": "The daemon lists it under a name that is not a publicKeyHash.",
             ])
     }
 
@@ -47,6 +47,7 @@ struct KeyAttributeQuestionsTests {
         #expect(daemon.asked.isEmpty)
         #expect(answers.keys.map { $0.attributes == nil } == [true])
         #expect(
-            answers.faults.values.allSatisfy { $0.contains("had not come to this key") } && answers.faults.count == 1)
+            answers.faults.values.allSatisfy { $0.contains("which was too short to reach this key") }
+                && answers.faults.count == 1)
     }
 }

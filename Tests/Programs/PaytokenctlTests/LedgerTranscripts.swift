@@ -90,10 +90,10 @@ struct LedgerTranscripts {
         #expect(result.status == 0)
         #expect(
             result.output == """
-                Status                        accepted
-                Ledger ended at record        120
-                Token remembered record       150
-                Refuses tokens signed before  2026-01-31T12:05:00Z
+                Status                                accepted
+                Ledger ended at record                120
+                HSM token remembered record           150
+                Refuses payment tokens signed before  2026-01-31T12:05:00Z
 
                 """)
         #expect(daemon.asked.map(\.body) == [Array(#"{"reason":"disk lost"}"#.utf8)])
@@ -103,7 +103,7 @@ struct LedgerTranscripts {
         #expect(try await Command.paytokenctl(unfound, socket: daemon.path).status == 0)
         #expect(daemon.asked.last?.body == Array(#"{"reason":"servers lost","withoutFinding":true}"#.utf8))
         let dry = try await Command.paytokenctl(["ledger", "accept-restore", "--dry-run"], socket: daemon.path)
-        #expect(dry.status == 0 && dry.output.contains("Status                        unchanged\n"), "\(dry)")
+        #expect(dry.status == 0 && dry.output.contains("Status                                unchanged\n"), "\(dry)")
         #expect(dry.error == "Dry run: the ledger can be accepted. Nothing was changed.\n")
     }
 
@@ -121,11 +121,11 @@ struct LedgerTranscripts {
         #expect(result.status == 0 && result.error == "", "\(result)")
         #expect(
             result.output == """
-                Status                        accepted
-                Clock                         2026-01-31T12:00:00Z
-                Newest record was             -
-                Refused tokens signed before  2027-01-31T12:00:00Z
-                Refuses those signed before   2026-01-31T12:05:00Z
+                Status                                accepted
+                Clock                                 2026-01-31T12:00:00Z
+                Newest record was                     -
+                Refused payment tokens signed before  2027-01-31T12:00:00Z
+                Refuses those signed before           2026-01-31T12:05:00Z
 
                 """)
         #expect(daemon.asked.map(\.body) == [Array(#"{"reason":"a year ahead"}"#.utf8)])

@@ -119,7 +119,7 @@ struct MetricsServeTranscripts {
             #expect(answer.status == 503)
             #expect(answer.text.hasPrefix("There is no socket at "), "\(answer)")
         }
-        #expect(server.error.components(separatedBy: "the metrics cannot be had").count == 2, "\(server.error)")
+        #expect(server.error.components(separatedBy: "the metrics cannot be fetched").count == 2, "\(server.error)")
         try await Self.end(server)
     }
 

@@ -32,7 +32,7 @@ struct PaymentListTranscripts {
         let none = try await Self.list(items: "")
         #expect(none.status == 0 && none.output.isEmpty && none.error == "There are no payments.\n", "\(none)")
         let unfit = try await Self.list(["--state", "pending"], items: "")
-        #expect(unfit.status == 0 && unfit.error == "No payment fits these conditions.\n", "\(unfit)")
+        #expect(unfit.status == 0 && unfit.error == "No payment matches these conditions.\n", "\(unfit)")
         let json = try await Self.list(["--output", "json"], items: "")
         #expect(json.output == "{\"items\":[]}\n" && json.error.isEmpty, "\(json)")
     }

@@ -84,7 +84,9 @@ struct RotationGuidanceTests {
     func cutOff() {
         let old = Self.key("deactivated", opened: 3, cutOff: Self.noon)
         let proven = Self.guidance("cut-off", old: [old], steps: [("activate", "done"), ("cut-off", "next")])
-        #expect(proven.next.hasPrefix("Nothing: late tokens under the old key are opened until 2027-01-15T12:00:00Z."))
+        #expect(
+            proven.next.hasPrefix(
+                "Nothing: late payment tokens under the old key are opened until 2027-01-15T12:00:00Z."))
         let missed = Self.guidance("cut-off", old: [old], steps: [("activate", "next"), ("cut-off", "open")])
         #expect(missed.next.hasPrefix("Activate the new key's certificate in Apple's developer portal before 2027"))
         let alone = Self.guidance("cut-off", new: nil, old: [old]).next

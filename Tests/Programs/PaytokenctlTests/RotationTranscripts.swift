@@ -255,7 +255,7 @@ struct RotationTranscripts {
         #expect(result.status == 0 && result.error == "")
         #expect(
             result.output == """
-                OLD KEY                                       OPENS LATE TOKENS UNTIL
+                OLD KEY                                       OPENS LATE PAYMENT TOKENS UNTIL
                 \(Sample.hash)  2026-02-07T12:00:00Z
 
                 """)

@@ -17,9 +17,9 @@ struct SessionTranscripts {
                 STEP        OUTCOME  WHAT
                 identity    ok       paytokend gives a valid identity certificate of the merchant
                 name        ok       the name of Apple's host is resolved
-                connection  ok       TCP, through the proxy where there is one
+                connection  ok       TCP, through the proxy if there is one
                 tls         ok       the server is Apple's host
-                signature   ok       the token signs the handshake
+                signature   ok       the HSM token signs the handshake
                 answer      ok       Apple accepts merchant, domain and certificate, and gives a session
 
                 """)

@@ -217,8 +217,7 @@ import TokenForge
         for cutOff in ["2s", "0s"] {
             let begun = try await overlap("cutoff.\(cutOff)", .p256, harness)
             let early = try await harness.paytokenctl(["rotate", "finish", begun.name])
-            #expect(
-                early.status == 1 && early.error.contains("The new key has opened no payment token yet"), "\(early)")
+            #expect(early.status == 1 && early.error.contains("The new key has opened no "), "\(early)")
             #expect(try await decrypt(begun.new, harness).status == 200)
             // No payment token arrived for the old key, so no force is needed.
             let finished = try await harness.paytokenctl(["rotate", "finish", begun.name, "--cut-off", cutOff])
@@ -257,7 +256,7 @@ import TokenForge
         for _ in 0..<3 { try await send(stolen, as: new) }
         #expect(try await status(name, harness)["phase"]?.stringValue == "activation")
         let early = try await harness.paytokenctl(["rotate", "finish", name])
-        #expect(early.status == 1 && early.error.contains("The new key has opened no payment token yet"), "\(early)")
+        #expect(early.status == 1 && early.error.contains("The new key has opened no "), "\(early)")
 
         let paymentToken = try SharedForge.mint.mint(TokenRecipe(merchant: new))
         #expect(try await harness.decrypt(paymentToken).status == 200)

@@ -157,7 +157,7 @@ import TokenForge
             authority: SharedForge.authority, type: .p256,
             profile: MerchantCertificateProfile(merchantIdentifier: "merchant.com.example.late"))
         let result = try await harness.importMerchant(late, Self.names.flatMap { ["--token", $0] })
-        #expect(result.status == 75 && result.error.contains("the token second is unavailable"), "\(result)")
+        #expect(result.status == 75 && result.error.contains("the HSM token second is unavailable"), "\(result)")
         #expect(try await harness.decrypt(paymentToken(late)).code == "unknown_public_key_hash")
 
         try move("second", away: false, harness)

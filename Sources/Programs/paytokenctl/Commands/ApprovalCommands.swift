@@ -6,7 +6,7 @@ import Foundation
 
 struct ApprovalListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "What waits for a second person, and what waited.")
+        commandName: "list", abstract: "Lists the operations that wait, or waited, for a second person.")
 
     @OptionGroup var width: WideOption
     @OptionGroup var format: OutputOptions
@@ -53,10 +53,11 @@ struct ApprovalListCommand: AsyncParsableCommand {
 
 /// The arguments of every decision.
 struct DecisionOptions: ParsableArguments {
-    @Argument(help: ArgumentHelp("The approval, as approval list names it.", valueName: "id"), completion: .approval)
+    @Argument(
+        help: ArgumentHelp("The approval's identifier, as in approval list.", valueName: "id"), completion: .approval)
     var approval: String
 
-    @Option(help: ArgumentHelp("Why, for the record; at most 200 characters.", valueName: "text"))
+    @Option(help: ArgumentHelp("The reason, for the record; at most 200 characters.", valueName: "text"))
     var reason: String?
 
     @OptionGroup var format: OutputOptions
@@ -102,11 +103,11 @@ struct DecisionOptions: ParsableArguments {
 
 struct ApprovalApproveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "approve", abstract: "Permits what another person asked for; it is then done at once.",
+        commandName: "approve", abstract: "Approves another person's operation, which is then carried out at once.",
         discussion: """
-            Only a key import is not done at once: it waits for its requester, who has the key's file and repeats the \
-            same command with --approval ID before the approval expires. With several hosts, what concerns another host's own \
-            token, record or clock is done by that host, within seconds.
+            Only a key import is not carried out at once: it waits for its requester, who has the key's file and \
+            repeats the same command with --approval ID before the approval expires. With several hosts, an operation \
+            on another host's own HSM token, record or clock is carried out by that host, within seconds.
 
               paytokenctl approval approve 0a1b2c3d4e5f6071
             """)
@@ -118,7 +119,7 @@ struct ApprovalApproveCommand: AsyncParsableCommand {
 
 struct ApprovalRejectCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "reject", abstract: "Refuses what somebody asked for.",
+        commandName: "reject", abstract: "Rejects a requested operation.",
         discussion: """
               paytokenctl approval reject 0a1b2c3d4e5f6071 --reason "not this key"
             """)
@@ -130,7 +131,7 @@ struct ApprovalRejectCommand: AsyncParsableCommand {
 
 struct ApprovalWithdrawCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "withdraw", abstract: "Takes back what one asked for oneself.",
+        commandName: "withdraw", abstract: "Withdraws your own request.",
         discussion: """
               paytokenctl approval withdraw 0a1b2c3d4e5f6071
             """)

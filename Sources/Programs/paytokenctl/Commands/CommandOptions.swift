@@ -74,7 +74,7 @@ extension KeyReference {
         guard let key = KeyReference(argument) else {
             throw ValidationError(
                 "a key is named by its publicKeyHash: all 44 characters of base64, or at least 8 characters of hex from its "
-                    + "beginning; key show tells both.")
+                    + "beginning; key show prints both.")
         }
         return key
     }

@@ -12,9 +12,10 @@ struct DecryptCommand: AsyncParsableCommand {
         abstract: "Verifies and decrypts a payment token.",
         discussion: """
             The file is a PKPaymentToken or just its paymentData, in JSON; - is standard input. This releases the \
-            token: a second time it is refused as replayed, unless the same user repeats it with the same --reference.
+            payment token: a second attempt is refused as a replay, unless the same user repeats it with the same \
+            --reference.
 
-            The account number (but its last four digits) and the cryptogram are masked unless --reveal is given.
+            The account number (except its last four digits) and the cryptogram are masked unless --reveal is given.
 
               paytokenctl decrypt token.json
               paytokenctl decrypt token.json --reference order-1234 \\
@@ -30,13 +31,15 @@ struct DecryptCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Your name for this payment, 1 to 128 printable characters.", valueName: "text"))
     var reference: String?
 
-    @Option(help: ArgumentHelp("The ISO 4217 number that the token must have, as 840.", valueName: "code"))
+    @Option(help: ArgumentHelp("The ISO 4217 number that the payment token must have, such as 840.", valueName: "code"))
     var expectCurrency: String?
 
-    @Option(help: ArgumentHelp("The amount that the token must have, in its own unit, as 1099.", valueName: "number"))
+    @Option(
+        help: ArgumentHelp(
+            "The amount that the payment token must have, in its own unit, such as 1099.", valueName: "number"))
     var expectAmount: String?
 
-    @Option(help: ArgumentHelp("The merchant identifier that the token must be for.", valueName: "id"))
+    @Option(help: ArgumentHelp("The merchant identifier that the payment token must be for.", valueName: "id"))
     var expectMerchant: String?
 
     @Option(help: ArgumentHelp("A file with the original application data.", valueName: "file"), completion: .file())

@@ -9,18 +9,19 @@ import StrictJSON
 struct LedgerBackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
-        abstract: "Copies the ledger to a new file while the daemon goes on.",
+        abstract: "Copies the ledger to a new file while the daemon serves.",
         discussion: """
-            The copy holds what was durable at one moment: released transactions, records, checkpoints, keys' states; \
-            no key and no payment data. It is readable by its owner only, is checked against the daemon's SHA-256, is \
-            there whole or not at all, and never replaces another file.
+            The copy holds everything that was durable at one moment: released transactions, records, checkpoints, \
+            keys' states; no key and no payment data. It is readable by its owner only, is checked against the \
+            daemon's SHA-256, is complete or does not exist, and never replaces another file.
 
               paytokenctl ledger backup /backup/ledger-$(date +%F).sqlite
 
-            A ledger in PostgreSQL is refused (invalid_state): its own tools copy it, pg_basebackup with an archive of its \
-            log, or pg_dump.
+            A ledger in PostgreSQL is refused (invalid_state): copy it with PostgreSQL's tools, pg_basebackup with an \
+            archive of its log, or pg_dump.
 
-            Copy the HSM token's directory after it, never before: the token then remembers that there was more.
+            Copy the HSM token's directory after it, never before: a token directory that is newer than the ledger's \
+            copy shows that there was more.
 
             To restore see: paytokenctl ledger restore --help
             """)

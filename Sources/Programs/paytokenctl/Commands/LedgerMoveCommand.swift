@@ -13,9 +13,9 @@ struct LedgerMoveCommand: AsyncParsableCommand {
         commandName: "move",
         abstract: "Moves a stopped host's ledger from its file into PostgreSQL.",
         discussion: """
-            For a host that is to share its ledger with others from now on. Stop its daemon, try the move with --dry-run, repeat \
-            it without, and start the daemon with the database in ledger.url and the node's name, which the command prints, in \
-            ledger.node:
+            For a host that will share its ledger with others. Stop its daemon, try the move with --dry-run, repeat it \
+            without, and start the daemon with the database in ledger.url and the node's name, which the command \
+            prints, in ledger.node:
 
               systemctl stop paytokend
               sudo -u paytokend paytokenctl ledger move --dry-run --ask-password \\
@@ -23,20 +23,20 @@ struct LedgerMoveCommand: AsyncParsableCommand {
                   --to \\
                   "postgresql://ledger_owner@db1,db2/paytokend?sslmode=verify-full"
 
-            sslrootcert=FILE in the URL names the root of the server's certificate.
+            sslrootcert=FILE in the URL names the root certificate of the server's certificate.
 
-            The tables are there already (paytokenctl ledger create); the account is the one that owns them. The record goes on \
-            unbroken under the same audit key. Where the database has the same transaction claimed, it stays claimed, and \
-            neither caller can repeat it. Where it has the same key in another state, the stricter one holds. Of the times before \
-            which payment tokens are refused the later ones hold.
+            The tables must exist (paytokenctl ledger create); the account is the one that owns them. The record \
+            continues unbroken under the same audit key. If the database has the same transaction claimed, it stays \
+            claimed, and neither caller can repeat it. If it has the same key in another state, the stricter state is \
+            kept. Of the times before which payment tokens are refused, the later ones are kept.
 
-            Whatever ends it, repeat it: it goes on where it was. The file serves until just before the database accepts it, \
-            and then never again; it stays where it is, readable. --give-up lets the file serve again, as long as the database has \
-            not accepted it.
+            If the move is interrupted, repeat it: it continues from there. The file serves until just before the \
+            database accepts it, and then never again; it stays where it is, readable. --give-up lets the file serve \
+            again, as long as the database has not accepted it.
 
-            Exit status: 0 done; 1 the two cannot become one, or the record is not whole; 66 no such file; 75 the daemon \
-            still runs, the server is away, or it broke off: repeat it; 77 the file belongs to another account; 78 the login, \
-            TLS, the schema, or a right that the account lacks.
+            Exit status: 0 done; 1 the two ledgers cannot be merged, or the record is not intact; 66 no such file; 75 \
+            the daemon still runs, the server is unavailable, or the move was interrupted: repeat it; 77 the file \
+            belongs to another account; 78 the login, TLS, the schema, or a right that the account lacks.
             """)
 
     @Option(help: ArgumentHelp("The file, as in the stopped daemon's ledger.url: sqlite:PATH.", valueName: "url"))
@@ -142,7 +142,7 @@ struct LedgerMoveCommand: AsyncParsableCommand {
         }
         pairs += [
             ("Approvals", String(report.approvals)),
-            ("Refuses unclaimed tokens signed before", report.forgottenBefore.map(RFC3339.string) ?? "-"),
+            ("Refuses unclaimed payment tokens signed before", report.forgottenBefore.map(RFC3339.string) ?? "-"),
             ("And, after a restore, before", report.restoreFence.map(RFC3339.string) ?? "-"),
         ]
         return Table(pairs: pairs).text

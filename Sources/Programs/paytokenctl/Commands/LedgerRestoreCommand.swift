@@ -9,14 +9,15 @@ import StrictJSON
 struct LedgerRestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Puts a copy that ledger backup made in the place of a stopped daemon's ledger.",
+        abstract: "Replaces a stopped daemon's ledger with a copy that ledger backup made.",
         discussion: """
-            The copy is verified as a whole: that it is not damaged, and that its record follows from the first line to the \
-            last, with signed checkpoints, and that no key may do more than its record says. Claims, cut-offs and the records \
-            after the last checkpoint are as true as the copy: --sha256, with the digest that ledger backup printed and recorded \
-            (ledger_backup), shows that the copy is unchanged. Requests for a second person end. A copy of an older version's \
-            ledger is brought up to date. The ledger that was there is moved aside, never overwritten. The HSM token's directory \
-            and the PIN are in no copy: put your own copies back first.
+            The copy is verified as a whole: it must not be damaged, its record must be an unbroken chain from the \
+            first line to the last, with signed checkpoints, and no key may be permitted more than its record says. \
+            Claims, cut-offs and the records after the last checkpoint are only as reliable as the copy: --sha256, \
+            with the digest that ledger backup printed and recorded (ledger_backup), shows that the copy is unchanged. \
+            Requests for a second person end. A copy of an older version's ledger is brought up to date. The previous \
+            ledger is moved aside, never overwritten. The HSM token's directory and the PIN are in no copy: restore \
+            your own copies first.
 
               systemctl stop paytokend
               sudo -u paytokend paytokenctl ledger restore - \\
@@ -25,23 +26,24 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
                   --config /etc/paytokend/paytokend.yaml &
               paytokenctl ledger accept-restore --reason "disk lost, backup of 31 January"
 
-            The copy does not know what was released after it was made. So the daemon releases nothing from a restored ledger \
-            until it is accepted, whatever the HSM token remembers. From then on it refuses every payment token that was signed \
-            before the acceptance, or within the widest signing-time window after it.
+            The copy does not contain releases after it was made. So the daemon releases nothing from a restored \
+            ledger until it is accepted, whatever the HSM token remembers. From then on it refuses every payment token \
+            that was signed before the acceptance, or within the widest signing-time window after it.
 
-            A ledger in PostgreSQL is restored by PostgreSQL's own tools.
+            Restore a ledger in PostgreSQL with PostgreSQL's own tools.
 
-            Exit status: 0 done; 1 the copy is damaged, no ledger, or its record is not whole; 66 there is no such file; 75 the \
-            daemon still runs, or the disk is full; 77 the directory is another account's: use sudo -u.
+            Exit status: 0 done; 1 the copy is damaged, is not a ledger, or its record is not intact; 66 there is no \
+            such file; 75 the daemon still runs, or the disk is full; 77 the directory belongs to another account: use \
+            sudo -u.
             """)
 
     @Argument(help: ArgumentHelp("The copy; - for standard input.", valueName: "file"), completion: .file())
     var copy: String
 
-    @Option(help: ArgumentHelp("The ledger's place, as in ledger.url: sqlite:PATH.", valueName: "url"))
+    @Option(help: ArgumentHelp("The ledger's file, as in ledger.url: sqlite:PATH.", valueName: "url"))
     var to = "sqlite:/var/lib/paytokend/ledger.sqlite"
 
-    @Option(help: ArgumentHelp("What the copy's SHA-256 has to be, as ledger backup printed it.", valueName: "hex"))
+    @Option(help: ArgumentHelp("The copy's SHA-256, as ledger backup printed it.", valueName: "hex"))
     var sha256: String?
 
     @OptionGroup var dryRun: DryRunOption
@@ -69,7 +71,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
             to: LedgerMoveCommand.path(to) ?? to)
         let report = try restore.carryOut(changes: !dryRun.isDryRun)
         try format.show(Self.json(report, isDryRun: dryRun.isDryRun), Self.text(report))
-        dryRun.report("the copy is whole and can be restored")
+        dryRun.report("the copy is intact and can be restored")
         if !dryRun.isDryRun { Console.error(NextStep.acceptRestore) }
     }
 
@@ -83,7 +85,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
             }
             guard isPlayed, let log = FileHandle(forReadingAtPath: path) else {
                 throw CommandFailure(
-                    .no, "\(path) belongs to \(copy), which is not whole without it, and it cannot be read along.")
+                    .no, "\(path) belongs to \(copy), which is not complete without it, and it cannot be read with it.")
             }
             return log
         }
@@ -117,7 +119,7 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
             ("Ledger", report.path), ("Node", report.node), ("Records", report.records.grouped),
             ("Released transactions", report.claims.grouped),
             ("Newest release", report.newestRelease.map(RFC3339.string) ?? "-"),
-            ("Behind the last seal", "\(report.unsealed.grouped) records, which nobody has signed"),
+            ("After the last seal", "\(report.unsealed.grouped) unsigned records"),
             ("SHA-256", report.digest.hex),
             ("Former ledger", report.setAside ?? "-"),
         ]).text

@@ -15,31 +15,32 @@ struct MetricsCommand: ParsableCommand {
 struct MetricsServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
-        abstract: "Offers the metrics over TCP to Prometheus, which cannot scrape Unix sockets.",
+        abstract: "Serves the metrics over TCP to Prometheus, which cannot scrape Unix sockets.",
         discussion: """
-            Serves GET /metrics and nothing else, until SIGTERM. Run it as an account of its own, which the daemon's access \
-            section gives the role monitor and no other:
+            Serves GET /metrics and nothing else, until SIGTERM. Run it as a separate account, to which the daemon's \
+            access section gives the role monitor and no other:
 
               access:
                 - { name: metrics, user: paytokend-metrics, roles: [monitor] }
 
             and which can open the admin socket: listener.admin_mode: "0666" in paytokend.yaml, or SocketMode=0666 in \
-            paytokend-admin.socket. The daemon still refuses peers without a rule. On the gateway's admin socket the group of \
-            the socket (admin.group) has the role monitor; if the configuration has admin.access, give the account a rule there. \
-            The units paytokend-metrics.service and paytoken-gateway-metrics.service in hsm-config/ run it so.
+            paytokend-admin.socket. The daemon still refuses peers without a rule. On the gateway's admin socket the \
+            group of the socket (admin.group) has the role monitor; if the configuration has admin.access, give the \
+            account a rule there. The units paytokend-metrics.service and paytoken-gateway-metrics.service do this.
 
               paytokenctl metrics serve --listen 127.0.0.1:9464
               paytokenctl metrics serve --listen 127.0.0.1:9465 \\
                   --socket /run/paytoken-gateway/admin.sock
               curl http://127.0.0.1:9464/metrics
 
-            There is no TLS and no password: a program that can connect can read merchants' identifiers, keys' hashes and how many payments \
-            there are. So it listens on a loopback address, unless --allow-remote says that something else keeps others away.
+            There is no TLS and no password: a program that can connect can read merchants' identifiers, keys' hashes \
+            and the number of payments. So it listens on a loopback address, unless --allow-remote confirms that other \
+            means keep others away.
 
-            While the daemon is away each scrape gets 503 and the reason, and Prometheus' own metric up is 0.
+            While the daemon is unavailable, each scrape gets 503 and the reason, and Prometheus' own metric up is 0.
 
-            Exit status: 0 after SIGTERM or SIGINT; 64 wrong usage; 75 another program listens at the address; 78 it cannot be \
-            listened at.
+            Exit status: 0 after SIGTERM or SIGINT; 64 wrong usage; 75 another program listens at the address; 78 the \
+            address cannot be used.
             """)
 
     @Option(
@@ -60,7 +61,7 @@ struct MetricsServeCommand: AsyncParsableCommand {
         guard address.isLoopback || allowRemote else {
             throw ValidationError(
                 "--listen: other hosts could connect to \(address.text), and there is no password. Listen on 127.0.0.1 or [::1], "
-                    + "or say --allow-remote where a firewall or a proxy keeps others away.")
+                    + "or use --allow-remote if a firewall or a proxy keeps others away.")
         }
     }
 

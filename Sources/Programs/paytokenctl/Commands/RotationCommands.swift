@@ -10,19 +10,19 @@ struct RotateStartCommand: AsyncParsableCommand {
         commandName: "start",
         abstract: "Makes a merchant's new key and writes its certificate request.",
         discussion: """
-            The old key goes on serving. Upload the request in Apple's developer portal as a Payment Processing \
+            The old key continues to serve. Upload the request in Apple's developer portal as a Payment Processing \
             Certificate of this merchant, download the certificate, and do not activate it yet: rotate import comes \
             first.
 
               paytokenctl rotate start merchant.com.example \\
                   --out new.certSigningRequest
 
-            With --use identity it is the merchant's identity key that is replaced: its request is uploaded as a Merchant \
+            With --use identity the merchant's identity key is replaced: its request is uploaded as a Merchant \
             Identity Certificate, and the new key signs as soon as that is imported. Up to three can be active.
 
             Run again before the certificate is imported, it makes no second key but writes the first one's request \
-            again. The new key has the old one's type and is made in its token, unless you say otherwise, and in one \
-            token only: where several tokens hold the old key, the output says which of them lack the new one.
+            again. By default the new key has the old one's type and is made in the same HSM token. It is made in one \
+            HSM token only: if several hold the old key, the output says which of them lack the new one.
             """)
 
     @Argument(help: ArgumentHelp("The merchant identifier.", valueName: "merchant"), completion: .merchant)
@@ -31,12 +31,12 @@ struct RotateStartCommand: AsyncParsableCommand {
     @Option(help: KeyUseOption.help)
     var use: KeyUseOption = .processing
 
-    @Option(help: ArgumentHelp("ec or rsa; default: as the merchant's key is now.", valueName: "ec|rsa"))
+    @Option(help: ArgumentHelp("ec or rsa; default: the type of the merchant's current key.", valueName: "ec|rsa"))
     var type: KeyTypeOption?
 
     @Option(
         help: ArgumentHelp(
-            "A token by its name in the configuration; default: where the key is now.", valueName: "name"))
+            "An HSM token by its name in the configuration; default: the key's current one.", valueName: "name"))
     var token: String?
 
     @OptionGroup var out: RequestFileOption
@@ -73,8 +73,8 @@ struct RotateImportCommand: AsyncParsableCommand {
         commandName: "import",
         abstract: "Imports Apple's certificate for the new key; from then on both keys serve.",
         discussion: """
-            X.509 in PEM or DER, as Apple's developer portal gives it, or PKCS#7. Only a certificate of the merchant for \
-            the new key is taken. Once a Payment Processing Certificate is imported, activate it in the portal.
+            X.509 in PEM or DER, as Apple's developer portal gives it, or PKCS#7. Only a certificate of the merchant \
+            for the new key is accepted. Once a Payment Processing Certificate is imported, activate it in the portal.
 
               paytokenctl rotate import apple_pay.cer
             """)
@@ -94,14 +94,16 @@ struct RotateImportCommand: AsyncParsableCommand {
 struct RotateStatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Shows how far rotations have come, and what to do next.",
+        abstract: "Shows the progress of rotations, and the next step of each.",
         discussion: """
-            Without a merchant, all rotations under way. What a key opened within the last hour is counted from the ledger, \
-            on all hosts that share it, each transaction once; only that shows that a key is in use. UNVERIFIED/H are payment \
-            tokens that named the key and that this daemon refused within the last hour: Apple does not sign which key a \
-            payment token names. Hosts with a ledger of their own are not counted: ask on each.
+            Without a merchant, it shows all rotations under way. The payment tokens that a key opened within the last \
+            hour are counted from the ledger, on all hosts that share it, each transaction once; only this shows that \
+            a key is in use. UNVERIFIED/H are payment tokens that named the key and that this daemon refused within \
+            the last hour: Apple does not sign which key a payment token names. Hosts with their own ledger are not \
+            counted: run the command on each.
 
-            --output json is the daemon's answer: phase, steps and keys as values, and what is next in words of its API.
+            --output json is the daemon's answer: phase, steps and keys as values, and the next step in terms of its \
+            API.
 
               paytokenctl rotate status
               paytokenctl rotate status merchant.com.example
@@ -136,12 +138,12 @@ struct RotateStatusCommand: AsyncParsableCommand {
 struct RotateFinishCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "finish",
-        abstract: "Deactivates a merchant's old key; late tokens are opened until a cut-off.",
+        abstract: "Deactivates a merchant's old key; late payment tokens are opened until a cut-off.",
         discussion: """
             Refused while the old key still opens payment tokens, and until the new one has opened one: before that, \
-            Apple does not encrypt to it yet, most likely because the certificate is not activated. Only what \
-            the hosts that share this ledger opened counts: read rotate status on each host with a ledger of its own first. \
-            --force finishes all the same. A deactivated key does not become active again.
+            Apple does not encrypt to it yet, most likely because the certificate is not activated. Only payment \
+            tokens that the hosts of this ledger opened are counted: run rotate status on each host with its own \
+            ledger first. --force finishes all the same. A deactivated key does not become active again.
 
               paytokenctl rotate finish merchant.com.example
               paytokenctl rotate finish merchant.com.example --cut-off 24h
@@ -155,14 +157,14 @@ struct RotateFinishCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "For how long the old key still opens late tokens: 24h; 0s for not at all. Default: 7d.",
+            "The time for which the old key still opens late payment tokens: 24h; 0s for none. Default: 7d.",
             valueName: "duration"))
     var cutOff: ShortDuration?
 
     @Option(help: KeyUseOption.help)
     var use: KeyUseOption = .processing
 
-    @Option(help: ArgumentHelp("ec or rsa, when keys of both are being rotated.", valueName: "ec|rsa"))
+    @Option(help: ArgumentHelp("ec or rsa, if keys of both are being rotated.", valueName: "ec|rsa"))
     var type: KeyTypeOption?
 
     @Option(help: ReasonOption.help)
@@ -187,7 +189,7 @@ struct RotateFinishCommand: AsyncParsableCommand {
             RotationFinishRequest(use: use.name, type: type?.name, cutOff: end, force: force, reason: reason),
             for: RotationFinishAnswer.self, dryRunSays: "the old key can be deactivated"
         ) { answer in
-            var table = Table(columns: ["OLD KEY", "OPENS LATE TOKENS UNTIL"])
+            var table = Table(columns: ["OLD KEY", "OPENS LATE PAYMENT TOKENS UNTIL"])
             for key in answer.retired { table.add([key, answer.cutOff.map(RFC3339.string) ?? "now"]) }
             return table.text
         }

@@ -14,12 +14,13 @@ struct SessionCheckCommand: AsyncParsableCommand {
         commandName: "check",
         abstract: "Asks Apple for a merchant session, through the gateway, and says what is wrong.",
         discussion: """
-            Shows each step: paytokend's certificate for the merchant (identity), Apple's host (name, connection, tls), the \
-            signature by the token, and Apple's answer. The session is thrown away. Exit status 0 when Apple gave one.
+            Shows each step: paytokend's certificate for the merchant (identity), Apple's host (name, connection, \
+            tls), the signature by the HSM token, and Apple's answer. The session is discarded. Exit status 0 if Apple \
+            gave one.
 
-            It needs the role support on the gateway's admin socket (admin.access), which root and the gateway's user have by \
-            default; PAYTOKEND_ADMIN_SOCKET is not used. What the gateway's clients are allowed is not checked: a backend's 403 \
-            is not found by this.
+            It needs the role support on the gateway's admin socket (admin.access), which root and the gateway's user \
+            have by default; PAYTOKEND_ADMIN_SOCKET is not used. The permissions of the gateway's clients are not \
+            checked, so this does not explain a backend's 403.
 
               paytokenctl session check merchant.com.example --domain shop.example
             """)
@@ -60,9 +61,9 @@ struct SessionCheckCommand: AsyncParsableCommand {
         switch step {
         case "identity": "paytokend gives a valid identity certificate of the merchant"
         case "name": "the name of Apple's host is resolved"
-        case "connection": "TCP, through the proxy where there is one"
+        case "connection": "TCP, through the proxy if there is one"
         case "tls": "the server is Apple's host"
-        case "signature": "the token signs the handshake"
+        case "signature": "the HSM token signs the handshake"
         case "answer": "Apple accepts merchant, domain and certificate, and gives a session"
         default: ""
         }

@@ -6,9 +6,9 @@ import Encodings
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Shows tokens, tiers, sessions, ledger, trust and versions.",
+        abstract: "Shows HSM tokens, tiers, sessions, ledger, trust and versions.",
         discussion: """
-            Exit status 0 only when the daemon is ready to decrypt.
+            Exit status 0 only if the daemon is ready to decrypt.
 
               paytokenctl status
               until paytokenctl status > /dev/null; do sleep 1; done

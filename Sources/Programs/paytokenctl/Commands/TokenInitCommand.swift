@@ -10,11 +10,11 @@ struct TokenInitCommand: AsyncParsableCommand {
         commandName: "init",
         abstract: "Initialises an empty PKCS#11 token.",
         discussion: """
-            Runs paytokend-hsm, which loads the library; the daemon is not needed. When there is a token of that label \
-            already it is refused (exit status 1), and that token stays as it is. PINs are read from files that others \
-            may not read, one PIN on one line.
+            Runs paytokend-hsm, which loads the library; the daemon is not needed. If there is already a token with \
+            that label, the command is refused (exit status 1), and that token stays as it is. PINs are read from \
+            files that others must not be able to read, one PIN on one line.
 
-            A SoftHSM token for a daemon belongs to the daemon's user, and its directory has to be there:
+            A SoftHSM token for a daemon belongs to the daemon's user, and its directory must exist:
 
               install -d -m 0700 -o paytokend /var/lib/paytokend \\
                   /var/lib/paytokend/tokens
@@ -23,7 +23,7 @@ struct TokenInitCommand: AsyncParsableCommand {
                   --label paytokend --so-pin-file /etc/paytokend/so-pin \\
                   --pin-file /etc/paytokend/pin
 
-            One for trying out:
+            A token to try things out:
 
               mkdir tokens
               echo "directories.tokendir = $PWD/tokens" > softhsm2.conf
@@ -36,7 +36,7 @@ struct TokenInitCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The vendor's PKCS#11 library.", valueName: "path"), completion: .file())
     var module: String
 
-    @Option(help: ArgumentHelp("The new token's label, at most 32 bytes.", valueName: "text"))
+    @Option(help: ArgumentHelp("The new HSM token's label, at most 32 bytes.", valueName: "text"))
     var label: String
 
     @Option(help: ArgumentHelp("A file with the security officer's PIN.", valueName: "file"), completion: .file())
@@ -56,7 +56,7 @@ struct TokenInitCommand: AsyncParsableCommand {
     func validate() throws {
         // CK_TOKEN_INFO.label, PKCS#11 v3.0 §3.2.
         guard (1...32).contains(label.utf8.count) else {
-            throw ValidationError("A token's label has 1 to 32 bytes, and this one \(label.utf8.count).")
+            throw ValidationError("An HSM token's label has 1 to 32 bytes, and this one \(label.utf8.count).")
         }
     }
 
@@ -64,7 +64,7 @@ struct TokenInitCommand: AsyncParsableCommand {
         let worker = try WorkerProgram.locate()
         if dryRun.isDryRun {
             try checkFiles()
-            dryRun.report("\(worker) would initialise a token with the label \(label)")
+            dryRun.report("\(worker) would initialise an HSM token with the label \(label)")
             return
         }
         var arguments = [
@@ -79,7 +79,7 @@ struct TokenInitCommand: AsyncParsableCommand {
         case .table:
             guard let answer = try? JSONValue(parsing: output) else {
                 throw CommandFailure(
-                    .defect, "internal_error: \(worker) initialised the token, but said nothing of it.")
+                    .defect, "internal_error: \(worker) initialised the HSM token, but did not report it.")
             }
             try Console.output(Table(pairs: Flattening.pairs(answer)).text)
         }
@@ -106,7 +106,7 @@ enum WorkerProgram {
         guard let found = candidates.first(where: FileManager.default.isExecutableFile(atPath:)) else {
             throw CommandFailure(
                 .unreadable,
-                "\(name) is not there: neither \(candidates.joined(separator: " nor ")). Install it beside paytokenctl."
+                "\(name) was not found: neither \(candidates.joined(separator: " nor ")). Install it in the directory of paytokenctl."
             )
         }
         return found

@@ -9,8 +9,9 @@ struct VerifyCommand: AsyncParsableCommand {
         abstract: "Verifies a payment token's signature. No key is used, and nothing is released.",
         discussion: """
             Checks Apple's signature, its certificate chain, and that the signing time is within the daemon's window. \
-            For an old payment token give its own time with --at. The transactionId that is shown is not proven: what \
-            Apple signs has no separators, so bytes can be moved between it and its neighbours. Only decrypting notices.
+            For an old payment token give its own time with --at. The transactionId that is shown is not proven: the \
+            signed bytes have no separators, so bytes can be moved between it and the adjacent fields. Only decryption \
+            detects that.
 
               paytokenctl verify token.json
               paytokenctl verify token.json --at 2026-01-31T12:00:00Z

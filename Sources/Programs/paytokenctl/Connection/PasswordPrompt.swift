@@ -21,7 +21,7 @@ final class TypedPassword: Sendable {
         let written = unsafe password.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
         guard written == password.count else {
             throw CommandFailure(
-                .tryAgainLater, "What was typed could not be kept: \(DescriptorFailure(number: errno).reason).")
+                .tryAgainLater, "The password could not be read: \(DescriptorFailure(number: errno).reason).")
         }
     }
 

@@ -19,7 +19,7 @@ final class ServingLog: Sendable {
             defer { fault = sentence }
             return fault != sentence
         }
-        if isNew { logger.error("the metrics cannot be had", metadata: ["reason": "\(sentence)"]) }
+        if isNew { logger.error("the metrics cannot be fetched", metadata: ["reason": "\(sentence)"]) }
     }
 
     func available() {
@@ -27,7 +27,7 @@ final class ServingLog: Sendable {
             defer { fault = nil }
             return fault != nil
         }
-        if hasEnded { logger.notice("the metrics can be had again") }
+        if hasEnded { logger.notice("the metrics can be fetched again") }
     }
 
     func flush() { output.flush() }

@@ -12,7 +12,7 @@ enum MerchantKeyTable {
             ("  in hex", Base64.decode(key.publicKeyHash).map { Hexadecimal.encode($0) } ?? "-"),
             ("Use", key.use),
             ("Algorithm", key.algorithm),
-            ("State", state(key, now, "opens late tokens until")),
+            ("State", state(key, now, "opens late payment tokens until")),
             ("Expires", key.notAfter.map(RFC3339.string) ?? "-"),
             ("Days left", key.daysLeft.map(String.init) ?? "-"),
             ("Tier", key.tier ?? "-"),
@@ -41,11 +41,11 @@ enum MerchantKeyTable {
         }
         let origin =
             switch values.local {
-            case true?: "made in the token"
-            case false?: "not made in the token, it says"
-            case nil: "origin not told"
+            case true?: "made in the HSM token"
+            case false?: "not made in the HSM token, by its own statement"
+            case nil: "origin unknown"
             }
-        let uses = values.uses.isEmpty ? "good for nothing" : "good for " + values.uses.joined(separator: ", ")
+        let uses = values.uses.isEmpty ? "no permitted uses" : "permits " + values.uses.joined(separator: ", ")
         return [
             ("In \(key.token)", "\(values.strength ?? "strength not told"), \(uses), \(origin)"),
             ("  sensitive", "\(word(values.sensitive)), always: \(word(values.alwaysSensitive))"),

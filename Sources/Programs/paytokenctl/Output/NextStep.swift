@@ -15,7 +15,7 @@ enum NextStep {
 
     /// The step for the person who approved an operation that only another node can carry out.
     static func nodeCarriesOut(_ approval: ApprovalSummary) -> String {
-        "the node \(approval.node ?? "that it was asked for on") does it within seconds; paytokenctl approval list shows when it is done"
+        "the node \(approval.node ?? "that it was asked for on") carries it out within seconds; paytokenctl approval list shows when it is done"
     }
 
     /// The step for the person who moved a ledger into a database.
@@ -27,10 +27,10 @@ enum NextStep {
     /// The step for the person who put a copy of a ledger in its place.
     static let acceptRestore =
         "Nothing is released from it before it is accepted. Start paytokend with --await-restore, then: paytokenctl ledger "
-        + "accept-restore --reason TEXT. Then suspend and compromise again the keys that were so after the copy."
+        + "accept-restore --reason TEXT. Then repeat each suspension and compromise of a key that was made after the copy."
 
     static let giveAuditorsTheKey =
-        "Give auditors the new public key beside the old one: paytokenctl audit public-key > keys.pem"
+        "Give auditors the new public key in addition to the old one: paytokenctl audit public-key > keys.pem"
 
     /// The step for a certificate whose key is in service: its expiry changes no state and no readiness.
     static func renewCertificate(of use: String) -> String {

@@ -66,7 +66,7 @@ struct RotationGuidance {
             isIdentity
             ? "Ask for a session (paytokenctl session check \(ShellWord.of(rotation.merchantIdentifier)) --domain DOMAIN): the "
                 + "new key has signed nothing yet"
-            : "Activate the certificate in Apple's developer portal. The new key has opened no token yet"
+            : "Activate the certificate in Apple's developer portal. The new key has opened no payment token yet"
         return todo + (oldInLastHour == 0 ? "." : "; the old one \(made) \(uses(oldInLastHour)) within the last hour.")
     }
 
@@ -74,16 +74,17 @@ struct RotationGuidance {
         let end = endingKeys.last?.cutOff.map(RFC3339.string) ?? "its cut-off"
         guard rotation.newKey != nil else {
             return
-                "This merchant has no active \(rotation.algorithm) key: late tokens are opened until \(end), and none "
+                "This merchant has no active \(rotation.algorithm) key: late payment tokens are opened until \(end), and none "
                 + "from then on. paytokenctl rotate start \(merchant) makes a new key."
         }
         // The old key was deactivated before the new one had opened a payment token.
         guard !rotation.steps.contains(where: { $0.name == "activate" && $0.status == "next" }) else {
             return
-                "Activate the new key's certificate in Apple's developer portal before \(end): it has opened no token "
+                "Activate the new key's certificate in Apple's developer portal before \(end): it has opened no payment token "
                 + "yet, and from then on the old one opens none."
         }
-        return "Nothing: late tokens under the old key are opened until \(end). From then on it can be destroyed "
+        return
+            "Nothing: late payment tokens under the old key are opened until \(end). From then on it can be destroyed "
             + "(paytokenctl key destroy)."
     }
 
@@ -104,7 +105,7 @@ struct RotationGuidance {
             return isDone ? "In use: the new key signs" : "First session with the new key"
         case "activate":
             return isDone
-                ? "Activated in Apple's developer portal: the new key opens tokens"
+                ? "Activated in Apple's developer portal: the new key opens payment tokens"
                 : "Activate the certificate in Apple's developer portal"
         case "drain":
             guard isDone else {
@@ -118,7 +119,7 @@ struct RotationGuidance {
         case "cut-off":
             guard !isIdentity else { return "The old key signs nothing any more; then key destroy" }
             let end = endingKeys.last?.cutOff.map { " (\(RFC3339.string($0)))" } ?? ""
-            return "The old key opens late tokens until its cut-off\(end); then key destroy"
+            return "The old key opens late payment tokens until its cut-off\(end); then key destroy"
         default: return step.text
         }
     }

@@ -20,7 +20,8 @@ enum RotationText {
         if rotation.newKey != nil || !rotation.oldKeys.isEmpty { text += "\n" + keys(of: rotation) }
         if let node = rotation.refusedOn {
             text += line(
-                "OPENED/H is counted over all hosts, UNVERIFIED/H by \(node) alone: ask each host for its own.")
+                "OPENED/H is counted over all hosts, UNVERIFIED/H by \(node) alone: run the command on each host for its own."
+            )
         }
         return text + (rotation.remarks + ["Next: \(guidance.next)"]).map(line).joined()
     }

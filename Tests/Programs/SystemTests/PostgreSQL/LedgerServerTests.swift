@@ -155,7 +155,7 @@ import TokenForge
     @Test("names the server in the help among the reasons to try again")
     func help() async throws {
         let help = try await Program.run(Program.built("paytokend"), ["--help"])
-        #expect(help.status == 0 && help.output.contains("or its server is away"), "\(help)")
+        #expect(help.status == 0 && help.output.contains("or its server is unavailable"), "\(help)")
     }
 
     @Test("exits with 78 and the remedy for an older database, and serves once it is accepted")

@@ -187,7 +187,7 @@ struct TwoNodes {
         #expect(rows.contains { $0.hasPrefix("node-1,1,") } && rows.contains { $0.hasPrefix("node-2,1,") })
         let keys = try await first.paytokenctl(["audit", "public-key", "--node", "all"])
         #expect(keys.output.contains("# node node-1\n") && keys.output.contains("# node node-2\n"), "\(keys)")
-        #expect(keys.error.contains("Node node-2's key is what the ledger gives"), "\(keys)")
+        #expect(keys.error.contains("Node node-2's key comes from the ledger"), "\(keys)")
         for command in [["list"], ["export"], ["public-key"], ["verify"]] {
             let unknown = try await first.paytokenctl(["audit"] + command + ["--node", "node-3"])
             #expect(unknown.status == 1 && unknown.error.contains("node-1, node-2"), "\(unknown)")

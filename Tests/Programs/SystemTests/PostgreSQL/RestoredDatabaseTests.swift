@@ -68,7 +68,7 @@ import TokenForge
         #expect(try await database.sql("SELECT count(*) FROM hold WHERE accepted_at IS NULL") == "2")
 
         let accepted = try await nodes[0].paytokenctl(["ledger", "accept-restore", "--reason", "server lost"])
-        #expect(accepted.status == 0 && accepted.output.contains("Refuses tokens signed before"), "\(accepted)")
+        #expect(accepted.status == 0 && accepted.output.contains("Refuses payment tokens signed before"), "\(accepted)")
         let fence = try await nodes[0].restoreFence()
         // The other node adopts it by itself.
         #expect(try await nodes[1].restoreFence() == fence)
@@ -216,7 +216,7 @@ import TokenForge
         #expect(nothing.status == 1 && nothing.error.contains("there is nothing to accept"), "\(nothing)")
         #expect(try await second.decrypt(SharedForge.paymentToken()).status == 200)
         let accepted = try await first.paytokenctl(accept + ["--without-finding"])
-        #expect(accepted.status == 0 && accepted.output.contains("Refuses tokens signed before"), "\(accepted)")
+        #expect(accepted.status == 0 && accepted.output.contains("Refuses payment tokens signed before"), "\(accepted)")
         let fence = try await first.restoreFence()
         #expect(try await second.restoreFence() == fence)
         for node in [first, second] {

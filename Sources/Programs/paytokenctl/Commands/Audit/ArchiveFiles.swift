@@ -9,7 +9,7 @@ import StrictJSON
 struct ArchiveOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A file of old records that left the ledger (ledger.retain_records); repeat it, the oldest first. Then the record has to "
+            "A file of old records that left the ledger (ledger.retain_records); may be repeated, the oldest first. Then the record has to "
                 + "begin with record 1.", valueName: "file"), completion: .file())
     var archive: [String] = []
 
@@ -106,7 +106,7 @@ struct ArchiveFiles {
                 throw CommandFailure(
                     .no,
                     "archive_changed: no record names a file with the SHA-256 of \(InputFile.name(path)), \(digest?.hex ?? ""). Its "
-                        + "records follow from each other; what else is in it was changed, or it is a copy that somebody made by "
+                        + "records form an unbroken chain; other parts of the file were changed, or it is a copy that was made by "
                         + "other means.")
             }
             found.append(named)

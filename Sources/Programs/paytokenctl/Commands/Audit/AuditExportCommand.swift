@@ -13,11 +13,11 @@ struct AuditExportCommand: AsyncParsableCommand {
 
     static let configuration = CommandConfiguration(
         commandName: "export",
-        abstract: "Writes the record out: JSON lines to verify and archive, CSV to read.",
+        abstract: "Exports the record: JSON lines to verify and archive, CSV to read.",
         discussion: """
             JSON lines are the stored lines byte for byte with the checkpoints between them, and end with a checkpoint \
-            made for the export. A part by time begins with the checkpoint before its first record, so it can be \
-            verified by itself. CSV cannot be verified.
+            made for the export. A part limited by time begins with the checkpoint before its first record, so it can \
+            be verified separately. CSV cannot be verified.
 
               paytokenctl audit export --out record.jsonl
               paytokenctl audit verify --export record.jsonl --public-key key.pem
@@ -30,15 +30,15 @@ struct AuditExportCommand: AsyncParsableCommand {
 
               paytokenctl audit export --key 1f8b3c90 --since 2026-03-01 --until 2026-03-31
 
-            With --out the file is readable by its owner only, is there whole or not at all, and never replaces \
-            another. With --follow new records are written as they come, until the command is interrupted; then it \
-            exits 0, and the file is kept:
+            With --out the file is readable by its owner only, is complete or does not exist, and never replaces \
+            another. With --follow new records are written as they arrive, until the command is interrupted; then it \
+            exits 0 and keeps the file:
 
               paytokenctl audit export --since 5m --follow | logger --size 16K -t paytokend
 
-            --node all writes each node's record, this one's first, one after the other. Another node's ends with its last \
-            checkpoint, since only that node can seal more; where it ends is said on standard error, and with --out and \
-            --output json on standard output:
+            --node all writes each node's record, this one's first, one after the other. Another node's record ends \
+            with its last checkpoint, since only that node can seal more; standard error says where it ends, and with \
+            --out and --output json standard output:
 
               paytokenctl audit export --node all --out records.jsonl
               paytokenctl audit export --node host-2 --out two.jsonl --output json
@@ -55,7 +55,7 @@ struct AuditExportCommand: AsyncParsableCommand {
     @OptionGroup var period: PeriodOptions
     @OptionGroup var conditions: RecordConditions
 
-    @Flag(help: "Goes on with new records as they come.")
+    @Flag(help: "Continues with new records as they arrive.")
     var follow = false
 
     @OptionGroup var report: OutputOptions
@@ -63,11 +63,11 @@ struct AuditExportCommand: AsyncParsableCommand {
 
     func validate() throws {
         if report.output == .json, out == nil || follow {
-            throw ValidationError("--output json tells of the file that --out names when it is whole.")
+            throw ValidationError("--output json describes the complete file that --out names: give --out.")
         }
         if follow, whose.node != nil {
             throw ValidationError(
-                "--follow is of the asked daemon's own record: another node's goes on with that node's checkpoints. Leave out --node."
+                "--follow is only for the record of the daemon that is asked: another node's continues only with that node's checkpoints. Leave out --node."
             )
         }
         if follow, period.until != nil {
@@ -75,7 +75,7 @@ struct AuditExportCommand: AsyncParsableCommand {
         }
         if follow, !conditions.query.isEmpty {
             throw ValidationError(
-                "--follow writes every record as it comes: leave out "
+                "--follow writes every record as it arrives: leave out "
                     + "\(conditions.query.map { "--\($0.name)" }.joined(separator: ", ")), and filter where they arrive."
             )
         }
@@ -96,7 +96,7 @@ struct AuditExportCommand: AsyncParsableCommand {
             lines = try await copy { try Console.output(part: $0) }
         }
         if follow {
-            throw CommandFailure(.tryAgainLater, "The daemon has ended the export. Start it again to go on.")
+            throw CommandFailure(.tryAgainLater, "The daemon has ended the export. Start it again to continue.")
         }
         OtherNodesEnds.tell(ends)
         if report.output == .json, let out {

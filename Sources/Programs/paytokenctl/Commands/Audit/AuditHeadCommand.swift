@@ -9,26 +9,28 @@ struct AuditHeadCommand: AsyncParsableCommand {
         commandName: "head",
         abstract: "Prints the record's newest checkpoint, made now, to be kept on another host.",
         discussion: """
-            One line, the same as an export ends with, without the export. Whoever has it can show for ever that no record \
-            up to it was changed or removed: audit verify and scripts/verify-audit take it with --head. Keep heads where \
-            this host's administrators cannot change them.
+            The output is the line that an export would end with. With it, anyone can show at any later time that no \
+            record up to it was changed or removed: audit verify and scripts/verify-audit take it with --head. Keep \
+            heads where this host's administrators cannot change them.
 
               paytokenctl audit head | ssh auditor@archive 'cat >> heads.jsonl'
               paytokenctl audit head --out head.json
 
             With --directory each head becomes a new file there, named by node, time and sequence. First the record is \
-            verified from the newest head in the directory to the new one: a record that went back or was written anew \
-            is refused with chain_broken, and nothing is kept. Where no head of the node is kept, its first one is refused too \
-            if its record is older than a day, or heads of other nodes are there: its heads may have been removed, or the node \
-            given another name. --first says that there were none. \
-            --compare verifies from a head from elsewhere. The systemd unit paytokend-audit-head.timer runs this each hour:
+            verified from the newest head in the directory to the new one: a record that was rolled back or rewritten \
+            is refused with chain_broken, and no head is kept. If no head of the node is kept, its first one is \
+            refused too if the record is older than a day, or if there are heads of other nodes: its heads may have \
+            been removed, or the node renamed. --first confirms that there were none. --compare verifies from a head \
+            that is kept elsewhere. The systemd unit paytokend-audit-head.timer runs this each hour:
 
               paytokenctl audit head --directory /var/lib/paytokend-heads
 
-            --node asks for another node's head, or all: this node's is made now, another node's is the last that it made.
+            --node selects another node's head, or all: this node's is made now, another node's is the last that it \
+            made.
 
-            Exit status: 0 done; 1 the record does not go on from the head that was kept, none is kept of an old record, or \
-            there is no head; 66 a file cannot be used; 75 the HSM token or the ledger is away: try again later.
+            Exit status: 0 done; 1 the record does not continue from the kept head, none is kept of an old record, or \
+            there is no head; 66 a file cannot be used; 75 the HSM token or the ledger is unavailable: try again \
+            later.
             """)
 
     @Option(
@@ -43,11 +45,11 @@ struct AuditHeadCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A checkpoint that was kept, from which the record must go on: a file of them, or the line itself.",
+            "A kept checkpoint, from which the record must continue: a file of checkpoints, or the line itself.",
             valueName: "checkpoint"))
     var compare: String?
 
-    @Flag(help: "No head of the node's record was ever kept in the directory.")
+    @Flag(help: "Confirms that no head of the node's record was ever kept in the directory.")
     var first = false
 
     @OptionGroup var whose: NodeOption
@@ -59,10 +61,10 @@ struct AuditHeadCommand: AsyncParsableCommand {
         if compare != nil, directory != nil {
             throw ValidationError("--directory compares with the newest head in it: leave out --compare.")
         }
-        if first, directory == nil { throw ValidationError("--first is about what --directory holds.") }
+        if first, directory == nil { throw ValidationError("--first needs --directory.") }
         if report.output == .json, out == nil, directory == nil {
             throw ValidationError(
-                "--output json tells of the files that --out or --directory make; a head by itself is JSON already.")
+                "--output json describes the files that --out or --directory write; the head itself is already JSON.")
         }
     }
 
@@ -84,7 +86,7 @@ struct AuditHeadCommand: AsyncParsableCommand {
         }) {
             throw CommandFailure(
                 .no,
-                "The head of --compare is of node \(stray.checkpoint.node.name), which was not asked for; see --node.")
+                "The head of --compare is of node \(stray.checkpoint.node.name), which was not requested; see --node.")
         }
         // All heads are compared before the first is kept.
         if let kept {
@@ -119,7 +121,8 @@ struct AuditHeadCommand: AsyncParsableCommand {
     ) async throws {
         let (old, new) = (earlier.checkpoint, head.checkpoint)
         guard new.sequence >= old.sequence else {
-            throw Self.broken(old, file, "its newest checkpoint is of record \(new.sequence): the ledger was put back")
+            throw Self.broken(
+                old, file, "its newest checkpoint is of record \(new.sequence): the ledger was rolled back")
         }
         let connection = socket.connection
         let node = [("node", old.node.name)]
@@ -145,8 +148,8 @@ struct AuditHeadCommand: AsyncParsableCommand {
         guard kept.isEmpty else {
             throw CommandFailure(
                 .no,
-                "\(kept.directory) has heads of other nodes and none of \(node.name): another daemon answers, or ledger.node has "
-                    + "another name than it had.",
+                "\(kept.directory) has heads of other nodes but none of \(node.name): another daemon answers, or ledger.node has "
+                    + "a new name.",
                 more: ["No head was kept. If \(node.name) is a new node, run the command once with --first."])
         }
         let connection = socket.connection
@@ -158,10 +161,10 @@ struct AuditHeadCommand: AsyncParsableCommand {
         if head.checkpoint.time.date.timeIntervalSince(oldest.date) > Self.youngRecord {
             throw CommandFailure(
                 .no,
-                "\(kept.directory) has no head of node \(node.name), whose record goes back to \(oldest.text): nothing says "
-                    + "that it goes on from an earlier one.",
+                "\(kept.directory) has no head of node \(node.name), whose record goes back to \(oldest.text): nothing shows "
+                    + "that it continues an earlier one.",
                 more: [
-                    "No head was kept. If there were heads, somebody has removed them, or another daemon answers: take them "
+                    "No head was kept. If there were heads, they were removed, or another daemon answers: copy them "
                         + "back from the other host. If this is the first, run the command once with --first."
                 ])
         }
@@ -173,13 +176,13 @@ struct AuditHeadCommand: AsyncParsableCommand {
     private static func broken(_ kept: Checkpoint, _ file: String, _ what: String) -> CommandFailure {
         CommandFailure(
             .no,
-            "chain_broken: node \(kept.node.name)'s record does not go on from record \(kept.sequence) of "
+            "chain_broken: node \(kept.node.name)'s record does not continue from record \(kept.sequence) of "
                 + "\(kept.time.text), whose head was kept (\(file)): \(what)",
             more: [
-                "No head was kept. Either an older ledger was put back, or somebody has changed the record: look for "
+                "No head was kept. Either an older ledger was restored, or the record was changed: look for "
                     + "ledger_accept_restore in paytokenctl audit list, and compare an export with the heads on the other host. "
-                    + "After a restore that you know of, move the heads of records that it has lost to another directory; keep "
-                    + "them, since they prove what was lost. Where none is left then, --first."
+                    + "After a known restore, move the heads of records that it has lost to another directory; keep "
+                    + "them, since they prove what was lost. If no head is left, use --first."
             ])
     }
 }

@@ -8,16 +8,17 @@ struct AuditPublicKeyCommand: AsyncParsableCommand {
         commandName: "public-key",
         abstract: "Prints the public key of the record's checkpoints, in PEM.",
         discussion: """
-            An auditor gets it once, from somebody to be trusted, and compares its keyId over another way: it is the \
-            SHA-256 of the key's DER. Several keys are printed one after the other, the newest first; a file with all \
-            of them is what audit verify and scripts/verify-audit take.
+            An auditor gets it once, from a trusted person, and compares its keyId over another channel: the SHA-256 \
+            of the key's DER. Several keys are printed one after the other, the newest first; a file with all of them \
+            is what audit verify and scripts/verify-audit take.
 
               paytokenctl audit public-key > key.pem
               paytokenctl audit public-key --output json | jq -r '.keys[0].keyId'
               openssl pkey -pubin -in key.pem -outform DER | sha256sum
 
-            --node shows another node's keys, or all, each behind a line with its node's name. They are what the shared ledger \
-            gives, which its server's superuser could change: get each from its own host, or compare the keyId.
+            --node shows another node's keys, or all, each after a line with its node's name. They come from the \
+            shared ledger, where the server's superuser could change them: get each from its own host, or compare the \
+            keyId.
 
               paytokenctl audit public-key --node all
             """)
@@ -32,7 +33,7 @@ struct AuditPublicKeyCommand: AsyncParsableCommand {
         if let nodes = answer.nodes {
             for node in nodes where !node.isOwn {
                 Console.error(
-                    "Node \(node.node)'s key is what the ledger gives. Compare its keyId with what that host says: paytokenctl audit "
+                    "Node \(node.node)'s key comes from the ledger. Compare its keyId with that host's output of: paytokenctl audit "
                         + "public-key --output json")
             }
             let text = try Self.text(nodes)
@@ -60,8 +61,8 @@ struct AuditChangeKeyCommand: AsyncParsableCommand {
         commandName: "change-key",
         abstract: "Puts another audit key into service; needs a second person.",
         discussion: """
-            A new key is made in the token and signs the record's checkpoints from then on. What the former one signed \
-            stays valid, so auditors need both public keys: give them the new one, and keep the old.
+            A new key is made in the HSM token and signs the record's checkpoints from then on. Signatures of the \
+            previous key stay valid, so auditors need both public keys: give them the new one, and keep the old.
 
               paytokenctl audit change-key --reason "yearly change" --dry-run
               paytokenctl audit change-key --reason "yearly change"

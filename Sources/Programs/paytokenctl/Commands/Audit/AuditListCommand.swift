@@ -9,21 +9,22 @@ struct AuditListCommand: AsyncParsableCommand {
         commandName: "list",
         abstract: "Lists the record of who used which key, the newest first.",
         discussion: """
-            Lists the records that meet every condition that is given. --output json prints the records as they are stored, and \
-            so the values of each configuration_values, which the table only counts. Looking is recorded too.
+            Lists the records that match all given conditions. --output json prints the records as they are stored, \
+            including the values of each configuration_values, which the table only counts. Reading the record is \
+            recorded too.
 
               paytokenctl audit list --since 24h --outcome decryption_failed
               paytokenctl audit list --key 1f8b3c90 --since 2026-03-01 --until 2026-03-31
               paytokenctl audit list --key 1f8b3c90 --caller checkout --limit 1000
               paytokenctl audit list --transaction 3f0c… --output json | jq .
 
-            Where several hosts share a ledger, each has a record of its own. --node all merges them by their times, so that \
-            a clock that is wrong shows; each node's own order is that of its sequences:
+            If several hosts share a ledger, each has its own record. --node all merges them by their times, so a \
+            wrong clock changes the order; each node's own order is that of its sequences:
 
               paytokenctl audit list --node all --transaction 3f0c…
 
-            In a terminal the list is made as narrow as that is: what is long ends with an ellipsis, and columns that matter \
-            less are left out, which is said. --wide shows all; a file or a pipe gets all anyway.
+            In a terminal the list is as wide as the terminal: long values end with an ellipsis, and less important \
+            columns are left out with a note. --wide shows everything; a file or a pipe always gets everything.
             """)
 
     /// The limit of a list; an export has none.
@@ -36,7 +37,7 @@ struct AuditListCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "At most so many records, 1 to \(maximumLimit); for more, audit export takes the same conditions.",
+            "The maximum number of records, 1 to \(maximumLimit); for more, audit export takes the same conditions.",
             valueName: "number"))
     var limit = 100
 
@@ -72,7 +73,7 @@ struct AuditListCommand: AsyncParsableCommand {
         } catch {
             throw CommandFailure(
                 .unreachable,
-                "A record is not understood: \(error). Have paytokend and paytokenctl the same version? --output json prints it as it is."
+                "A record is not understood: \(error). Do paytokend and paytokenctl have the same version? --output json prints it as it is."
             )
         }
     }

@@ -14,8 +14,8 @@ struct AuditReportCommand: AsyncParsableCommand {
         commandName: "report",
         abstract: "Makes one page for an assessor: keys, their use, people, and the proof.",
         discussion: """
-            One HTML file without anything from elsewhere, to be read on a screen or printed. It begins with the verdict on the \
-            record and the commands that repeat it, and goes on with the system, the inventory of keys, their use, people, and \
+            A self-contained HTML file, to be read on a screen or printed. It begins with the verdict on the record \
+            and the commands that repeat it, followed by the system, the inventory of keys, their use, people, and \
             what it does not show. Each part names the requirements of PCI DSS 4.0.1 that it is evidence for.
 
             Live, the record of all nodes is exported and verified first, and the daemon is asked for its keys and tokens:
@@ -23,32 +23,32 @@ struct AuditReportCommand: AsyncParsableCommand {
               paytokenctl audit report --out report.html \\
                   --since 2025-11-01 --until 2026-10-31
 
-            makes three files: report.html, report.jsonl (the export) and report.pem (the public key of the asked node's \
-            checkpoints). Give the assessor the first two, and the key by another way. Every figure of the page is counted \
-            again from the export, without this program, by:
+            makes three files: report.html, report.jsonl (the export) and report.pem (the public key of the asked \
+            node's checkpoints). Give the assessor the first two, and the key over another channel. This counts every \
+            figure of the page again from the export, without this program:
 
               scripts/verify-audit --report report.html report.jsonl \\
                   NODE=report.pem --pinned-by NODE
 
-            Old records that left the ledger (ledger.retain_records) are read from their files, all nodes', the oldest first, and stand \
-            in report.jsonl before the others:
+            Old records that left the ledger (ledger.retain_records) are read from their files, those of all nodes, \
+            the oldest first, and precede the others in report.jsonl:
 
               paytokenctl audit report --out report.html \\
                   --archive host-1.1-204800.jsonl
 
-            Where a token has a counter or log of its keys' uses, the daemon is asked for what its use_log prints, or --token-uses \
-            gives it, and the page shows what is in no record:
+            If an HSM token has a counter or log of its keys' uses, the daemon returns the output of its use_log, or \
+            --token-uses names a file with it. The page shows the uses that are in no record:
 
               paytokenctl audit report --out report.html \\
                   --token-uses uses.jsonl
 
-            From an export that was made before no daemon is asked:
+            With an existing export no daemon is asked:
 
               paytokenctl audit report --out report.html \\
                   --export record.jsonl --public-key key.pem
 
-            Without --since it is about the year before --until; without --until, up to now. All records are read, since what \
-            a key is depends on all that happened to it.
+            Without --since the page covers the year before --until; without --until, up to now. All records are read, \
+            since a key's state depends on its whole history.
 
             Exit status: 0 the record is intact; 1 the page was made, and says that the record is broken or unsealed; 66 a file \
             cannot be used.
@@ -69,7 +69,7 @@ struct AuditReportCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "What a token's own counter or log says of its keys' uses, in the format of the article Assessing. May be repeated.",
+            "An HSM token's own count or log of its keys' uses, in the format of the article Assessing. May be repeated.",
             valueName: "file"), completion: .file())
     var tokenUses: [String] = []
 
@@ -81,13 +81,13 @@ struct AuditReportCommand: AsyncParsableCommand {
     func validate() throws {
         guard given.export != nil else {
             if !given.publicKey.isEmpty || given.pinnedBy != nil {
-                throw ValidationError("--public-key and --pinned-by are for an export that --export names.")
+                throw ValidationError("--public-key and --pinned-by need --export.")
             }
             return
         }
         if !archives.archive.isEmpty {
             throw ValidationError(
-                "--archive is for a daemon's record. Before an export, put the archives into its file: cat ARCHIVE … EXPORT."
+                "--archive is for a daemon's record. For an export, put the archives before it in one file: cat ARCHIVE … EXPORT."
             )
         }
         if given.export == "-" {
@@ -203,7 +203,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         guard let items = (try? JSONValue(parsing: bytes))?.arrayValue else {
             throw CommandFailure(
                 .unreadable,
-                "\(InputFile.name(file)) is no list of keys: paytokenctl key list --output json prints one.")
+                "\(InputFile.name(file)) is not a list of keys: paytokenctl key list --output json prints one.")
         }
         let keys = items.compactMap { $0.objectValue?["publicKeyHash"]?.stringValue }
         guard keys.count == items.count else {
@@ -224,7 +224,8 @@ struct AuditReportCommand: AsyncParsableCommand {
             readBlock: readBlock,
             take: take)
         guard !end.isOverlong else {
-            throw CommandFailure(.unreadable, "\(export) has a line that is longer than any record. It is no export.")
+            throw CommandFailure(
+                .unreadable, "\(export) has a line that is longer than any record. It is not an export.")
         }
     }
 
@@ -252,7 +253,7 @@ struct AuditReportCommand: AsyncParsableCommand {
         guard export.isProved else {
             throw CommandFailure(
                 .no,
-                "chain_unproved: the page says that the record is not whole, or not sealed to its end: \(export.verdict.description)"
+                "chain_unproved: the page says that the record is not intact, or not sealed to its end: \(export.verdict.description)"
             )
         }
     }

@@ -8,15 +8,15 @@ struct AuditVerifyCommand: AsyncParsableCommand {
         commandName: "verify",
         abstract: "Verifies the record: that nothing in it was changed, removed, inserted or reordered.",
         discussion: """
-            Every record's hash covers the record before it, and checkpoints that the token signs seal them. The \
+            Every record's hash covers the record before it, and checkpoints that the HSM token signs seal them. The \
             first fault is named with its line and record, and ends the verification.
 
-            Live, the daemon is asked for the record and its public keys, and the end is compared with the checkpoint \
-            that the token remembers, if it can (NSS softokn cannot):
+            By default the daemon returns the record and its public keys, and the end is compared with the checkpoint \
+            that the HSM token remembers, if it can (NSS softokn cannot):
 
               paytokenctl audit verify
 
-            An auditor needs no daemon, but an export and the public key from somebody to be trusted:
+            An auditor needs no daemon, only an export, and the public key from a trusted person:
 
               paytokenctl audit verify --export record.jsonl --public-key key.pem
 
@@ -27,9 +27,10 @@ struct AuditVerifyCommand: AsyncParsableCommand {
               paytokenctl audit verify --export next.jsonl --public-key key.pem \\
                   --head head.json
 
-            Where several hosts share a ledger, --node verifies another node's record, or all, each by itself. Only a key that is \
-            given counts for another node, or one that the asked daemon has pinned in its own record, which is verified \
-            first; the output says which. Without either nothing is verified, and it says so. NODE=FILE gives a node's key:
+            If several hosts share a ledger, --node verifies another node's record, or all, each separately. For \
+            another node only a given key counts, or one that the asked daemon has pinned in its own record, which is \
+            verified first; the output says which. Without either, the node's record is not verified, and the output \
+            says so. NODE=FILE gives a node's key:
 
               paytokenctl audit verify --node all
               paytokenctl audit verify --node host-2 --public-key host-2=key-2.pem
@@ -39,14 +40,14 @@ struct AuditVerifyCommand: AsyncParsableCommand {
               paytokenctl audit verify --export records.jsonl --node all \\
                   --public-key host-1=key.pem --pinned-by host-1
 
-            Old records that left the ledger (ledger.retain_records) stand in files. Given with --archive, the oldest first, they are \
-            verified together with what is left, as one chain from record 1 on:
+            Old records that left the ledger (ledger.retain_records) are in files. Given with --archive, the oldest \
+            first, they are verified together with the remaining records, as one chain from record 1 on:
 
               paytokenctl audit verify --archive host-1.1-204800.jsonl
 
             Exit status: 0 intact; 1 broken, unsealed (records at the end are in no checkpoint) or filtered (an export \
-            with conditions has gaps and proves nothing by itself); 66 a file cannot be used. scripts/verify-audit says \
-            the same of an export without any of this program's code.
+            with conditions has gaps and proves nothing by itself); 66 a file cannot be used. scripts/verify-audit \
+            verifies an export without any of this program's code.
             """)
 
     @OptionGroup var given: ExportOptions
@@ -58,7 +59,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
     func validate() throws {
         if given.pinnedBy != nil, given.export == nil || given.export == "-" {
             throw ValidationError(
-                "--pinned-by reads the export's file twice: name it with --export. Live, the asked daemon's pins count."
+                "--pinned-by reads the export's file twice: name it with --export. Without --export, the asked daemon's pins are used."
             )
         }
         if given.export == "-", given.publicKey.contains(where: { $0.file == "-" }) || given.head == "-" {
@@ -129,7 +130,7 @@ struct AuditVerifyCommand: AsyncParsableCommand {
             throw CommandFailure(
                 .no,
                 "chain_unsealed: no checkpoint seals the end, so it may have been changed. An export's last line is a "
-                    + "checkpoint: export again, and look whether the token is there (paytokenctl status).")
+                    + "checkpoint: export again, and check that the HSM token is available (paytokenctl status).")
         case .filtered: throw VerificationInputs.isFiltered
         case .broken(let fault): throw VerificationInputs.isBroken(fault)
         }

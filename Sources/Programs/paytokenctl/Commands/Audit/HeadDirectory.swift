@@ -16,7 +16,7 @@ struct HeadDirectory {
             names = try FileManager.default.contentsOfDirectory(atPath: directory)
         } catch {
             throw CommandFailure(
-                .unreadable, "\(directory) is no directory that this user may read; make it first, for this user.")
+                .unreadable, "\(directory) is not a directory that this user may read; make it first, for this user.")
         }
         self.directory = directory
         var newest: [AuditNode: HeadFileName] = [:]
@@ -41,8 +41,8 @@ struct HeadDirectory {
         else {
             throw CommandFailure(
                 .unreadable,
-                "\(file) does not hold the checkpoint that its name says. Nothing was kept: look who changed it, and take the "
-                    + "file as it was from the other host.")
+                "\(file) does not hold the checkpoint of its name, so it was changed. No head was kept: find out who changed it, and copy the "
+                    + "original file from the other host.")
         }
         return (file, heads[0])
     }

@@ -20,14 +20,14 @@ struct KeyAttributeQuestions {
             let hash = keys[number].publicKeyHash
             guard ContinuousClock.now < end else {
                 faults[hash] =
-                    "The tokens were asked for \(limit.components.seconds) seconds and had not come to this key."
+                    "The HSM tokens were asked for \(limit.components.seconds) seconds, which was too short to reach this key."
                 continue
             }
             if progress.isDue {
-                progress.show("\(number.grouped) of \(keys.count.grouped) keys asked for in their tokens")
+                progress.show("\(number.grouped) of \(keys.count.grouped) keys read from their HSM tokens")
             }
             guard let bytes = Base64.decode(hash) else {
-                faults[hash] = "The daemon lists it under a name that is no publicKeyHash."
+                faults[hash] = "The daemon lists it under a name that is not a publicKeyHash."
                 continue
             }
             do {

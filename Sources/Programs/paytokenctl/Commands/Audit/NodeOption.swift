@@ -7,7 +7,7 @@ import DaemonAPI
 struct NodeOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Whose record, where several hosts share a ledger: a node's name, or all. Default: the asked daemon's.",
+            "The node whose record is read, if several hosts share a ledger: its name, or all. Default: the asked daemon's.",
             valueName: "name|all"), completion: .node)
     var node: NodeName?
 
@@ -53,7 +53,7 @@ struct GivenKeyFile: ExpressibleByArgument, Sendable {
 struct ExportOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "An export in JSON lines, - for standard input where it is read once; default the daemon's.",
+            "An export in JSON lines, - for standard input if it is read only once; default the daemon's.",
             valueName: "file"), completion: .file())
     var export: String?
 
@@ -70,7 +70,7 @@ struct ExportOptions: ParsableArguments {
     var pinnedBy: NodeName?
 
     @Option(
-        help: ArgumentHelp("A checkpoint that was kept: a file of them, or the line itself.", valueName: "checkpoint"))
+        help: ArgumentHelp("A kept checkpoint: a file of checkpoints, or the line itself.", valueName: "checkpoint"))
     var head: String?
 
     func validate() throws {
@@ -97,14 +97,14 @@ enum OtherNodesEnds {
     static func tell(_ nodes: [AuditPublicKeyAnswer.Node]) {
         for node in nodes where !node.isOwn {
             guard let sealed = node.sealedSequence else {
-                Console.error("Node \(node.node) has sealed nothing yet, so there is nothing of it in the export.")
+                Console.error("Node \(node.node) has sealed nothing yet, so the export has none of its records.")
                 continue
             }
             let rest = node.lastSequence - sealed
             Console.error(
                 "Node \(node.node)'s record ends here with its last checkpoint, of record \(sealed): only that node can seal "
                     + (rest > 0
-                        ? "the \(rest == 1 ? "1 record" : "\(rest) records") behind it." : "what comes behind it."))
+                        ? "the \(rest == 1 ? "1 record" : "\(rest) records") after it." : "later records."))
         }
     }
 }

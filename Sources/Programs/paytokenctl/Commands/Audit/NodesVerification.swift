@@ -23,7 +23,7 @@ struct NodesVerification {
             guard trusted.keys(of: pinning) != nil else {
                 throw CommandFailure(
                     .usage,
-                    "Nothing says whose signatures are right in the record of \(pinning.name), so its pins prove nothing. Give its "
+                    "There is no trusted key for the record of \(pinning.name), so its pins prove nothing. Give its "
                         + "key: --public-key \(pinning.name)=FILE")
             }
             let verifier = try verified(export, trusted, only: pinning, readsPins: true)
@@ -192,7 +192,7 @@ struct NodesReport {
             case .unverified:
                 throw CommandFailure(
                     .no,
-                    "chain_unverified: no key is given for node \(node), and the record that was asked pins none, so nothing of it was "
+                    "chain_unverified: no key is given for node \(node), and the asked daemon's record pins none, so its record was not "
                         + "verified. Get its key on that host (paytokenctl audit public-key), and give it: --public-key "
                         + "\(node)=FILE")
             }

@@ -13,8 +13,8 @@ enum TokenUseFiles {
             if let other = logs.first(where: { $0.log.overlaps(log) }) {
                 throw CommandFailure(
                     .usage,
-                    "\(InputFile.name(other.path)) and \(InputFile.name(path)) have uses of the same time, and nothing says that they are "
-                        + "of different nodes or tokens: name \"node\" or \"token\" in the first line of each.")
+                    "\(InputFile.name(other.path)) and \(InputFile.name(path)) have uses of the same time, and do not say that they are "
+                        + "of different nodes or HSM tokens: name \"node\" or \"token\" in the first line of each.")
             }
             logs.append((path, log))
         }
@@ -39,7 +39,7 @@ enum TokenUseFiles {
             }
             let path = "\(stem).uses-\(token).jsonl"
             let file = try NewFile(path)
-            try await answer.copy(to: file, said: "of a token's uses read")
+            try await answer.copy(to: file, said: "of an HSM token's uses read")
             try file.publish()
             paths.append(path)
         }
@@ -48,12 +48,13 @@ enum TokenUseFiles {
 
     private static func read(_ path: String) throws -> TokenUseLog {
         func refusal(_ reason: String) -> CommandFailure {
-            CommandFailure(.unreadable, "\(InputFile.name(path)) does not say how a token's keys were used: \(reason).")
+            CommandFailure(
+                .unreadable, "\(InputFile.name(path)) does not say how an HSM token's keys were used: \(reason).")
         }
         do {
             var log: TokenUseLog?
             let end = try InputFile.forEachLine(
-                of: path, progress: { "\(($0 >> 10).grouped) KiB of a token's uses read" },
+                of: path, progress: { "\(($0 >> 10).grouped) KiB of an HSM token's uses read" },
                 take: { line in
                     if log == nil { log = try TokenUseLog(header: line) } else { try log?.take(line: line) }
                 })

@@ -46,7 +46,8 @@ enum VerificationInputs {
             throw CommandFailure(
                 isLine ? .usage : .unreadable,
                 (isLine
-                    ? "--head is no checkpoint" : "\(InputFile.name(argument)) holds something else than checkpoints")
+                    ? "--head is not a checkpoint"
+                    : "\(InputFile.name(argument)) holds something else than checkpoints")
                     + ". A checkpoint is a whole line of an export that begins with {\"checkpoint\": and an export's "
                     + "last line is one.")
         }
@@ -58,14 +59,14 @@ enum VerificationInputs {
         guard !given.isEmpty else {
             throw CommandFailure(
                 .tryAgainLater,
-                "hsm_unavailable: the daemon has no audit key yet. It is made in the token the first time that the "
+                "hsm_unavailable: the daemon has no audit key yet. It is made in the HSM token the first time that the "
                     + "daemon opens it with this ledger; `paytokenctl status` says what is missing.")
         }
         let keys = given.compactMap { CheckpointKey(pem: $0.publicKey) }
         guard keys.map(\.keyId.hex) == given.map(\.keyId) else {
             throw CommandFailure(
                 .unreachable,
-                "The daemon's audit keys are not understood. \(otherVersion)")
+                "The daemon's audit keys cannot be understood. \(otherVersion)")
         }
         return keys
     }
@@ -73,13 +74,13 @@ enum VerificationInputs {
     /// The checkpoint that the HSM token remembers, by the daemon.
     static func head(_ answer: AuditPublicKeyAnswer) throws -> [SignedCheckpoint] {
         guard let line = answer.head else {
-            Console.error("The HSM token remembers no checkpoint, so an end that was cut off would not be found.")
+            Console.error("The HSM token remembers no checkpoint, so a truncated end would not be found.")
             return []
         }
         guard let heads = SignedCheckpoint.list(parsing: Array(line.utf8)) else {
             throw CommandFailure(
                 .unreachable,
-                "The checkpoint that the HSM token remembers is not understood. \(otherVersion)")
+                "The checkpoint that the HSM token remembers cannot be understood. \(otherVersion)")
         }
         return heads
     }
@@ -96,7 +97,7 @@ enum VerificationInputs {
         return (answer, own, node)
     }
 
-    static let otherVersion = "Have paytokend and paytokenctl the same version?"
+    static let otherVersion = "Do paytokend and paytokenctl have the same version?"
 
     /// Reads an export from its beginning, until `take` returns false.
     static func read(_ export: String, _ take: (_ block: [UInt8]) -> Bool) throws {
@@ -126,7 +127,7 @@ extension VerificationInputs {
     static func isBroken(_ fault: ChainBreak) -> CommandFailure {
         CommandFailure(
             .no,
-            "chain_broken: \(fault.place). What comes after it was not checked. Keep this export, "
+            "chain_broken: \(fault.place). Later records were not checked. Keep this export, "
                 + "and compare it with an older one or with a backup.")
     }
 }

@@ -8,11 +8,12 @@ import KeyFiles
 struct CertificateImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Stores Apple's certificate beside the key that it was made for, and activates the key.",
+        abstract: "Stores Apple's certificate with the key that it was issued for, and activates the key.",
         discussion: """
             The key is found by the certificate's public key. The file is X.509 in PEM or DER, as Apple's developer \
-            portal gives it, or PKCS#7. Of several certificates in it the Payment Processing Certificate is taken, \
-            or the Merchant Identity Certificate where there is none, and its issuer's signature is checked when the issuer is among them.
+            portal gives it, or PKCS#7. Of several certificates in it the Payment Processing Certificate is used, or \
+            the Merchant Identity Certificate if there is none; its issuer's signature is checked if the issuer is \
+            among them.
 
               paytokenctl certificate import merchant.cer --dry-run
               paytokenctl certificate import merchant.cer
@@ -34,7 +35,7 @@ struct CertificateArgument: ParsableArguments {
     @Argument(help: ArgumentHelp("Apple's certificate for the key.", valueName: "file"), completion: .file())
     var file: String
 
-    @Flag(help: "Takes a certificate that has expired.")
+    @Flag(help: "Accepts a certificate that has expired.")
     var allowExpired = false
 
     /// Reads the file, and shows what a person should know about it.

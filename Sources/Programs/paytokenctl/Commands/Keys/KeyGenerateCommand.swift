@@ -27,7 +27,7 @@ enum KeyUseOption: String, ExpressibleByArgument, CaseIterable {
 struct KeyGenerateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "generate",
-        abstract: "Makes a merchant's key pair inside the token, which it never leaves.",
+        abstract: "Makes a merchant's key pair inside the HSM token, which it never leaves.",
         discussion: """
             The first steps for a new merchant; for one that has a key already, see rotate start.
 
@@ -36,28 +36,28 @@ struct KeyGenerateCommand: AsyncParsableCommand {
               paytokenctl certificate import apple_pay.cer
 
             Between the second and the third, upload the request in Apple's developer portal as a Payment Processing \
-            Certificate. The key opens nothing before its certificate is there. ec is for EC_v1, which all regions but \
-            a few use; rsa for RSA_v1.
+            Certificate. The key opens nothing before its certificate is imported. ec is for EC_v1, which all regions \
+            but a few use; rsa for RSA_v1.
 
-            --use identity makes the key of a Merchant Identity Certificate, with which a merchant's server asks Apple for \
-            sessions of Apple Pay on the web: RSA, it signs for those and never decrypts. Upload its request as a Merchant \
-            Identity Certificate. A key has one use for ever.
+            --use identity makes the key of a Merchant Identity Certificate, with which a merchant's server asks Apple \
+            for sessions of Apple Pay on the web: RSA, it signs for those and never decrypts. Upload its request as a \
+            Merchant Identity Certificate. A key's use never changes.
 
               paytokenctl key generate --merchant-identifier merchant.com.example \\
                   --use identity
 
-            The key is in one token only. Several tokens hold the same key only by their vendor's cloning, or when a \
-            key from a file is imported into each.
+            The key is in one HSM token only. Several HSM tokens hold the same key only if the vendor's tools clone \
+            it, or if a key from a file is imported into each.
 
-            Run again after it has succeeded, it makes another key that waits for a certificate (rotate start takes the \
+            Run again after success, the command makes another key that waits for a certificate (rotate start uses the \
             waiting one instead). Remove keys that are not needed with key destroy.
 
-            If the worker process dies meanwhile, nothing is lost: the command goes on, or the next one for this merchant \
-            finishes what it began. If the daemon itself ends in that moment, a key may be left in the token that key \
-            list shows as external: it is used for nothing, and the same command makes another.
+            If the worker process dies meanwhile, nothing is lost: the command continues, or the next one for this \
+            merchant finishes it. If the daemon itself ends at that moment, a key may be left in the HSM token that \
+            key list shows as external: it is never used, and the same command makes another.
             """)
 
-    @Option(help: ArgumentHelp("The merchant, as Apple's portal has it.", valueName: "id"))
+    @Option(help: ArgumentHelp("The merchant identifier, as in Apple's portal.", valueName: "id"))
     var merchantIdentifier: String
 
     @Option(help: KeyUseOption.help)
@@ -70,14 +70,14 @@ struct KeyGenerateCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A token by its name in the configuration; needed when there are several.", valueName: "name"))
+            "An HSM token by its name in the configuration; required if there are several.", valueName: "name"))
     var token: String?
 
     @OptionGroup var change: ChangeOptions
 
     func validate() throws {
         guard !merchantIdentifier.allSatisfy(\.isWhitespace) else {
-            throw ValidationError("--merchant-identifier is blank; give the identifier as Apple's portal has it.")
+            throw ValidationError("--merchant-identifier is blank; give the identifier as in Apple's portal.")
         }
         guard use == .processing || type != .ec else {
             throw ValidationError("An identity key is RSA; leave out --type.")
@@ -107,11 +107,11 @@ struct KeyGenerateCommand: AsyncParsableCommand {
 struct CSRCreateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "create",
-        abstract: "Writes a certificate request for a key, signed inside the token.",
+        abstract: "Writes a certificate request for a key, signed inside the HSM token.",
         discussion: """
             PKCS#10 in PEM, on standard output or in a new file; the file's name may end in .certSigningRequest, which \
             Apple's developer portal asks for. Upload it there under the merchant identifier, as a Payment Processing \
-            Certificate or, for an identity key, as a Merchant Identity Certificate, and import what you get.
+            Certificate or, for an identity key, as a Merchant Identity Certificate, and import the certificate.
 
               paytokenctl csr create 9c1185a5 --out merchant.certSigningRequest
               openssl req -in merchant.certSigningRequest -noout -verify -text

@@ -10,7 +10,7 @@ import KeySealing
 struct KeyImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Brings a merchant's existing key into the token, non-extractable from then on.",
+        abstract: "Imports a merchant's existing key into the HSM token, non-extractable from then on.",
         usage: """
             paytokenctl key import --private-key <file> --certificate <file> [--password-file <file>]
                                    [--merchant-identifier <id>] [--token <name>]... [--allow-expired] [--dry-run]
@@ -19,12 +19,12 @@ struct KeyImportCommand: AsyncParsableCommand {
             paytokenctl key import --pkcs12 <file> [--password-file <file>] [--certificate <file>] …
             """,
         discussion: """
-            The private key (EC on P-256 or RSA with 2048 bits) is read as PKCS#8, SEC 1 or PKCS#1, the certificate \
-            as X.509 or PKCS#7, both in PEM or DER; or both from a PKCS#12 bundle, with old ciphers too. The key is \
-            sealed here to the process that holds the token: the daemon forwards what it cannot read. The process that \
-            listens on the socket must be root's, the caller's own, or the socket's owner's. Which merchant \
-            it belongs to, and whether it opens payments or signs for merchant sessions (a Merchant Identity Certificate), \
-            the certificate says.
+            The private key (EC on P-256 or RSA with 2048 bits) is read as PKCS#8, SEC 1 or PKCS#1, the certificate as \
+            X.509 or PKCS#7, both in PEM or DER; or both from a PKCS#12 bundle, with old ciphers too. This command \
+            seals the key for the worker process of the HSM token, so the daemon forwards it but cannot read it. The \
+            process that listens on the socket must run as root, as the caller, or as the socket's owner. The \
+            certificate determines the key's merchant, and whether the key opens payments or signs for merchant \
+            sessions (a Merchant Identity Certificate).
 
               paytokenctl key import --private-key key.pem --certificate merchant.cer
               paytokenctl key import --pkcs12 merchant.p12 --password-file password
@@ -33,14 +33,14 @@ struct KeyImportCommand: AsyncParsableCommand {
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --token a --token b
 
-            Where approvals.people is 2, an import by staff waits for a second person: the command ends with 75 and names \
-            an approval. The approved import waits for its requester: repeat the same command with --approval ID. Nothing \
-            of the key is kept meanwhile. Root and the daemon's own user need nobody.
+            If approvals.people is 2, an import by staff waits for a second person: the command ends with 75 and names \
+            an approval. The approved import waits for its requester: repeat the same command with --approval ID. The \
+            key is not kept meanwhile. Root and the daemon's own user need no second person.
 
               paytokenctl key import --private-key key.pem --certificate merchant.cer \\
                   --approval 0a1b2c3d4e5f6071
 
-            Keep the file with the key offline, or destroy it, once the key is in the token and its backup.
+            Keep the file with the key offline, or destroy it, once the key is in the HSM token and its backup.
             """)
 
     @Option(
@@ -64,16 +64,18 @@ struct KeyImportCommand: AsyncParsableCommand {
         completion: .file())
     var passwordFile: String?
 
-    @Option(help: ArgumentHelp("The merchant whom the certificate must name.", valueName: "id"), completion: .merchant)
+    @Option(
+        help: ArgumentHelp("The merchant identifier that the certificate must name.", valueName: "id"),
+        completion: .merchant)
     var merchantIdentifier: String?
 
     @Option(
         help: ArgumentHelp(
-            "A token by its name in the configuration, may be repeated; required when there are several.",
+            "An HSM token by its name in the configuration, may be repeated; required if there are several.",
             valueName: "name"), completion: .hsmToken)
     var token: [String] = []
 
-    @Flag(help: "Takes a certificate that has expired.")
+    @Flag(help: "Accepts a certificate that has expired.")
     var allowExpired = false
 
     @Option(
@@ -89,7 +91,7 @@ struct KeyImportCommand: AsyncParsableCommand {
             guard privateKey != nil else { throw ValidationError("Missing expected argument '--private-key <file>'") }
             guard certificate != nil else { throw ValidationError("Missing expected argument '--certificate <file>'") }
         }
-        guard Set(token).count == token.count else { throw ValidationError("--token names a token twice.") }
+        guard Set(token).count == token.count else { throw ValidationError("--token names an HSM token twice.") }
     }
 
     func run() async throws {
@@ -143,19 +145,19 @@ struct KeyImportCommand: AsyncParsableCommand {
         let all = hsmTokens.map(\.name).joined(separator: ", ")
         guard !names.isEmpty || hsmTokens.count == 1 else {
             throw CommandFailure(
-                .usage, "The daemon has several tokens: \(all). Name those that are to hold the key with --token.")
+                .usage, "The daemon has several HSM tokens: \(all). Name those that are to hold the key with --token.")
         }
         var recipients: [(name: String, importKey: [UInt8])] = []
         for name in names.isEmpty ? hsmTokens.map(\.name) : names {
             guard let hsmToken = hsmTokens.first(where: { $0.name == name }) else {
-                throw CommandFailure(.usage, "The daemon has no token \(name), but \(all.isEmpty ? "none" : all).")
+                throw CommandFailure(.usage, "The daemon has no HSM token \(name), but \(all.isEmpty ? "none" : all).")
             }
             guard hsmToken.condition == "ready", let importKey = hsmToken.importKey.flatMap({ Base64.decode($0) })
             else {
                 let condition = hsmToken.condition == "ready" ? "not ready" : hsmToken.condition
                 let reason = hsmToken.message.map { ": \($0)" } ?? "."
                 throw CommandFailure(
-                    .tryAgainLater, "hsm_unavailable: the token \(name) is \(condition)\(reason)")
+                    .tryAgainLater, "hsm_unavailable: the HSM token \(name) is \(condition)\(reason)")
             }
             recipients.append((name, Array(importKey)))
         }

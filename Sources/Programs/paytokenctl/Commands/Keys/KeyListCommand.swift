@@ -14,16 +14,16 @@ struct KeyListCommand: AsyncParsableCommand {
             processing key stops nothing here: the key still opens payment tokens that arrive, but Apple encrypts no new \
             ones to it. With an expired certificate of an identity key Apple gives no merchant sessions.
 
-            With --expiring, only keys are listed that need a new certificate: it expires within that time or has expired, \
-            and the key is not retired, compromised or destroyed. Exit status 1 when there is such a key, 0 when there is \
-            none, for a monitoring job:
+            With --expiring, only keys are listed that need a new certificate: it expires within that time or has \
+            expired, and the key is not retired, compromised or destroyed. Exit status 1 if there is such a key, 0 if \
+            there is none, for a monitoring job:
 
               paytokenctl key list
               paytokenctl key list --output json | jq -r '.[].merchantIdentifier'
               paytokenctl key list --expiring 60d || echo "Renew these." | mail ops
             """)
 
-    @Option(help: ArgumentHelp("Only certificates that end within this time: 60d, 12h.", valueName: "duration"))
+    @Option(help: ArgumentHelp("Only certificates that expire within this time: 60d, 12h.", valueName: "duration"))
     var expiring: ShortDuration?
 
     @OptionGroup var width: WideOption
@@ -49,7 +49,7 @@ struct KeyListCommand: AsyncParsableCommand {
         case .json: try Console.output(json: JSONValue.array(items).compact)
         case .table:
             if keys.isEmpty {
-                Console.error(expiring == nil ? "There are no keys." : "No certificate ends within that time.")
+                Console.error(expiring == nil ? "There are no keys." : "No certificate expires within that time.")
             } else {
                 try Console.output(MerchantKeyTable.several(keys), width)
                 let now = Date()
@@ -83,15 +83,16 @@ struct KeyShowCommand: AsyncParsableCommand {
         commandName: "show",
         abstract: "Shows one merchant key.",
         discussion: """
-            KEY is the publicKeyHash: in base64 as it stands in a token's header (44 characters), in hex, or the \
+            KEY is the publicKeyHash: in base64 as in a payment token's header (44 characters), in hex, or the \
             beginning of the hex, at least 8 characters that only one key has.
 
               paytokenctl key show 1f8b3c90
               paytokenctl key show AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
 
-            The tokens that hold the key are asked what they say of its private half now. A key that was imported was outside \
-            before, so its token says that it was not made there, not always sensitive and not never extractable; what is not \
-            as it has to be stands under shortcoming. These are the token's own statements.
+            The HSM tokens that hold the key are asked for the attributes of its private half. An imported key was \
+            outside before, so its HSM token reports it as not made there, not always sensitive and not never \
+            extractable. Attributes without their required values are listed under shortcoming. These are the HSM \
+            token's own statements.
             """)
 
     @OptionGroup var key: KeyArgument

@@ -31,7 +31,8 @@ struct KeySuspendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "suspend", abstract: "Stops a key at once; resume takes it back into service.",
         discussion: """
-            Once this has answered, nothing more is released under the key, not even for requests that had begun before.
+            Once this command has ended, nothing more is released under the key, not even for requests that had begun \
+            before.
 
               paytokenctl key suspend 9c1185a5 --reason "laptop stolen"
             """)
@@ -57,14 +58,14 @@ struct KeyRetireCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retire", abstract: "Deactivates a superseded key, at once or after a while.",
         discussion: """
-            Tokens under the old key arrive for hours after a rotation: give them --cut-off.
+            Payment tokens under the old key arrive for hours after a rotation: use --cut-off for them.
 
               paytokenctl key retire 9c1185a5 --cut-off 24h --reason "rotated"
             """)
 
     @Option(
         help: ArgumentHelp(
-            "For how long it still decrypts: 24h, 7d; at most 90d. Default: not at all.", valueName: "duration"))
+            "The time for which it still decrypts: 24h, 7d; at most 90d. Default: none.", valueName: "duration"))
     var cutOff: ShortDuration?
 
     @OptionGroup var options: KeyStateOptions
@@ -76,9 +77,9 @@ struct KeyRetireCommand: AsyncParsableCommand {
 
 struct KeyCompromiseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "compromise", abstract: "Marks a key that others may have: it never decrypts again.",
+        commandName: "compromise", abstract: "Marks a key as compromised: it never decrypts again.",
         discussion: """
-            The key is suspended at once; a second person makes it final. From there it can only be destroyed.
+            The key is suspended at once; a second person confirms it. From there it can only be destroyed.
 
               paytokenctl key compromise 9c1185a5 --reason "found in a repository"
             """)
@@ -94,7 +95,7 @@ struct KeyCompromiseCommand: AsyncParsableCommand {
 
 struct KeyDestroyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "destroy", abstract: "Removes a key from the token for ever; needs a second person.",
+        commandName: "destroy", abstract: "Removes a key from the HSM token for ever; needs a second person.",
         discussion: """
             An active key is not destroyed at once: suspend, retire or compromise it first.
 
@@ -111,8 +112,8 @@ struct KeyAdoptCommand: AsyncParsableCommand {
         commandName: "adopt",
         abstract: "Takes a key into service that the ledger does not know; needs a second person.",
         discussion: """
-            For keys that were made in the token by other means, and after a lost ledger. The key's certificate must be \
-            in the token.
+            For keys that were made in the HSM token by other means, and after a lost ledger. The key's certificate \
+            must be in the HSM token.
 
               paytokenctl key adopt 9c1185a5 --reason "made by the HSM's own tool"
             """)
