@@ -10,11 +10,11 @@ extension ConfigurationSection {
         }
         if let user = accounts.user, user.id == overflow.uid {
             problem(
-                "user", "is the overflow uid \(overflow.uid), which stands for every unknown peer; use another user")
+                "user", "is the overflow uid \(overflow.uid), which every unknown peer has; use another user")
         }
         if let group = accounts.group, group.id == overflow.gid {
             problem(
-                "group", "is the overflow gid \(overflow.gid), which stands for every unknown peer; use another group")
+                "group", "is the overflow gid \(overflow.gid), which every unknown peer has; use another group")
         }
         return accounts
     }

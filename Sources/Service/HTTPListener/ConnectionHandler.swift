@@ -299,7 +299,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     private func refuseBody(over limit: Int, _ context: ChannelHandlerContext) {
-        refuse(.tooLarge, "The body is larger than \(limit) bytes, which is the most.", context)
+        refuse(.tooLarge, "The body is larger than the limit of \(limit) bytes.", context)
     }
 
     /// Sends the last answer on this connection, while the peer may still be sending.

@@ -80,7 +80,7 @@ package struct InheritedSockets: Sendable, Equatable {
             let name = names.indices.contains(Int(index)) ? names[Int(index)] : ""
             guard known.contains(name) else {
                 throw .unusable(
-                    "the name of the inherited descriptor \(descriptor) is not known here; set FileDescriptorName= to "
+                    "the name of the inherited descriptor \(descriptor) is unknown; set FileDescriptorName= to "
                         + known.joined(separator: " or ") + " in the socket unit")
             }
             guard sockets[name] == nil else {
@@ -117,7 +117,7 @@ package struct InheritedSockets: Sendable, Equatable {
             fallthrough
         default:
             throw .unusable(
-                "the inherited descriptor \(descriptor) (\(name)) is no listening stream socket; use ListenStream= in "
+                "the inherited descriptor \(descriptor) (\(name)) is not a listening stream socket; use ListenStream= in "
                     + "the socket unit")
         }
     }

@@ -30,10 +30,11 @@ struct MessageFraming {
         guard hosts.allSatisfy(RequestAuthority.isWellFormed),
             hosts.count == 1 || hosts.isEmpty && head.version == .http1_0
         else {
-            throw .malformed("A request has one Host field, of a host and no more than a port (RFC 9112 section 3.2).")
+            throw .malformed(
+                "A request must have one Host field, with a host and an optional port (RFC 9112 section 3.2).")
         }
         guard let target = RequestTarget(head.uri) else {
-            throw .malformed("The request's target is too long or not well encoded.")
+            throw .malformed("The request's target is too long or wrongly encoded.")
         }
         // A length beyond Int is also beyond every limit.
         let length = lengths.first.map { Int($0) ?? Int.max } ?? (isChunked ? nil : 0)

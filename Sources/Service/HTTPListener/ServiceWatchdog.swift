@@ -81,11 +81,11 @@ package final class ServiceWatchdog: Sendable {
                     "\(warning)", metadata: ["socket": "\(socket.path)", "reason": "\(error)"])
             case .silent(let error):
                 notification.logger.critical(
-                    "this program does not answer its own socket; unless it does, the service manager ends it and starts it again",
+                    "this program does not answer its own socket; unless it does, the service manager restarts it",
                     metadata: ["socket": "\(socket.path)", "reason": "\(error)"])
             case .blocked(let names):
                 notification.logger.critical(
-                    "threads of this program are blocked; unless they go on, the service manager ends it and starts it again",
+                    "threads of this program are blocked; unless they continue, the service manager restarts it",
                     metadata: ["blocked": "\(names.joined(separator: ", "))"])
             }
             Thread.sleep(forTimeInterval: pause / .seconds(1))
@@ -112,12 +112,12 @@ package final class ServiceWatchdog: Sendable {
         case .forbidden(let error):
             finding = .trusted(
                 warning:
-                    "the watchdog cannot ask this program's own socket, and trusts it; let the program's user connect",
+                    "the watchdog cannot connect to this program's own socket, and assumes that it works; let the program's user connect",
                 error)
         case .lost(let error):
             finding = .trusted(
                 warning:
-                    "the file of the service manager's socket is gone, and nobody can connect; restart the socket's unit and this one",
+                    "the file of the service manager's socket is gone, so no caller can connect; restart the socket's unit and this one",
                 error)
         }
         let blocked = rounds.filter { !$0.ended(by: end) }.map(\.name)

@@ -78,7 +78,7 @@ package struct SocketFile: Sendable, Equatable {
             throw failure("lstat", path)
         }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
-            throw .unusable("\(path) exists and is no socket; move it away, or configure another path")
+            throw .unusable("\(path) exists and is not a socket; move it away, or configure another path")
         }
         return true
     }

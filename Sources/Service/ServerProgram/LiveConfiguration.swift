@@ -105,7 +105,7 @@ extension ReloadableParts {
             logger.notice("configuration reloaded", metadata: ["file": "\(file)"])
             if !pending.isEmpty {
                 logger.warning(
-                    "these settings were changed too, and stay as they were until a restart",
+                    "these changed settings take effect only after a restart",
                     metadata: ["sections": "\(pending.joined(separator: ", "))"])
             }
             logger.warn(of: warnings)
@@ -113,7 +113,7 @@ extension ReloadableParts {
         } catch {
             await reloadRefused()
             logger.error(
-                "configuration not reloaded; the one in force stays",
+                "configuration not reloaded; the previous one stays in force",
                 metadata: ["file": "\(file)", "reason": "\(error.message)"])
             return false
         }

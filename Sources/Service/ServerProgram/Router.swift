@@ -79,8 +79,8 @@ package struct Router<Rules: RouterRules>: Sendable {
             guard let route, let arguments = route.match(head.path) else {
                 throw Rules.Refused(
                     Refusal(
-                        .methodNotAllowed, "This path does not know this method.",
-                        details: "it knows \(Self.methods(here))"
+                        .methodNotAllowed, "This path does not support this method.",
+                        details: "it supports \(Self.methods(here))"
                     ))
             }
             try rules.admit(entry.sender, to: route, head)

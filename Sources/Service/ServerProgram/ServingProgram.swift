@@ -119,7 +119,7 @@ extension ServingProgram {
             status.reloaded(inForce: await program.parts.reload(from: file, log: log, logger: logger))
         }
         showing.cancel()
-        service.notify(.stopping, .status("Finishing what is under way."))
+        service.notify(.stopping, .status("Finishing the requests under way."))
         watchdog?.stop()
         await program.stop(after: failure)
         logger.notice("stopped")

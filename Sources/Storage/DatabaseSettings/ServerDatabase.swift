@@ -37,7 +37,7 @@ package struct ServerDatabase: Sendable, Equatable {
             section.problem(
                 "url",
                 "the file of its \(file.parameter), \(ConfigurationText.shown(file.path)), cannot be read; give an absolute "
-                    + "path, and look at its rights")
+                    + "path, and check its permissions")
         }
         if let service = url.service, !ServiceFiles(section.reader.environment).define(service) {
             section.problem(

@@ -137,14 +137,14 @@ package struct PostgreSQLSchemaChange {
         guard try binds(role) else {
             throw Refusal.cannot(
                 reason:
-                    "the role to be granted is everybody, a superuser, or can act as the owner, so that its rights bind nothing: "
+                    "the role of --grant is PUBLIC, a superuser, or can act as the owner, so its rights do not restrict it: "
                     + "make one for \(users) alone (createuser).")
         }
         guard let quoted = try run("SELECT quote_ident($1)", [.text(role)]).first?.text(0) else {
             throw UnreadableColumn(column: 0)
         }
         try explaining(
-            .undefinedObject, "there is no role of the name that is to be granted: make it first (createuser)."
+            .undefinedObject, "the role of --grant does not exist: make it first (createuser)."
         ) {
             for statement in statements(quoted) { _ = try run(statement) }
         }

@@ -73,10 +73,10 @@ extension PostgreSQLOpeningFailure {
         switch self {
         case .unreachable: "no host of \(setting) can be reached."
         case .late: "no host of \(setting) answers in time."
-        case .tls: "TLS with the server fails; look at its certificate, and at sslmode and sslrootcert in \(setting)."
-        case .login: "the server refuses the login; look at the role, its password file and pg_hba.conf."
+        case .tls: "TLS with the server fails; check its certificate, and sslmode and sslrootcert in \(setting)."
+        case .login: "the server refuses the login; check the role, its password file and pg_hba.conf."
         case .noDatabase: "the server has no such database."
-        case .readOnly: "no host of \(setting) takes writes; is there a primary?"
+        case .readOnly: "no host of \(setting) accepts writes; is there a primary?"
         case .tooManyConnections: "the server has no connection left."
         case .oldServer: "its server is older than PostgreSQL 13."
         case .passwordFile(let error): error.description

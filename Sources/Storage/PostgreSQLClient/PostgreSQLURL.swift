@@ -127,18 +127,18 @@ public enum PostgreSQLURLError: Error, Sendable, Equatable, CustomStringConverti
         switch self {
         case .notAURL: "must begin with postgresql:// and have at most \(PostgreSQLURL.maximumBytes) bytes"
         case .unreadable:
-            "is no connection URI that libpq reads, as in postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full"
+            "is not a connection URI that libpq accepts, as in postgresql://paytokend@db1,db2/paytokend?sslmode=verify-full"
         case .secret(let parameter):
             "must not contain a \(parameter): use password_file, peer authentication, a client certificate or a "
                 + "service file"
         case .fixed(let parameter): "must not set \(parameter), which the program sets itself"
         case .choice(let parameter, let values):
-            "has a \(parameter) that is none of \(values.joined(separator: ", "))"
+            "has a \(parameter) that is not one of \(values.joined(separator: ", "))"
         case .ports(let ports, let hosts):
             "has \(ports) ports for \(hosts == 1 ? "1 host" : "\(hosts) hosts"); give each host one, or one for all"
         case .addresses(let addresses, let hosts):
             "has \(addresses) addresses (hostaddr) for \(hosts) hosts; give each host one"
-        case .port: "has a port that is no number from 1 to 65535"
+        case .port: "has a port that is not a number from 1 to 65535"
         }
     }
 }

@@ -81,7 +81,7 @@ package struct PrivateDatabaseFile {
             if errno == ENOENT { return nil }
             throw switch errno {
             case ELOOP, EISDIR: .notPrivate(path: path, why: "is not a regular file")
-            case EACCES, EPERM: .cannotOpen(path: path, reason: "permission denied; look at its owner and mode.")
+            case EACCES, EPERM: .cannotOpen(path: path, reason: "permission denied; check its owner and mode.")
             case EROFS: .notNow(path: path, reason: "its file system is read-only.")
             case ENOSPC, EDQUOT: .notNow(path: path, reason: "its file system is full.")
             default: .cannotOpen(path: path, reason: "open failed with error number \(errno).")

@@ -204,7 +204,7 @@ package enum YAMLDocument {
         case .duplicatedKeysInMapping(let duplicates, let context):
             reader.problem(
                 duplicates.first ?? "", line: context.mark.line,
-                "duplicate key: it is here and again further down in the same section; keep one of them")
+                "duplicate key: it occurs here and again further down in the same section; keep one of them")
         case .reader(let problem, let offset, _, let text):
             let line = offset.map { text.prefix($0).count(where: \.isNewline) + 1 }
             reader.problem("", line: line, "is not YAML: \(problem)")

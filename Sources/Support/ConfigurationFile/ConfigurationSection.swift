@@ -31,7 +31,7 @@ package struct ConfigurationSection {
         line = node?.mark?.line
         guard let node, !node.isEmptyValue else { return }
         guard case .mapping(let mapping) = node else {
-            reader.problem(path, line: line, "must be a section with keys of its own: \(keys.joined(separator: ", "))")
+            reader.problem(path, line: line, "must be a section with the keys \(keys.joined(separator: ", "))")
             return
         }
         for (keyNode, value) in mapping {

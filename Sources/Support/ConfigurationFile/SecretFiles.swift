@@ -81,6 +81,6 @@ package struct SecretFileReaders: Equatable {
     package func problem(use: String) -> String {
         let shown = people.prefix(3).joined(separator: ", ") + (people.count > 3 ? " and others" : "")
         return "can be read by the members of the group \(group): \(shown). With the secret they \(use): "
-            + "take the right away with chmod g-r, or give the file to a group of the daemon's user alone"
+            + "remove the permission with chmod g-r, or give the file to a group of the daemon's user alone"
     }
 }

@@ -170,11 +170,11 @@ public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
         case .unknown(let name), .notAToken(let name):
             "has an attribute other than token, serial, manufacturer, model and pin-source (\"\(name)\"); leave it out"
         case .slot(let name):
-            "names a slot (\"\(name)\"), and slot numbers change; name the token by its label (token) or serial"
+            "names a slot (\"\(name)\"), and slot numbers change; name the HSM token by its label (token) or serial"
         case .pinValue:
             "holds the PIN itself (pin-value); put it into a file and name that in pin_file"
         case .pinSourceNotAFile:
-            "has a pin-source that is no absolute path, as in pin-source=file:/etc/paytokend/pin"
+            "has a pin-source that is not an absolute path, as in pin-source=file:/etc/paytokend/pin"
         case .percentEncoding(let name):
             "has a \"%\" in \"\(name)\" that two hexadecimal digits do not follow"
         case .mustBeEncoded(let name):
@@ -184,7 +184,7 @@ public enum TokenURIError: Error, Sendable, Hashable, CustomStringConvertible {
         case .wrongLength(let name, let longest):
             "has a value of \"\(name)\" that is not 1 to \(longest) bytes long"
         case .namesNoToken:
-            "names no token; give its label (token) or serial"
+            "names no HSM token; give its label (token) or serial"
         }
     }
 }

@@ -59,7 +59,7 @@ package struct ServiceNotification: Sendable {
         let error = unsafe paytokend_unix_send(socket, lines)
         guard error != 0 else { return }
         logger.error(
-            "the service manager could not be told of this service's state",
+            "the service manager could not be notified of this service's state",
             metadata: [
                 "state": "\(lines)", "socket": "\(socket)",
                 "reason": "\(SystemError(call: "sendto", errno: error))",

@@ -67,7 +67,9 @@ package final class ServiceStatus: Sendable {
     private static func text(_ condition: Condition, reloadWasRefused: Bool) -> String {
         let refused =
             reloadWasRefused
-            ? ["The last reload was refused, and the configuration before it stays in force: the journal says why."]
+            ? [
+                "The last reload was refused, and the previous configuration stays in force: see the journal for the reason."
+            ]
             : []
         return (condition.sentences + refused + condition.warnings).joined(separator: " ")
     }

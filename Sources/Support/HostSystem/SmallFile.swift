@@ -14,7 +14,7 @@ package enum SmallFile {
         package var description: String {
             switch self {
             case .system(let error): SystemError.message(for: error.errno)
-            case .notRegular: "it is no regular file"
+            case .notRegular: "it is not a regular file"
             case .tooLarge(let maximumBytes): "it has more than \(maximumBytes) bytes"
             case .notUTF8: "it is not UTF-8"
             case .isUTF16: "it is UTF-16; save it as UTF-8 without a byte order mark (BOM)"

@@ -28,8 +28,8 @@ public struct SecretFileError: Error, Sendable, Equatable, CustomStringConvertib
         case .notARegularFile:
             "the secret's file \(path) is not a regular file"
         case .accessibleToOthers(let mode):
-            "the secret's file \(path) has mode 0\(String(mode, radix: 8)), which lets others at it: "
-                + "take the rights away with chmod o=,g-w"
+            "the secret's file \(path) has mode 0\(String(mode, radix: 8)), so others can access it: "
+                + "remove their permissions with chmod o=,g-w"
         case .empty:
             "the secret's file \(path) is empty"
         case .tooLong(let limit):

@@ -43,7 +43,7 @@ package final class StandardErrorLog: Sendable {
         let line = LogLine.encode(event, label: label, metadata: metadata, format: format, at: Date())
         sink.write(line) { dropped in
             let notice = LogEvent(
-                level: .warning, message: "log lines were dropped because nobody read them", metadata: nil,
+                level: .warning, message: "log lines were dropped because standard error was not read", metadata: nil,
                 source: nil, file: #fileID, function: #function, line: #line)
             return LogLine.encode(
                 notice, label: label, metadata: ["lines": "\(dropped)"], format: format, at: Date())

@@ -116,7 +116,7 @@ import TokenForge
         #expect(try await daemon.result().status == 0)
         var last: [String] = []
         while let next = heard.next() { last.append(next) }
-        #expect(last.last == "STOPPING=1\nSTATUS=Finishing what is under way.")
+        #expect(last.last == "STOPPING=1\nSTATUS=Finishing the requests under way.")
         #expect(last.dropLast().allSatisfy { $0.hasPrefix("STATUS=Not ready.") }, "\(last)")
     }
 

@@ -27,7 +27,7 @@ struct RefusedRequestTests {
         }
         try isRefused("[]", "The body is not a JSON object.")
         try isRefused(
-            #"{"to":"active","reason":"r","Reason":"r"}"#, "The body has a member that is not known here.",
+            #"{"to":"active","reason":"r","Reason":"r"}"#, "The body has an unknown member.",
             "known are: cutOff, reason, to")
         try isRefused(#"{"reason":"r"}"#, "The body has no member to.", "to")
         try isRefused(#"{"to":1,"reason":"r"}"#, "to is not a string.", "to")
@@ -49,15 +49,15 @@ struct RefusedRequestTests {
     @Test("refuses a wrong reason, approval decision, and body with members")
     func small() throws {
         let ledger = { (body: [UInt8]) throws in _ = try LedgerAcceptanceRequest(parsing: body) }
-        let unknown = "The body has a member that is not known here."
+        let unknown = "The body has an unknown member."
         try isRefused("{}", "The body has no member reason.", "reason", by: ledger)
         try isRefused(
-            #"{"reason":""}"#, "reason is empty: the record should say why.", "reason", by: ledger)
+            #"{"reason":""}"#, "reason is empty; give a reason for the record.", "reason", by: ledger)
         try isRefused(#"{"reason":null}"#, "reason is not a string.", "reason", by: ledger)
         try isRefused(#"{"reason":"r","a":1}"#, unknown, "known are: reason", by: ledger)
         let restore = { (body: [UInt8]) throws in _ = try AcceptRestoreRequest(parsing: body) }
         try isRefused(
-            #"{"reason":""}"#, "reason is empty: the record should say why.", "reason", by: restore)
+            #"{"reason":""}"#, "reason is empty; give a reason for the record.", "reason", by: restore)
         try isRefused(#"{"reason":"r","a":1}"#, unknown, "known are: reason, withoutFinding", by: restore)
         try restore(Array(#"{"reason":"r","withoutFinding":true}"#.utf8))
         // The ledger applies the record's own limit to longer reasons.
@@ -102,7 +102,7 @@ struct RefusedRequestTests {
         try isRefused(
             #"{"certificate":"A","sealedKeys":[{"token":7}]}"#, "token is not a string.", "token", by: key)
         try isRefused(
-            #"{"certificate":"A","sealedKeys":[\#(sealed),\#(sealed)]}"#, "sealedKeys names a token twice.",
+            #"{"certificate":"A","sealedKeys":[\#(sealed),\#(sealed)]}"#, "sealedKeys names an HSM token twice.",
             "sealedKeys", by: key)
         try isRefused(
             #"{"certificate":"A","allowExpired":"yes","sealedKeys":[\#(sealed)]}"#,
@@ -119,7 +119,7 @@ struct RefusedRequestTests {
             #"{"certificate":"A","allowExpired":null}"#, "allowExpired is not true or false.", "allowExpired",
             by: certificate)
         try isRefused(
-            #"{"certificate":"A","x":1}"#, "The body has a member that is not known here.",
+            #"{"certificate":"A","x":1}"#, "The body has an unknown member.",
             "known are: allowExpired, certificate", by: certificate)
     }
 
@@ -137,7 +137,7 @@ struct RefusedRequestTests {
         try isRefused(#"{"reason":null}"#, "reason is not a string.", "reason", by: finish)
         try isRefused(#"{"cutOff":"soon"}"#, "cutOff is not an RFC 3339 time or null.", "cutOff", by: finish)
         try isRefused(
-            #"{"cut-off":null}"#, "The body has a member that is not known here.",
+            #"{"cut-off":null}"#, "The body has an unknown member.",
             "known are: cutOff, force, reason, type, use", by: finish)
         #expect(try RotationFinishRequest(parsing: Array(#"{"cutOff":null}"#.utf8)).cutOff == .now)
     }
@@ -147,7 +147,7 @@ struct RefusedRequestTests {
         let decrypt = { (body: [UInt8]) throws in _ = try DecryptRequest(parsing: body) }
         try isRefused("{}", "The body has no member token.", "token", by: decrypt)
         try isRefused(
-            #"{"token":1,"at":1}"#, "The body has a member that is not known here.",
+            #"{"token":1,"at":1}"#, "The body has an unknown member.",
             "known are: after, attempt, expected, merchants, reference, token", by: decrypt)
         try isRefused(#"{"token":{},"expected":null}"#, "expected is not an object.", "expected", by: decrypt)
         try isRefused(
@@ -156,7 +156,7 @@ struct RefusedRequestTests {
         let form = "16 lower-case hexadecimal digits that are not all zero"
         try isRefused(#"{"token":{},"attempt":"4111"}"#, "attempt is not \(form).", "attempt", by: decrypt)
         try isRefused(#"{"token":{},"attempt":7}"#, "attempt is not a string.", "attempt", by: decrypt)
-        try isRefused(#"{"token":{},"after":[]}"#, "after stands without an attempt.", "after", by: decrypt)
+        try isRefused(#"{"token":{},"after":[]}"#, "after needs an attempt.", "after", by: decrypt)
         try isRefused(
             #"{"token":{},"attempt":"0123456789abcdef","after":["4111"]}"#,
             "after is not an array of 0 to 100 texts of \(form).", "after", by: decrypt)

@@ -34,9 +34,9 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
         switch self {
         case .notThere(let path):
             "There is no socket at \(path). Is \(program) running, and is this its socket? "
-                + "Name another with --socket, or look at `systemctl status \(program)`."
+                + "Name another with --socket, or check `systemctl status \(program)`."
         case .notListening(let path):
-            "Nobody listens on \(path): \(program) has ended and left its socket behind. Start it again."
+            "No process listens on \(path): \(program) has ended and left its socket. Start it again."
         case .busy(let path):
             "Too many connections wait at \(path) already. Try again in a moment."
         case .notPermitted(let path):
@@ -48,20 +48,20 @@ public enum UnixSocketClientError: Error, Sendable, Equatable, CustomStringConve
         case .cannotConnect(let path, let error):
             "Cannot connect to \(path): \(error)."
         case .deadlineExceeded(let path, let after):
-            "No answer from \(path) within \(after.components.seconds) s. What was asked may have happened: "
-                + "look before repeating it."
+            "No answer from \(path) within \(after.components.seconds) s. The request may have been carried out: "
+                + "check before you repeat it."
         case .silent(let path, let duration):
-            "Nothing came from \(path) for \(duration.components.seconds) s in the middle of its answer. "
-                + "Look at the log of \(program), then try again."
+            "No data came from \(path) for \(duration.components.seconds) s in the middle of its answer. "
+                + "Check the log of \(program), then try again."
         case .answerTooLarge(let limit):
             "The answer has more than \(limit) bytes, so this program stopped reading it."
         case .cutShort(let path):
-            "The connection to \(path) ended before the answer did. What was asked may have happened: "
-                + "look before repeating it."
+            "The connection to \(path) ended before the answer did. The request may have been carried out: "
+                + "check before you repeat it."
         case .closed(let path):
             "\(program) closed the connection to \(path) before it answered. Send the request again on another one."
         case .notHTTP(let path):
-            "What listens on \(path) does not speak HTTP/1.1. Is it the socket of \(program)?"
+            "The process that listens on \(path) does not speak HTTP/1.1. Is it the socket of \(program)?"
         case .untrustedPeer(let path, let uid):
             "The process that listens on \(path) runs as uid \(uid): neither as root, nor as the account of this command, nor as the "
                 + "socket's owner in a directory that others cannot write. Nothing was sent to it. Is it the socket of \(program)?"

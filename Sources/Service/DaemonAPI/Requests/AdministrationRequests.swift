@@ -45,7 +45,7 @@ public struct LedgerAcceptanceRequest: StrictRequest {
 
     public func validate() throws(Refusal) {
         guard !reason.isEmpty else {
-            throw Refusal(.malformedRequest, "reason is empty: the record should say why.", details: "reason")
+            throw Refusal(.malformedRequest, "reason is empty; give a reason for the record.", details: "reason")
         }
     }
 }

@@ -114,7 +114,7 @@ public struct KeyImportRequest: StrictRequest {
 
     public func validate() throws(Refusal) {
         guard Set(sealedKeys.map(\.token)).count == sealedKeys.count else {
-            throw Refusal(.malformedRequest, "sealedKeys names a token twice.", details: "sealedKeys")
+            throw Refusal(.malformedRequest, "sealedKeys names an HSM token twice.", details: "sealedKeys")
         }
     }
 }

@@ -61,7 +61,7 @@ public struct DecryptRequest: Sendable {
         ) { (1...Self.mostPatternBytes).contains($0.utf8.count) }
         guard attempt.map(Self.isAttempt) ?? true else { throw RequestMembers.wrongType("attempt", Self.attemptForm) }
         guard attempt != nil || members.object["after"] == nil else {
-            throw Refusal(.malformedRequest, "after stands without an attempt.", details: "after")
+            throw Refusal(.malformedRequest, "after needs an attempt.", details: "after")
         }
         // The same request, sent twice, would then be released twice.
         guard attempt.map({ !after.contains($0) }) ?? true else {

@@ -28,7 +28,7 @@ extension StrictRequest {
         } catch let refusal as Refusal {
             throw refusal
         } catch {
-            throw Refusal(.malformedRequest, "The body is not what this request takes.")
+            throw Refusal(.malformedRequest, "The body does not have the form of this request.")
         }
         try validate()
     }
@@ -70,7 +70,7 @@ struct RequestMembers {
             throw Refusal(
                 .malformedRequest,
                 name.map { "\($0) is not an object of the known members." }
-                    ?? "The body has a member that is not known here.",
+                    ?? "The body has an unknown member.",
                 details: "known are: \(known.sorted().joined(separator: ", "))")
         }
         self.object = object

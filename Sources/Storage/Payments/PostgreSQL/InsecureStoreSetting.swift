@@ -12,13 +12,13 @@ public enum InsecureStoreSetting: String, Sendable, CaseIterable, CustomStringCo
     public var description: String {
         switch self {
         case .databaseOwner:
-            "the gateway logs in as a superuser, or as one that can act as the tables' owner, so that no right binds it; use a "
-                + "role of its own, with the rights that \(PostgreSQLPaymentSession.create) --grant ROLE gives"
+            "the gateway logs in as a superuser, or as one that can act as the tables' owner, so its rights do not restrict it; use a "
+                + "separate role, with the rights that \(PostgreSQLPaymentSession.create) --grant ROLE gives"
         case .databaseStandby:
-            "the server names no synchronous standby: when it is lost, so is what became of payments"
+            "the server has no synchronous standby: if it is lost, the outcomes of payments are lost, too"
         case .databaseTLS:
-            "the server is reached over TCP with less than sslmode=verify-full, so that whoever is between can change what "
-                + "became of payments"
+            "the server is reached over TCP with less than sslmode=verify-full, so an attacker between the two can change the "
+                + "outcomes of payments"
         }
     }
 

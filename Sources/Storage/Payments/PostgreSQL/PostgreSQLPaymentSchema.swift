@@ -55,7 +55,7 @@ public enum PostgreSQLPaymentSchema {
             case .warned:
                 .notNow(
                     place: url.server,
-                    reason: "The server warned at the commit, so that it is not known to be safe; repeat it.")
+                    reason: "The server warned at the commit, which may therefore not be durable; repeat it.")
             case .notOurs: .notAStore(place: url.server)
             case .newer(let found): .newerSchema(place: url.server, found: found, known: version)
             case .cannot(let reason): .cannotOpen(place: url.server, reason: reason)
@@ -63,7 +63,7 @@ public enum PostgreSQLPaymentSchema {
         } catch let error as PostgreSQLFailure {
             throw PaymentStoreOpeningError(error, place: url.server)
         } catch {
-            throw .cannotOpen(place: url.server, reason: "its tables are not those that this version knows.")
+            throw .cannotOpen(place: url.server, reason: "this version does not know its tables.")
         }
     }
 

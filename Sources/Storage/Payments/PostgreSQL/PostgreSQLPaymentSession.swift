@@ -36,7 +36,7 @@ struct PostgreSQLPaymentSession: Sendable {
             guard try row.integer(0) == connection.serverProcess else {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place,
-                    reason: "a connection pooler stands before the server: name the server itself in store.url.")
+                    reason: "a connection pooler is in front of the server: name the server itself in store.url.")
             }
             let known = PostgreSQLPaymentTables.version
             guard version <= known else {
@@ -44,7 +44,7 @@ struct PostgreSQLPaymentSession: Sendable {
             }
             guard version == known else {
                 throw PaymentStoreOpeningError.cannotOpen(
-                    place: place, reason: "its schema is an older one: \(Self.create), with the owner's account.")
+                    place: place, reason: "its schema is older: run \(Self.create) with the owner's account.")
             }
             // The statement names columns and functions that an older schema lacks.
             let rights = try connection.exchange(
@@ -52,7 +52,7 @@ struct PostgreSQLPaymentSession: Sendable {
             guard try rights[0].rows.first?.boolean(0) == true else {
                 throw PaymentStoreOpeningError.cannotOpen(
                     place: place,
-                    reason: "its role lacks a right: \(Self.create) --grant ROLE, with the owner's account."
+                    reason: "its role lacks a right: run \(Self.create) --grant ROLE with the owner's account."
                 )
             }
             var insecure: Set<InsecureStoreSetting> = []
@@ -65,7 +65,7 @@ struct PostgreSQLPaymentSession: Sendable {
         } catch let error as PostgreSQLFailure {
             throw PaymentStoreOpeningError(error, place: place)
         } catch {
-            throw .cannotOpen(place: place, reason: "its tables are not those that this version knows.")
+            throw .cannotOpen(place: place, reason: "this version does not know its tables.")
         }
     }
 
@@ -121,13 +121,13 @@ extension PaymentStoreOpeningError {
             self = .cannotOpen(
                 place: place,
                 reason:
-                    "it has no tables of payments: \(PostgreSQLPaymentSession.create) --grant ROLE, with the owner's account."
+                    "it has no tables of payments: run \(PostgreSQLPaymentSession.create) --grant ROLE with the owner's account."
             )
         case .refused(let state, _) where state == .insufficientPrivilege:
             self = .cannotOpen(
                 place: place,
                 reason:
-                    "its role lacks a right: \(PostgreSQLPaymentSession.create) --grant ROLE, with the owner's account."
+                    "its role lacks a right: run \(PostgreSQLPaymentSession.create) --grant ROLE with the owner's account."
             )
         case .refused(let state, _) where !state.isPassing && state != .readOnly && state != .lockNotAvailable:
             self = .cannotOpen(place: place, reason: failure.reason)

@@ -103,7 +103,7 @@ final class SQLitePaymentConnections: Sendable {
     }
 
     private static let noRoom = PaymentStoreError.unavailable(
-        reason: "Its file system is full, so that it is open for reading alone; make room.")
+        reason: "Its file system is full, so it can only be read; free some space.")
 
     /// Opens the file for writing if there was no room for that before.
     func openForWriting() async throws(PaymentStoreError) {

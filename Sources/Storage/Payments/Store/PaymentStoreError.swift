@@ -23,11 +23,12 @@ public enum PaymentStoreError: Error, Sendable, Equatable, CustomStringConvertib
     public var description: String {
         switch self {
         case .unavailable(let reason): "The store of payments is not available: \(reason)"
-        case .inDoubt(let reason): "The store of payments did not acknowledge a change, which may stand: \(reason)"
+        case .inDoubt(let reason):
+            "The store of payments did not acknowledge a change, which may have been stored: \(reason)"
         case .overloaded: "Too many changes wait for the store of payments."
         case .superseded(let state): "The payment is \(state.rawValue) by now."
         case .notFound: "There is no such payment."
-        case .damaged(let reason): "The store of payments holds what this version does not know: \(reason)"
+        case .damaged(let reason): "The store of payments has values that this version does not know: \(reason)"
         }
     }
 }

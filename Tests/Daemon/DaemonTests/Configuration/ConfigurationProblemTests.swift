@@ -179,8 +179,8 @@ struct ConfigurationProblemTests {
             ("uri: \"pkcs11:token=a?pin-value=1234\"", "4 tokens[0].uri: holds the PIN itself"),
             ("uri: \"pkcs11:slot-id=3\"", "4 tokens[0].uri: names a slot"),
             ("uri: \"pkcs11:token=a;slot-id=3\"", "4 tokens[0].uri: names a slot"),
-            ("uri: \"pkcs11:manufacturer=x\"", "4 tokens[0].uri: names no token"),
-            ("uri: \"pkcs11:\"", "4 tokens[0].uri: names no token"),
+            ("uri: \"pkcs11:manufacturer=x\"", "4 tokens[0].uri: names no HSM token"),
+            ("uri: \"pkcs11:\"", "4 tokens[0].uri: names no HSM token"),
             ("uri: \"pkcs11:token=a;token=b\"", "4 tokens[0].uri: has the attribute \"token\" twice"),
             ("uri: \"pkcs11:token=a;\"", "4 tokens[0].uri: has an attribute that is not name=value"),
             ("uri: \"pkcs11:token=%zz\"", "4 tokens[0].uri: has a \"%\" in \"token\""),
@@ -189,11 +189,11 @@ struct ConfigurationProblemTests {
             ("uri: \"https://token\"", "4 tokens[0].uri: must be a PKCS#11 URI"),
             (
                 "uri: \"pkcs11:token=a?pin-source=file:pin\"",
-                "4 tokens[0].uri: has a pin-source that is no absolute path"
+                "4 tokens[0].uri: has a pin-source that is not an absolute path"
             ),
             (
                 "uri: \"pkcs11:token=a?pin-source=%7Ccat%20pin\"",
-                "4 tokens[0].uri: has a pin-source that is no absolute"
+                "4 tokens[0].uri: has a pin-source that is not an absolute"
             ),
             (
                 "uri: \"pkcs11:token=a?pin-source=file:/etc/pin\"",

@@ -64,7 +64,7 @@ struct LedgerPlaceTests {
             WrongDatabase("url: postgresql:/db", "node: a", problem: "7 ledger.url: must begin with postgresql://"),
             WrongDatabase(
                 "url: \"postgresql://db1/x?hunter2=1\"", "node: a",
-                problem: "7 ledger.url: is no connection URI that libpq reads"),
+                problem: "7 ledger.url: is not a connection URI that libpq accepts"),
             WrongDatabase(
                 "url: postgresql:///x?target_session_attrs=any", "node: a",
                 problem: "7 ledger.url: must not set target_session_attrs"),

@@ -73,7 +73,7 @@ struct PlaceExaminationTests {
             atPath: fixture.directory.path("directory.sock"), withIntermediateDirectories: false)
         for (path, part) in [
             ("absent/a.sock", "cannot be opened"), ("~/a.sock", "~ is not expanded"),
-            ("file.sock", "exists and is no socket"), ("directory.sock", "exists and is no socket"),
+            ("file.sock", "exists and is not a socket"), ("directory.sock", "exists and is not a socket"),
         ] {
             for (key, name) in [("socket", "a.sock"), ("admin_socket", "b.sock")] {
                 let problems = try examine(fixture, Self.good.replacing(name, with: path)).problems

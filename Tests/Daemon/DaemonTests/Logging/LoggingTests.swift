@@ -164,7 +164,9 @@ struct LoggingTests {
             text += pipe.read()
             guard text.hasSuffix("\n") else { return false }
             let lines = try text.split(separator: "\n").map { try object($0) }
-            let notices = lines.filter { $0["message"] == .string("log lines were dropped because nobody read them") }
+            let notices = lines.filter {
+                $0["message"] == .string("log lines were dropped because standard error was not read")
+            }
             let dropped = notices.compactMap { notice -> Int? in
                 guard case .string(let count)? = notice["lines"] else { return nil }
                 return Int(count)

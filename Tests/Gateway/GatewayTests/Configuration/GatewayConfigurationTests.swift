@@ -151,7 +151,7 @@ struct GatewayConfigurationTests {
         #expect(problems.count == 3)
         #expect(
             problems.contains { $0.hasPrefix("7 listener.address: the directory ") && $0.contains("cannot be opened") })
-        #expect(problems.contains { $0.hasPrefix("8 admin.socket: ") && $0.contains("exists and is no socket") })
+        #expect(problems.contains { $0.hasPrefix("8 admin.socket: ") && $0.contains("exists and is not a socket") })
         #expect(problems.contains { $0.hasPrefix("9 store.url: ") && $0.contains("~ is not expanded") })
     }
 
@@ -400,7 +400,7 @@ struct GatewayConfigurationTests {
         #expect(fault("\(database), account_number_key_file: key")?.contains("does not have 64 hexadecimal") == true)
         // A made key is checked once it exists.
         try directory.write(Self.digest("5A"), to: "p.sqlite.key", mode: 0o644)
-        #expect(fault("url: \"sqlite:p.sqlite\"")?.contains("lets others at it") == true)
+        #expect(fault("url: \"sqlite:p.sqlite\"")?.contains("so others can access it") == true)
     }
 
     @Test("refuses two clients with the same name or credential, and serves no client without an entry")
@@ -459,7 +459,7 @@ struct GatewayConfigurationTests {
         let tls = "listener: { tls: { certificate: server.pem, private_key: server.key } }\n"
         #expect(try load(Self.minimum + tls).listener.tls?.certificates.count == 1)
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: directory.path("server.key"))
-        #expect(problems(Self.minimum + tls).first?.contains("has mode 0644, which lets others at it") == true)
+        #expect(problems(Self.minimum + tls).first?.contains("has mode 0644, so others can access it") == true)
         try certificates.write(certificates.other, to: "other")
         let crossed = tls.replacing("server.key", with: "other.key")
         #expect(problems(Self.minimum + crossed).first?.contains("is not the key of the certificate") == true)

@@ -231,10 +231,11 @@ struct GatewayServiceStatusTests {
         running.signal(SIGHUP)
         #expect(
             try await next() == status
-                + " The last reload was refused, and the configuration before it stays in force: the journal says why.")
+                + " The last reload was refused, and the previous configuration stays in force: see the journal for the reason."
+        )
         running.signal(SIGTERM)
         #expect(try await running.result().status == 0)
-        #expect(heard.next() == "STOPPING=1\nSTATUS=Finishing what is under way.")
+        #expect(heard.next() == "STOPPING=1\nSTATUS=Finishing the requests under way.")
     }
 
     @Test("reports to systemd the number of clients when paytokend is ready")

@@ -323,7 +323,7 @@ struct PostgreSQLSchemaTests {
             let error = await #expect(throws: LedgerOpeningError.self, "\(role)") {
                 try await PostgreSQLSchema.create(owner, grantTo: role)
             }
-            #expect("\(try #require(error))".contains("its rights bind nothing"))
+            #expect("\(try #require(error))".contains("its rights do not restrict it"))
         }
         #expect(try await PostgreSQLSchema.create(owner, dryRun: true).found == nil, "nothing was made")
     }

@@ -132,7 +132,7 @@ struct PostgreSQLPaymentSchemaTests {
             Issue.record("opened a store of the former schema")
             return
         }
-        #expect(reason.contains("its schema is an older one: paytoken-gateway store create URL"))
+        #expect(reason.contains("its schema is older: run paytoken-gateway store create URL"))
         #expect(try await create(database, grantTo: PaymentDatabases.gateway).found == 1)
         #expect(await failure(try database.url()) == nil)
     }
