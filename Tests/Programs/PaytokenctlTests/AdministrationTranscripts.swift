@@ -130,11 +130,11 @@ struct AdministrationTranscripts {
                 Tokens         primary
                 In primary     P-256, permits derive, made in the HSM token
                   sensitive    yes, always: yes
-                  extractable  yes, never: not told
+                  extractable  yes, never: unknown
                   private      yes
                   modifiable   yes
                   shortcoming  CKA_EXTRACTABLE is true.
-                In second      away: It is not open.
+                In second      unavailable: It is not open.
                 In third       Not there.
 
                 """), "\(result)")

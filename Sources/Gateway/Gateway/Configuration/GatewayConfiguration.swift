@@ -75,7 +75,7 @@ extension GatewayConfiguration: ServerConfiguration {
             )
         }
         if case .unix(let path, _, _)? = configuration?.listener.address, path == configuration?.admin.socket {
-            root.problem("admin", "has the listener's socket; give administration a socket of its own")
+            root.problem("admin", "has the listener's socket; give administration a separate socket")
         }
         return configuration
     }

@@ -186,7 +186,7 @@ extension SessionFailure {
                 "Apple says that merchant, domain and certificate do not match (417). In Apple's portal, check this "
                     + "merchant identifier: is the domain registered and verified there, spelled alike? Is the certificate "
                     + "listed there as merchant identity, and not revoked? A session check "
-                    + "with another domain of the same merchant tells domain from certificate. And is the environment the "
+                    + "with another domain of the same merchant shows whether the domain or the certificate is at fault. And is the environment the "
                     + "one in which the merchant is registered?", details: "status 417")
         case .identityRefused(let status):
             GatewayRefusal(

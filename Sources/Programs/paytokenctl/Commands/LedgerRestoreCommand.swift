@@ -27,8 +27,8 @@ struct LedgerRestoreCommand: AsyncParsableCommand {
               paytokenctl ledger accept-restore --reason "disk lost, backup of 31 January"
 
             The copy does not contain releases after it was made. So the daemon releases nothing from a restored \
-            ledger until it is accepted, whatever the HSM token remembers. From then on it refuses every payment token \
-            that was signed before the acceptance, or within the widest signing-time window after it.
+            ledger until it is accepted, no matter what the HSM token remembers. From then on it refuses every payment \
+            token that was signed before the acceptance, or within the widest signing-time window after it.
 
             Restore a ledger in PostgreSQL with PostgreSQL's own tools.
 

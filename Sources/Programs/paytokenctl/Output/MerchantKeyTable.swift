@@ -35,7 +35,9 @@ enum MerchantKeyTable {
 
     /// One HSM token's attributes of the private key.
     private static func lines(_ key: KeyAttributes) -> [(String, String)] {
-        guard let values = key.values else { return [("In \(key.token)", "away: \(key.message ?? "no answer")")] }
+        guard let values = key.values else {
+            return [("In \(key.token)", "unavailable: \(key.message ?? "no answer")")]
+        }
         guard values != KeyAttributes.Values(shortcomings: values.shortcomings) else {
             return [("In \(key.token)", values.shortcomings.joined(separator: " "))]
         }
@@ -47,14 +49,14 @@ enum MerchantKeyTable {
             }
         let uses = values.uses.isEmpty ? "no permitted uses" : "permits " + values.uses.joined(separator: ", ")
         return [
-            ("In \(key.token)", "\(values.strength ?? "strength not told"), \(uses), \(origin)"),
+            ("In \(key.token)", "\(values.strength ?? "strength unknown"), \(uses), \(origin)"),
             ("  sensitive", "\(word(values.sensitive)), always: \(word(values.alwaysSensitive))"),
             ("  extractable", "\(word(values.extractable)), never: \(word(values.neverExtractable))"),
             ("  private", word(values.private)), ("  modifiable", word(values.modifiable)),
         ] + values.shortcomings.map { ("  shortcoming", $0) }
     }
 
-    private static func word(_ flag: Bool?) -> String { flag.map { $0 ? "yes" : "no" } ?? "not told" }
+    private static func word(_ flag: Bool?) -> String { flag.map { $0 ? "yes" : "no" } ?? "unknown" }
 
     static func several(_ keys: [KeySummary], now: Date = Date()) -> Table {
         let areOfNodes = keys.contains { $0.nodes != nil }

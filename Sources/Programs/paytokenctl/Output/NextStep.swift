@@ -15,7 +15,7 @@ enum NextStep {
 
     /// The step for the person who approved an operation that only another node can carry out.
     static func nodeCarriesOut(_ approval: ApprovalSummary) -> String {
-        "the node \(approval.node ?? "that it was asked for on") carries it out within seconds; paytokenctl approval list shows when it is done"
+        "the node \(approval.node ?? "that received the request") carries it out within seconds; paytokenctl approval list shows when it is done"
     }
 
     /// The step for the person who moved a ledger into a database.

@@ -18,7 +18,8 @@ struct AuditReportCommand: AsyncParsableCommand {
             and the commands that repeat it, followed by the system, the inventory of keys, their use, people, and \
             what it does not show. Each part names the requirements of PCI DSS 4.0.1 that it is evidence for.
 
-            Live, the record of all nodes is exported and verified first, and the daemon is asked for its keys and tokens:
+            By default the record of all nodes is exported and verified first, and the daemon returns its keys and HSM \
+            tokens:
 
               paytokenctl audit report --out report.html \\
                   --since 2025-11-01 --until 2026-10-31

@@ -44,7 +44,7 @@ struct KeyImportCommand: AsyncParsableCommand {
             """)
 
     @Option(
-        help: ArgumentHelp("The merchant's private key; others may not read the file.", valueName: "file"),
+        help: ArgumentHelp("The merchant's private key; others must not be able to read the file.", valueName: "file"),
         completion: .file())
     var privateKey: String?
 
@@ -54,7 +54,7 @@ struct KeyImportCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A PKCS#12 bundle with the private key and its certificate; others may not read the file.",
+            "A PKCS#12 bundle with the private key and its certificate; others must not be able to read the file.",
             valueName: "file"), completion: .file())
     var pkcs12: String?
 
